@@ -1,0 +1,39 @@
+"""Federated black-box optimisation with trajectory-informed surrogate gradients."""
+
+from fzoos.algorithms import FedProx, FedZO, FZooS, ScaffoldI, ScaffoldII
+from fzoos.errors import ObjectiveError
+from fzoos.estimators import FiniteDifferences
+from fzoos.kernels import Matern52, SquaredExponential
+from fzoos.lengths import Constant, DistanceAware, Reciprocal, Theoretical
+from fzoos.minimize import minimize
+from fzoos.optimizers import SGD, Adam
+from fzoos.queries import ActiveQueries, InitialDesign
+from fzoos.result import Record, Result
+from fzoos.surrogates.fit import FitLengthScale
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "SGD",
+    "ActiveQueries",
+    "Adam",
+    "Constant",
+    "DistanceAware",
+    "FZooS",
+    "FedProx",
+    "FedZO",
+    "FiniteDifferences",
+    "FitLengthScale",
+    "InitialDesign",
+    "Matern52",
+    "ObjectiveError",
+    "Reciprocal",
+    "Record",
+    "Result",
+    "ScaffoldI",
+    "ScaffoldII",
+    "SquaredExponential",
+    "Theoretical",
+    "__version__",
+    "minimize",
+]

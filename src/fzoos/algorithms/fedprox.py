@@ -1,0 +1,60 @@
+"""FedProx: FedZO with a pull back towards the server's x (Li et al. 2020)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fzoos._check import check_number
+from fzoos.algorithms.base import ClientHalf, Site
+from fzoos.algorithms.fedzo import FiniteDifferenceAlgorithm, FiniteDifferenceClient
+from fzoos.arrays import FloatArray
+from fzoos.federation.message import Message
+
+__all__ = ["FedProx"]
+
+
+@dataclass(frozen=True)
+class FedProx(FiniteDifferenceAlgorithm):
+    """FedProx: g_hat = FD(x) + gamma (x - x_{r-1}), the gradient of f_i + (gamma/2) ||x - x_{r-1}||^2.
+
+    Args:
+        gamma: weight of the proximal term (mu in FedProx's own paper), in the objective's units per unit cube squared.
+        differences: Q, lambda and the kind of directions.
+        projected: whether iterates and queries are clipped to the box.
+
+    Reference:
+        T. Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos import FedProx, minimize
+        >>> f = lambda x: float(x @ x)
+        >>> minimize([f], x0=np.ones(3), bounds=(-1, 1), algorithm=FedProx(), rounds=3, seed=0).queries
+        630
+    """
+
+    gamma: float = 0.1
+
+    name: ClassVar[str] = "fedprox"
+    label: ClassVar[str] = "FedProx"
+
+    def __post_init__(self) -> None:
+        check_number("gamma", self.gamma, 0.0)
+
+    def client(self, site: Site) -> ClientHalf:
+        """The client half."""
+        return _Client(site, self)
+
+
+class _Client(FiniteDifferenceClient):
+    def __init__(self, site: Site, settings: FedProx) -> None:
+        super().__init__(site, settings.differences)
+        self._gamma = settings.gamma
+
+    def begin(self, x: FloatArray, request: Message) -> None:
+        super().begin(x, request)
+        self._anchor = x  # x_{r-1}
+
+    def correction(self, x: FloatArray, t: int) -> tuple[float, FloatArray]:
+        return self._gamma, x - self._anchor

@@ -1,0 +1,68 @@
+"""FedZO: federated averaging with finite-difference gradients (Fang et al. 2022)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from fzoos.algorithms.base import Algorithm, ClientHalf, Site
+from fzoos.arrays import FloatArray
+from fzoos.estimators import FiniteDifferences
+
+__all__ = ["FedZO", "FiniteDifferenceAlgorithm", "FiniteDifferenceClient"]
+
+
+@dataclass(frozen=True)
+class FiniteDifferenceAlgorithm(Algorithm):
+    """Settings of the algorithms whose local gradient is FD(x): FedZO and those built on it.
+
+    Args:
+        differences: Q, lambda and the kind of directions.
+    """
+
+    differences: FiniteDifferences = field(default_factory=FiniteDifferences)  # Q, lambda, u_q
+
+    def queries(self, local_steps: int, *, first: bool, refreshed: bool) -> int:
+        """T (Q + 1), and one estimate more where the payload is refreshed."""
+        return (local_steps + refreshed) * self.differences.queries
+
+
+class FiniteDifferenceClient(ClientHalf):
+    """A client whose local gradient is FD(x)."""
+
+    def __init__(self, site: Site, differences: FiniteDifferences) -> None:
+        super().__init__(site)
+        self._differences = differences
+
+    def local_gradient(self, x: FloatArray) -> FloatArray:
+        """FD(x)."""
+        return self._differences.estimate(self.site.trajectory.query, x, self.site.rng, self.site.projected)
+
+
+@dataclass(frozen=True)
+class FedZO(FiniteDifferenceAlgorithm):
+    """FedZO: g_hat = FD(x), no correction.
+
+    Args:
+        differences: Q, lambda and the kind of directions.
+        projected: whether iterates and queries are clipped to the box.
+
+    Reference:
+        W. Fang et al., "Communication-Efficient Stochastic Zeroth-Order Optimization for Federated Learning",
+        IEEE Transactions on Signal Processing, 2022.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos import FedZO, minimize
+        >>> f = lambda x: float(x @ x)
+        >>> result = minimize([f], x0=np.ones(3), bounds=(-1, 1), algorithm=FedZO(), rounds=3, seed=0)
+        >>> result.queries                               # 3 rounds of 10 steps of 20 + 1 queries
+        630
+    """
+
+    name: ClassVar[str] = "fedzo"
+    label: ClassVar[str] = "FedZO"
+
+    def client(self, site: Site) -> ClientHalf:
+        """The client half."""
+        return FiniteDifferenceClient(site, self.differences)

@@ -1,0 +1,55 @@
+"""The client's loop, the same for every algorithm: request in, T local steps, reply out."""
+
+from __future__ import annotations
+
+from fzoos.algorithms.base import ClientHalf
+from fzoos.arrays import FloatArray
+from fzoos.federation.message import Message
+from fzoos.optimizers import Optimizer
+
+__all__ = ["Client"]
+
+
+class Client:
+    """One party: its trajectory, its half of the algorithm, its optimiser.
+
+    Args:
+        half: the algorithm's client half.
+        optimizer: what turns gradient estimates into steps.
+    """
+
+    def __init__(self, half: ClientHalf, optimizer: Optimizer) -> None:
+        self._half, self._optimizer = half, optimizer
+        self._optimizer_state = optimizer.init(half.site.dim)
+        self._x: FloatArray | None = None  # the server's x of this round, if a refresh brought it
+
+    @property
+    def queries(self) -> int:
+        """Queries made so far."""
+        return self._half.site.trajectory.count
+
+    def handle(self, request: Message) -> Message:
+        """Answer one request of the server."""
+        self._half.site.trajectory.round = request.round
+        if request.kind == "refresh":
+            self._x = request.arrays["x"]
+            payload = self._half.refresh(self._x, request)
+            return Message("payload", request.round, payload, {"queries": self.queries})
+        x = request.arrays.get("x", self._x)
+        assert x is not None, "an update without x follows a refresh that brought it"
+        return self._update(x, request)
+
+    def _update(self, x: FloatArray, request: Message) -> Message:
+        """x <- x - optimiser(g_local + gamma_t * correction), T times (SPEC eq. 2)."""
+        half, steps = self._half, self._half.site.local_steps
+        if self._optimizer.restart:
+            self._optimizer_state = self._optimizer.init(len(x))
+        half.begin(x, request)
+        for t in range(1, steps + 1):
+            gradient = half.gradient(x, t)
+            self._optimizer_state, step = self._optimizer.step(self._optimizer_state, gradient)
+            x = half.site.project(x - step)
+            if t < steps:
+                half.explore(x)
+        payload = half.end(x)
+        return Message("iterate", request.round, {"x": x, **payload}, {"queries": self.queries, **half.diagnostics()})

@@ -1,0 +1,50 @@
+"""Messages: named arrays and scalars that know their size in bytes. Data, never code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from fzoos.arrays import FloatArray
+
+__all__ = ["Arrays", "Kind", "Message", "average"]
+
+Arrays = Mapping[str, FloatArray]
+Kind = Literal["refresh", "update", "payload", "iterate"]
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message between the server and a client.
+
+    Args:
+        kind: "refresh" and "update" are the server's requests, "payload" and "iterate" the client's replies to them.
+        round: the round it belongs to.
+        arrays: what is sent, float64.
+        scalars: numbers sent beside the arrays, 8 bytes each.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos.federation.message import Message
+        >>> Message("update", 1, {"x": np.zeros(300)}, {"seed": 7}).nbytes
+        2408
+    """
+
+    kind: Kind
+    round: int
+    arrays: Arrays = field(default_factory=dict)
+    scalars: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of content; the kind, the round and a transport's framing are not counted."""
+        return sum(array.nbytes for array in self.arrays.values()) + 8 * len(self.scalars)
+
+
+def average(parts: Sequence[Arrays], weights: FloatArray) -> dict[str, FloatArray]:
+    """sum_i omega_i part_i for every named array, the weights renormalised over those who answered."""
+    weights = weights / weights.sum()
+    return {name: np.tensordot(weights, np.stack([part[name] for part in parts]), axes=1) for name in parts[0]}

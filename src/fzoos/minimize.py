@@ -1,0 +1,271 @@
+"""The front door: `minimize`."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fzoos._check import check_count, check_number
+from fzoos.algorithms import Algorithm, FZooS
+from fzoos.algorithms.base import Site
+from fzoos.arrays import FloatArray
+from fzoos.engines.local import LocalEngine
+from fzoos.errors import ObjectiveError
+from fzoos.federation.client import Client
+from fzoos.federation.server import Plan, Server
+from fzoos.optimizers import Adam, Optimizer
+from fzoos.problem import Box, Objective, as_batch
+from fzoos.progress import RoundProgress
+from fzoos.result import Record, Result, Status
+from fzoos.trajectory import OnFailure, Trajectory
+
+__all__ = ["minimize"]
+
+
+def minimize(
+    objectives: Sequence[Objective],
+    x0: ArrayLike,
+    *,
+    bounds: ArrayLike,
+    algorithm: Algorithm = FZooS(),
+    rounds: int = 50,
+    local_steps: int = 10,
+    optimizer: Optimizer = Adam(0.01),
+    weights: ArrayLike | None = None,
+    participation: float | int = 1.0,
+    vectorized: bool = False,
+    max_queries: int | None = None,
+    on_failure: OnFailure = "raise",
+    monitor: Callable[[FloatArray], Any] | None = None,
+    callback: Callable[[Record], Any] | None = None,
+    seed: int | None = None,
+    workers: int = 1,
+    progress: bool = False,
+) -> Result:
+    """Minimise F(x) = sum_i omega_i f_i(x) over a box, from values of the private f_i only.
+
+    Everything is in the user's coordinates, save learning rates, radii and length scales: those are in units of the
+    unit cube, the box scaled to [0, 1] in every coordinate.
+
+    Args:
+        objectives: the f_i, one per client: x of shape (d,) to a float, or, if `vectorized`, (n, d) to (n,).
+        x0: the start, shape (d,), inside the bounds.
+        bounds: one (lower, upper) pair for all coordinates, or d pairs.
+        algorithm: settings of an algorithm.
+        rounds: R, rounds of communication at most.
+        local_steps: T, local steps of each client in a round.
+        optimizer: what the clients do with gradient estimates.
+        weights: omega, not negative, in any scale; default: all equal.
+        participation: clients that take part in a round, drawn at random: a float is a fraction, an int a number.
+        vectorized: whether objectives take batches. Finite differences, initial designs and active queries then go out
+            as one batch each.
+        max_queries: the run stops before a round that would take all clients together beyond this number.
+        on_failure: what happens when an objective returns NaN or infinity: "raise" ends the run with an
+            `ObjectiveError`; "skip" records the point as failed (it counts), leaves it out and goes on. An objective
+            that raises always ends the run.
+        monitor: maps x to a number that is recorded each round; neither counted nor shown to the algorithm.
+        callback: called with each round's `Record`; the run stops if it returns True.
+        seed: makes the run reproducible bit for bit on the same machine, whatever `workers` is.
+        workers: clients that work at the same time, on threads.
+        progress: show a progress bar.
+
+    Returns:
+        A `Result`; after Ctrl-C too, with what was reached so far.
+
+    Raises:
+        ObjectiveError: an objective raised or returned NaN or infinity; its `result` has everything up to then.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos import FZooS, minimize
+        >>> def site(target):                            # a private black box
+        ...     return lambda x: float(np.mean((x - target) ** 2))
+        >>> result = minimize([site(0.2), site(0.6), site(0.7)], x0=np.zeros(20), bounds=(-1, 1),
+        ...                   algorithm=FZooS(), rounds=20, seed=0)
+        >>> bool(np.all(abs(result.x - 0.5) < 0.05))
+        True
+    """
+    _check_settings(algorithm, optimizer, rounds, local_steps, max_queries, on_failure, seed, workers)
+    _check_callables(objectives, monitor, callback)
+    start, box = _check_start(x0, bounds)
+    count = len(objectives)
+    omega = _check_weights(weights, count)
+
+    server_seed, shared_seed, *client_seeds = np.random.SeedSequence(seed).spawn(2 + count)
+    clients = []
+    for i, (objective, child) in enumerate(zip(objectives, client_seeds, strict=True)):
+        trajectory = Trajectory(as_batch(objective, vectorized), box, i, on_failure, keep=algorithm.keeps_trajectory)
+        site = Site(trajectory, np.random.default_rng(child), box.dim, count, local_steps, algorithm.projected)
+        clients.append(Client(algorithm.client(site), optimizer))
+    with LocalEngine(clients, workers) as engine, RoundProgress(rounds, enabled=progress) as bar:
+        server = Server(
+            engine,
+            algorithm,
+            box.to_cube(start),
+            local_steps=local_steps,
+            weights=omega,
+            participants=_participants(participation, count),
+            shared_seed=int(shared_seed.generate_state(1)[0]),
+            rng=np.random.default_rng(server_seed),
+        )
+        run = _Run(server, engine, box, monitor)
+        try:
+            while server.round < rounds:
+                plan = server.plan()
+                if max_queries is not None and run.queries + plan.queries > max_queries:
+                    return run.result(
+                        "budget", f"the next round needs {plan.queries} queries, the budget is {max_queries}"
+                    )
+                record = run.round(plan)
+                bar.show(record)
+                if callback is not None and callback(record):
+                    return run.result("stopped", f"the callback stopped the run after round {record.round}")
+        except KeyboardInterrupt:
+            return run.result("interrupted", f"interrupted in round {server.round + 1}")
+        except ObjectiveError as error:
+            error.result = run.result("failed", str(error))
+            raise
+        return run.result("completed", f"all {rounds} rounds are done")
+
+
+class _Run:
+    """Keeps the history of a run."""
+
+    def __init__(self, server: Server, engine: LocalEngine, box: Box, monitor: Callable[..., Any] | None) -> None:
+        self._server, self._engine, self._box, self._monitor = server, engine, box, monitor
+        self._history: list[Record] = []
+        self._seconds = 0.0
+
+    @property
+    def queries(self) -> int:
+        return sum(self._engine.queries)
+
+    @property
+    def x(self) -> FloatArray:
+        return self._box.from_cube(self._server.x)
+
+    def round(self, plan: Plan) -> Record:
+        server, before, started = self._server, self.x, time.perf_counter()
+        try:
+            server.run(plan)
+        finally:
+            self._seconds += time.perf_counter() - started
+        record = Record(
+            round=server.round,
+            queries=self.queries,
+            bytes_up=server.bytes_up,
+            bytes_down=server.bytes_down,
+            seconds=self._seconds,
+            step=float(np.linalg.norm(self.x - before)),
+            monitor=None if self._monitor is None else float(self._monitor(self.x)),
+            diagnostics=server.diagnostics,
+        )
+        self._history.append(record)
+        return record
+
+    def result(self, status: Status, message: str) -> Result:
+        return Result(
+            x=self.x,
+            rounds=len(self._history),
+            queries=self.queries,
+            queries_per_client=self._engine.queries,
+            bytes_up=self._server.bytes_up,
+            bytes_down=self._server.bytes_down,
+            seconds=self._seconds,
+            status=status,
+            message=message,
+            history=tuple(self._history),
+        )
+
+
+def _check_settings(
+    algorithm: Any,
+    optimizer: Any,
+    rounds: Any,
+    local_steps: Any,
+    max_queries: Any,
+    on_failure: Any,
+    seed: Any,
+    workers: Any,
+) -> None:
+    if not isinstance(algorithm, Algorithm):
+        raise TypeError(f"algorithm must be settings of an algorithm such as FZooS(), got {algorithm!r}")
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"optimizer must be an optimizer such as Adam(0.01), got {optimizer!r}")
+    check_count("rounds", rounds)
+    check_count("local_steps", local_steps, low=1)
+    if max_queries is not None:
+        check_count("max_queries", max_queries)
+    if on_failure not in get_args(OnFailure):
+        raise ValueError(f"on_failure must be one of {', '.join(get_args(OnFailure))}, got {on_failure!r}")
+    if seed is not None:
+        check_count("seed", seed)
+    check_count("workers", workers, low=1)
+
+
+def _check_callables(objectives: Any, monitor: Any, callback: Any) -> None:
+    if callable(objectives):
+        raise TypeError("objectives must be a sequence of functions, one per client; got a single function")
+    if not len(objectives):
+        raise ValueError("objectives is empty: at least one client is needed")
+    for i, objective in enumerate(objectives):
+        if not callable(objective):
+            raise TypeError(f"objectives[{i}] must be a function, got {objective!r}")
+    for name, value in (("monitor", monitor), ("callback", callback)):
+        if value is not None and not callable(value):
+            raise TypeError(f"{name} must be a function, got {value!r}")
+
+
+def _check_start(x0: ArrayLike, bounds: ArrayLike) -> tuple[FloatArray, Box]:
+    try:
+        start = np.array(x0, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"x0 must be a vector of numbers, got {x0!r}") from None
+    if start.ndim != 1 or not len(start):
+        raise ValueError(f"x0 must be a vector of shape (d,) with d >= 1, got shape {start.shape}")
+    if not np.all(np.isfinite(start)):
+        raise ValueError("x0 must hold finite numbers")
+    box = Box.of(bounds, len(start))
+    outside = np.flatnonzero((start < box.lower) | (start > box.upper))
+    if len(outside):
+        j = outside[0]
+        raise ValueError(
+            f"x0 is outside the bounds: x0[{j}] = {start[j]:g} is not in [{box.lower[j]:g}, {box.upper[j]:g}]"
+        )
+    return start, box
+
+
+def _check_weights(weights: ArrayLike | None, count: int) -> FloatArray:
+    """omega: not negative, summing to one."""
+    if weights is None:
+        return np.full(count, 1.0 / count)
+    try:
+        omega = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"weights must be a vector of numbers, got {weights!r}") from None
+    if omega.shape != (count,):
+        raise ValueError(f"weights has shape {omega.shape} but there are {count} objectives")
+    if not np.all(np.isfinite(omega)) or np.any(omega < 0):
+        raise ValueError(f"weights must be finite and not negative, got {omega}")
+    if not omega.sum() > 0:
+        raise ValueError("weights must not all be zero")
+    normalised: FloatArray = omega / omega.sum()
+    return normalised
+
+
+def _participants(participation: float | int, count: int) -> int:
+    """How many clients take part in a round: a fraction (float) or a number (int)."""
+    check_number("participation", participation, 0.0)
+    if isinstance(participation, (int, np.integer)):
+        if not 1 <= participation <= count:
+            raise ValueError(f"participation as a number must be in 1..{count} (the clients), got {participation}")
+        return int(participation)
+    check_number("participation as a fraction", participation, 0.0, 1.0)
+    if participation == 0.0:
+        raise ValueError("participation must be above 0")
+    return max(1, math.floor(participation * count + 0.5))

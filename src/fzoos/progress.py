@@ -1,0 +1,55 @@
+"""A progress bar over rounds."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from fzoos.result import Record
+
+__all__ = ["RoundProgress", "round_columns"]
+
+
+def round_columns() -> Progress:
+    """A rich progress display whose tasks count rounds and show F, queries and bytes."""
+    return Progress(
+        TextColumn("{task.description:<12}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[status]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+
+
+def status(record: Record) -> str:
+    """F (if monitored), queries and bytes of a record in a few words."""
+    value = "" if record.monitor is None else f"F {record.monitor:.4g}  "
+    return f"{value}{record.queries:,} queries  {(record.bytes_up + record.bytes_down) / 1e6:.2f} MB"
+
+
+class RoundProgress:
+    """Shows one bar for one run; does nothing if not enabled."""
+
+    def __init__(self, rounds: int, enabled: bool) -> None:
+        self._progress = round_columns() if enabled else None
+        self._rounds = rounds
+
+    def __enter__(self) -> Self:
+        if self._progress is not None:
+            self._progress.start()
+            self._task = self._progress.add_task("rounds", total=self._rounds, status="")
+        return self
+
+    def show(self, record: Record) -> None:
+        """Advance to a record."""
+        if self._progress is not None:
+            self._progress.update(self._task, completed=record.round, status=status(record))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()

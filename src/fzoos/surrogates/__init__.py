@@ -1,0 +1,1 @@
+"""Surrogates of an objective's gradient, learned from the queries already made."""

@@ -1,0 +1,107 @@
+"""The Cholesky factor of a kernel matrix that grows as points arrive.
+
+========  ============  =========================================================================
+symbol    shape         meaning
+========  ============  =========================================================================
+A         (n, n)        K + sigma^2 I over the points so far, symmetric positive definite
+L         (n, n)        its Cholesky factor, A = L L^T, lower triangular
+W         (n, n)        L^{-1}, lower triangular, so that A^{-1} = W^T W
+B, C      (m, n) (m,m)  the new points' rows of A: against the old points, and among themselves
+========  ============  =========================================================================
+
+Appending a block leaves the old rows of W as they are:
+
+    L_21 = B W^T,   S = C - L_21 L_21^T,   L_22 = chol(S),   new rows of W = L_22^{-1} [-L_21 W, I].
+
+We keep W rather than L. Everything is then a matrix product (at full speed, on any array library), A^{-1} grows by the
+positive term (new rows)^T (new rows), and the error stays that of solving with L: cond(L) = sqrt(cond(A)) times the
+rounding unit, 1e-11 for the worst A here.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fzoos.arrays import Array, Buffer, device_of, invert_lower, namespace
+
+__all__ = ["GrowingCholesky"]
+
+_LADDER = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)  # times the largest diagonal entry of the new block
+_SMALLEST_PIVOT = 1e-13  # below this share of the diagonal, a pivot is rounding error
+
+
+class GrowingCholesky:
+    """Append blocks to a positive definite matrix and solve with it, in O(n^2) per append.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos.surrogates.cholesky import GrowingCholesky
+        >>> factor = GrowingCholesky(like=np.empty(0))
+        >>> _ = factor.append(np.empty((1, 0)), np.array([[4.0]]))
+        >>> _ = factor.append(np.array([[2.0]]), np.array([[5.0]]))
+        >>> factor.solve(np.array([8.0, 9.0]))           # [[4, 2], [2, 5]] x = [8, 9]
+        array([1.375, 1.25 ])
+    """
+
+    def __init__(self, like: Array) -> None:
+        self._w = Buffer(like)
+        self.jitter = 0.0  # the largest value the ladder had to add to the diagonal so far
+
+    def __len__(self) -> int:
+        return self._w.rows
+
+    @property
+    def inverse_factor(self) -> Array:
+        """W = L^{-1}, shape (n, n)."""
+        return self._w.array
+
+    def append(self, cross: Array, block: Array) -> Array:
+        """Add m rows and columns; return the new rows of W, shape (m, n + m).
+
+        Args:
+            cross: B, shape (m, n), the new rows against the old columns.
+            block: C, shape (m, m), the new rows against the new columns.
+        """
+        xp = namespace(block)
+        n, m = len(self), block.shape[0]
+        w_old = self._w.array
+        l21 = cross @ w_old.T
+        l22 = self._factorise(block - l21 @ l21.T, float(xp.max(xp.linalg.diagonal(block))))
+        w22 = invert_lower(l22)
+
+        w = self._w.grow(m)
+        w[n:, :n] = -w22 @ (l21 @ w[:n, :n])
+        w[n:, n:] = w22
+        return w[n:, :]
+
+    def solve(self, b: Array) -> Array:
+        """A^{-1} b = W^T (W b)."""
+        w = self._w.array
+        return w.T @ (w @ b)
+
+    def log_determinant(self) -> float:
+        """log det A = -2 sum_i log W_ii."""
+        xp = namespace(self._w.array)
+        return -2.0 * float(xp.sum(xp.log(xp.linalg.diagonal(self._w.array))))
+
+    def _factorise(self, schur: Array, scale: float) -> Array:
+        """chol(S + jitter I) with the smallest jitter of the ladder that gives pivots above rounding error.
+
+        The jitter is added to the new points only: they count as a little noisier, the old ones stay as they are.
+        """
+        xp = namespace(schur)
+        identity = xp.eye(schur.shape[0], dtype=schur.dtype, device=device_of(schur))
+        smallest = math.sqrt(_SMALLEST_PIVOT * scale)
+        for rung in _LADDER:
+            try:
+                factor = xp.linalg.cholesky(schur + (rung * scale) * identity)
+            except (np.linalg.LinAlgError, RuntimeError):  # PyTorch's LinAlgError is a RuntimeError
+                continue
+            if float(xp.min(xp.linalg.diagonal(factor))) > smallest:
+                self.jitter = max(self.jitter, rung * scale)
+                return factor
+        raise np.linalg.LinAlgError(
+            "the kernel matrix is not positive definite, even with jitter; is there a NaN in it?"
+        )

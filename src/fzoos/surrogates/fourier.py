@@ -1,0 +1,140 @@
+"""Random Fourier features: a surrogate that can be sent.
+
+=========  ==========  =====================================================================
+symbol     shape       meaning
+=========  ==========  =====================================================================
+M          scalar      number of features
+V, b       (M, d) (M,) frequencies of the kernel's spectrum and phases, from a shared seed
+phi(x)     (M,)        sqrt(2/M) cos(V x + b), so that phi(x).phi(x') estimates k(x, x')
+Phi        (n, M)      the features of the points in use, one row each
+w          (M,)        scale * Phi^T (Phi Phi^T + sigma^2 I)^{-1} y: all that travels
+=========  ==========  =====================================================================
+
+    grad mu_hat(x) = grad phi(x)^T w = -sqrt(2/M) V^T (sin(V x + b) o w)
+
+Deviation from the paper: it prints the factor 2/sqrt(M); its own proof, and the kernel, need sqrt(2/M).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fzoos._check import check_count
+from fzoos.arrays import Array, Buffer, FloatArray, cos, device_of, namespace, sin, to_device, to_numpy
+from fzoos.kernels import Kernel
+from fzoos.surrogates.cholesky import GrowingCholesky
+from fzoos.surrogates.standardise import Standardised
+
+__all__ = ["FourierFeatures", "FourierSurrogate", "shared_features"]
+
+
+class FourierFeatures:
+    """The feature map phi, drawn from a seed that all clients share.
+
+    Args:
+        seed: the shared seed.
+        count: M.
+        dim: d.
+        kernel: the kernel whose spectrum is sampled.
+        device: None for NumPy, or a PyTorch device.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos.kernels import SquaredExponential
+        >>> from fzoos.surrogates.fourier import FourierFeatures
+        >>> features = FourierFeatures(seed=0, count=20_000, dim=2, kernel=SquaredExponential())
+        >>> a, b = features(np.array([[0.0, 0.0], [1.0, 0.0]]))
+        >>> bool(abs(a @ b - np.exp(-0.5)) < 0.02)
+        True
+    """
+
+    def __init__(self, seed: int, count: int, dim: int, kernel: Kernel, device: str | None = None) -> None:
+        check_count("features", count, low=1)
+        rng = np.random.default_rng(seed)
+        self.device = device
+        self.frequencies = to_device(kernel.frequencies(count, dim, rng), device)  # V
+        self.phases = to_device(rng.uniform(0.0, 2.0 * math.pi, count), device)  # b
+        self._amplitude = math.sqrt(2.0 / count)
+
+    def __call__(self, x: Array) -> Array:
+        """phi at each row of x, shape (n, d) -> (n, M)."""
+        phi = cos(x @ self.frequencies.T + self.phases)
+        phi *= self._amplitude
+        return phi
+
+    def grad(self, x: FloatArray, w: Array) -> FloatArray:
+        """grad phi(x)^T w at one point, shape (d,)."""
+        angle = self.frequencies @ to_device(x, self.device) + self.phases
+        return to_numpy((sin(angle) * w * -self._amplitude) @ self.frequencies)
+
+
+@lru_cache(maxsize=2)
+def shared_features(seed: int, count: int, dim: int, kernel: Kernel, device: str | None) -> FourierFeatures:
+    """One copy of the feature map for all clients of a process: V is large, and the same for everybody."""
+    return FourierFeatures(seed, count, dim, kernel, device)
+
+
+class FourierSurrogate:
+    """The weights w of a client's surrogate in feature space (SPEC: "Transferable surrogate").
+
+    Points are known by their index in the client's trajectory. The features of a point, and its inner products with
+    those of the others, are computed when it comes into use and kept until it leaves.
+    """
+
+    def __init__(self, features: FourierFeatures, noise: float) -> None:
+        self.features, self.noise = features, noise
+        self._clear()
+
+    def _clear(self) -> None:
+        like = self.features.phases
+        self._index = np.empty(0, dtype=np.int64)
+        self._phi = Buffer(like, columns=len(like))
+        self._gram = Buffer(like)
+        self._factor = GrowingCholesky(like)
+
+    def weights(self, index: NDArray[np.int64], x: FloatArray, y: FloatArray) -> Array:
+        """w from the points in use: their indices (n,), the whole trajectory's x (N, d) and y (N,)."""
+        gone = np.flatnonzero(~np.isin(self._index, index))
+        new = index[~np.isin(index, self._index)]
+        if len(gone):
+            self._replace(gone[: len(new)], new[: len(gone)], x)
+            new = new[len(gone) :]
+        self._append(new, x)
+        # `nearest n` only ever swaps points one for one, so nothing of `gone` is left here.
+        observed = Standardised.of(y[self._index])
+        alpha = self._factor.solve(to_device(observed.values, self.features.device))
+        return observed.scale * (alpha @ self._phi.array)
+
+    def _append(self, new: NDArray[np.int64], x: FloatArray) -> None:
+        if not len(new):
+            return
+        n, m = len(self._index), len(new)
+        self._index = np.concatenate([self._index, new])
+        phi = self._phi.grow(m)
+        phi[n:, :] = self.features(to_device(x[new], self.features.device))
+        gram = self._gram.grow(m)
+        cross = phi[n:, :] @ phi.T
+        gram[n:, :] = cross
+        gram[:n, n:] = cross[:, :n].T
+        self._factor.append(cross[:, :n], cross[:, n:] + self._ridge(m))
+
+    def _replace(self, slots: NDArray[np.int64], new: NDArray[np.int64], x: FloatArray) -> None:
+        """Put new points into the slots of points that are no longer in use, then factorise the kept Gram matrix."""
+        self._index[slots] = new
+        phi, gram = self._phi.array, self._gram.array
+        fresh = self.features(to_device(x[new], self.features.device))
+        phi[slots, :] = fresh
+        cross = fresh @ phi.T
+        gram[slots, :] = cross
+        gram[:, slots] = cross.T
+        n = len(self._index)
+        self._factor = GrowingCholesky(self.features.phases)
+        self._factor.append(gram[:, :0], gram + self._ridge(n))
+
+    def _ridge(self, n: int) -> Array:
+        like = self.features.phases
+        return self.noise * namespace(like).eye(n, dtype=like.dtype, device=device_of(like))

@@ -1,0 +1,48 @@
+"""The local surrogate: a derived Gaussian process kept in step with a growing trajectory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fzoos.arrays import FloatArray
+from fzoos.kernels import Kernel
+from fzoos.surrogates.gp import DerivedGP
+from fzoos.trajectory import Trajectory
+
+__all__ = ["LocalSurrogate"]
+
+
+class LocalSurrogate:
+    """The Gaussian process conditioned on the points in use: the whole trajectory, or the `points` nearest to x.
+
+    As long as the points in use only grow, the factor is extended, O(n^2); when the nearest n have changed, it is made
+    anew, O(n^3) with the small n.
+
+    Args:
+        trajectory: the client's queries.
+        kernel: the kernel.
+        noise: sigma^2.
+        points: how many of the nearest points are used; None: all.
+        device: None for NumPy, or a PyTorch device.
+    """
+
+    def __init__(
+        self, trajectory: Trajectory, kernel: Kernel, noise: float, points: int | None, device: str | None = None
+    ) -> None:
+        self._trajectory, self._kernel, self._noise = trajectory, kernel, noise
+        self._points, self._device = points, device
+        self._clear()
+
+    def _clear(self) -> None:
+        self._gp = DerivedGP(self._kernel, self._noise, self._trajectory.dim, self._device)
+        self._in_use = np.empty(0, dtype=np.int64)
+
+    def at(self, x: FloatArray) -> DerivedGP:
+        """The process conditioned on the points in use around x."""
+        chosen = self._trajectory.nearest(x, self._points)
+        if not np.array_equal(chosen[: len(self._in_use)], self._in_use):
+            self._clear()
+        new = chosen[len(self._in_use) :]
+        self._gp.append(self._trajectory.x[new], self._trajectory.y[new])
+        self._in_use = chosen
+        return self._gp
