@@ -121,7 +121,7 @@ class Theoretical(CorrectionLength):
 class DistanceAware(CorrectionLength):
     """gamma_t = G / (G + 2 (omega kappa - 4 omega h(iota) / (d + sigma^2 d / n) + N epsilon)) (Cor. 2).
 
-    h(iota) = iota kappa'(iota)^2. The paper squares iota in Prop. 2; its proof and its Cor. 2 do not, and neither do we.
+    h(iota) = iota kappa'(iota)^2. The paper squares iota in Prop. 2; its proof and its Cor. 2 do not, nor do we.
     iota is the client's own mean squared distance, since it does not know the others' points.
 
     Example:

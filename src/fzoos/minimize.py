@@ -62,6 +62,7 @@ def minimize(
         optimizer: what the clients do with gradient estimates.
         weights: omega, not negative, in any scale; default: all equal.
         participation: clients that take part in a round, drawn at random: a float is a fraction, an int a number.
+            Clients of weight zero never take part.
         vectorized: whether objectives take batches. Finite differences, initial designs and active queries then go out
             as one batch each.
         max_queries: the run stops before a round that would take all clients together beyond this number.
@@ -211,6 +212,8 @@ def _check_settings(
 def _check_callables(objectives: Any, monitor: Any, callback: Any) -> None:
     if callable(objectives):
         raise TypeError("objectives must be a sequence of functions, one per client; got a single function")
+    if not hasattr(objectives, "__len__"):
+        raise TypeError(f"objectives must be a sequence of functions, one per client; got {objectives!r}")
     if not len(objectives):
         raise ValueError("objectives is empty: at least one client is needed")
     for i, objective in enumerate(objectives):
@@ -252,8 +255,9 @@ def _check_weights(weights: ArrayLike | None, count: int) -> FloatArray:
         raise ValueError(f"weights has shape {omega.shape} but there are {count} objectives")
     if not np.all(np.isfinite(omega)) or np.any(omega < 0):
         raise ValueError(f"weights must be finite and not negative, got {omega}")
-    if not omega.sum() > 0:
+    if not np.any(omega):
         raise ValueError("weights must not all be zero")
+    omega = omega / omega.max()  # so that the sum cannot overflow
     normalised: FloatArray = omega / omega.sum()
     return normalised
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from fzoos.result import Record
 
-__all__ = ["RoundProgress", "round_columns"]
+__all__ = ["RoundProgress", "round_columns", "status"]
 
 
-def round_columns() -> Progress:
-    """A rich progress display whose tasks count rounds and show F, queries and bytes."""
+def round_columns(console: Console | None = None) -> Progress:
+    """A rich progress display whose tasks count rounds and show F, queries, bytes and the time left."""
     return Progress(
         TextColumn("{task.description:<12}"),
         BarColumn(bar_width=24),
@@ -21,6 +22,7 @@ def round_columns() -> Progress:
         TextColumn("{task.fields[status]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
+        console=console,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,10 +40,9 @@ class ActiveQueries:
         if self.radius is not None:
             check_positive("radius", self.radius)
 
-    def choose(self, candidates: FloatArray, uncertainty: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """The `picks` most uncertain rows, the most uncertain first."""
-        order = np.argsort(-uncertainty(candidates), kind="stable")
-        return candidates[order[: self.picks]]
+    def choose(self, candidates: FloatArray, uncertainty: FloatArray) -> FloatArray:
+        """The `picks` most uncertain of the candidates (n, d), given their uncertainties (n,)."""
+        return candidates[np.argsort(-uncertainty, kind="stable")[: self.picks]]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import CancelledError
 from typing import Literal
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from fzoos.arrays import Buffer, FloatArray
 from fzoos.errors import ObjectiveError
-from fzoos.problem import BatchObjective, Box
+from fzoos.problem import BatchObjective, Box, EvaluationError
 
 __all__ = ["OnFailure", "Trajectory"]
 
@@ -57,20 +58,23 @@ class Trajectory:
         self.round = 0
         self.count = 0  # every evaluation, failed ones included
         self.failed = 0
+        self.stopped = False  # set from outside when the run has ended: nothing more is to be paid for
 
     def query(self, x: FloatArray) -> FloatArray:
         """Evaluate the rows of x, shape (n, d), in one batch; NaN marks a failed one."""
         if not len(x):
             return np.empty(0)
+        if self.stopped:
+            raise CancelledError("the run has ended")
         points = self._box.from_cube(x)
         self.count += len(x)
         try:
             y = self._objective(points.copy())
-        except (ObjectiveError, KeyboardInterrupt):
-            raise
-        except Exception as error:
+        except EvaluationError as failure:
+            self.count -= len(x) - failure.evaluated
+            error = failure.__cause__
             what = f"raised {type(error).__name__}: {error}"
-            raise ObjectiveError(what, self._client, self.round, points[0]) from error
+            raise ObjectiveError(what, self._client, self.round, points[failure.row]) from error
         good = np.isfinite(y)
         if not good.all():
             if self._on_failure == "raise":

@@ -40,6 +40,7 @@ class FedProx(FiniteDifferenceAlgorithm):
     label: ClassVar[str] = "FedProx"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_number("gamma", self.gamma, 0.0)
 
     def client(self, site: Site) -> ClientHalf:

@@ -22,6 +22,10 @@ class FiniteDifferenceAlgorithm(Algorithm):
 
     differences: FiniteDifferences = field(default_factory=FiniteDifferences)  # Q, lambda, u_q
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.differences, FiniteDifferences):
+            raise TypeError(f"differences must be FiniteDifferences, got {self.differences!r}")
+
     def queries(self, local_steps: int, *, first: bool, refreshed: bool) -> int:
         """T (Q + 1), and one estimate more where the payload is refreshed."""
         return (local_steps + refreshed) * self.differences.queries

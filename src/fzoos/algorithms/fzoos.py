@@ -12,7 +12,7 @@ from fzoos._check import check_count, check_number
 from fzoos.algorithms.base import Algorithm, ClientHalf, Site
 from fzoos.arrays import Array, FloatArray, to_device, to_numpy
 from fzoos.federation.message import Arrays, Message
-from fzoos.kernels import Kernel, SquaredExponential
+from fzoos.kernels import Kernel, Matern52, SquaredExponential
 from fzoos.lengths import Constant, CorrectionLength, Moment, Reciprocal
 from fzoos.queries import ActiveQueries, InitialDesign, uniform_around
 from fzoos.surrogates.fit import FitLengthScale, fit_length_scale
@@ -62,15 +62,15 @@ class FZooS(Algorithm):
         True
     """
 
-    kernel: Kernel = field(default_factory=SquaredExponential)  # k, l
+    kernel: Kernel = field(default_factory=lambda: Matern52(8.0))  # k, l
     fit: FitLengthScale | None = None
     noise: float = 1e-6  # sigma^2
     features: int = 10_000  # M
-    points: int | None = 150
+    points: int | None = 500
     feature_points: int | None = 500
     active: ActiveQueries | None = field(default_factory=lambda: ActiveQueries(100, 5, 0.01))
     refresh: ActiveQueries | None = field(default_factory=lambda: ActiveQueries(200, 50, None))
-    initial: InitialDesign = field(default_factory=InitialDesign)
+    initial: InitialDesign = field(default_factory=lambda: InitialDesign(100, 0.01))
     length: CorrectionLength = field(default_factory=Constant)  # gamma_t
     vector: Literal["adaptive", "fixed"] = "adaptive"  # x' = x'' = x, or x_{r-1}
     device: str | None = None
@@ -229,15 +229,20 @@ class _Client(ClientHalf):
 
     def explore(self, x: FloatArray) -> None:
         """Active queries around the new iterate."""
-        gp = self._surrogate.at(x)
-        self._uncertainties.append(float(gp.grad_uncertainty(x[None, :])[0]) / gp.prior_trace)
-        if self._settings.active is not None:
-            self._query_actively(x, self._settings.active)
+        self._uncertainties.append(self._query_actively(x, self._settings.active))
 
-    def _query_actively(self, x: FloatArray, active: ActiveQueries) -> None:
-        radius = self._half_spread(x) if active.radius is None else active.radius
-        candidates = self.site.project(uniform_around(x, active.candidates, radius, self.site.rng))
-        self.site.trajectory.query(active.choose(candidates, self._surrogate.at(x).grad_uncertainty))
+    def _query_actively(self, x: FloatArray, active: ActiveQueries | None) -> float:
+        """Query the most uncertain candidates around x; return the uncertainty at x as a share of the prior's."""
+        points = x[None, :]
+        if active is not None:
+            radius = self._half_spread(x) if active.radius is None else active.radius
+            candidates = self.site.project(uniform_around(x, active.candidates, radius, self.site.rng))
+            points = np.concatenate([points, candidates])
+        gp = self._surrogate.at(x)
+        uncertainty = gp.grad_uncertainty(points)
+        if active is not None:
+            self.site.trajectory.query(active.choose(points[1:], uncertainty[1:]))
+        return float(uncertainty[0]) / gp.prior_trace
 
     def _half_spread(self, x: FloatArray) -> float:
         """Half the mean |x_r - x_i|; where that is zero or unknown, the initial design's radius."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Self
 
 from fzoos.federation.client import Client
@@ -33,10 +33,18 @@ class LocalEngine:
         return tuple(client.queries for client in self._clients)
 
     def exchange(self, requests: Mapping[int, Message]) -> dict[int, Message]:
-        """Let the clients answer; an error of one of them is raised here."""
+        """Let the clients answer; an error of one of them is raised here, and the others make no further query."""
         if self._pool is None:
             return {i: self._clients[i].handle(request) for i, request in requests.items()}
         futures = {i: self._pool.submit(self._clients[i].handle, request) for i, request in requests.items()}
+        try:
+            done, _ = wait(futures.values(), return_when=FIRST_EXCEPTION)
+            for future in done:
+                future.result()  # raises the error, if there is one, without waiting for the others
+        except BaseException:
+            for client in self._clients:
+                client.stop()
+            raise
         return {i: future.result() for i, future in futures.items()}
 
     def __enter__(self) -> Self:

@@ -28,6 +28,10 @@ class Client:
         """Queries made so far."""
         return self._half.site.trajectory.count
 
+    def stop(self) -> None:
+        """Make no further query; an answer under way ends at the next one (called from another thread)."""
+        self._half.site.trajectory.stopped = True
+
     def handle(self, request: Message) -> Message:
         """Answer one request of the server."""
         self._half.site.trajectory.round = request.round

@@ -47,4 +47,9 @@ class Message:
 def average(parts: Sequence[Arrays], weights: FloatArray) -> dict[str, FloatArray]:
     """sum_i omega_i part_i for every named array, the weights renormalised over those who answered."""
     weights = weights / weights.sum()
-    return {name: np.tensordot(weights, np.stack([part[name] for part in parts]), axes=1) for name in parts[0]}
+    return {name: _mean(np.stack([part[name] for part in parts]), weights) for name in parts[0]}
+
+
+def _mean(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """The weighted mean over the first axis; rounding never takes it out of the values' range, nor x out of the box."""
+    return np.clip(np.tensordot(weights, values, axes=1), values.min(axis=0), values.max(axis=0))

@@ -72,10 +72,9 @@ class Server:
 
     def plan(self) -> Plan:
         """Draw the next round's participants and say what the round will cost in queries."""
-        count = len(self._weights)
-        chosen = np.arange(count)
-        if self._participants < count:
-            chosen = np.sort(self._rng.choice(count, self._participants, replace=False))
+        chosen = np.flatnonzero(self._weights)  # a client of weight zero would be asked for nothing
+        if self._participants < len(chosen):
+            chosen = np.sort(self._rng.choice(chosen, self._participants, replace=False))
         participants = tuple(int(i) for i in chosen)
         refreshed = self._refreshes(self.round + 1)
         queries = sum(

@@ -62,7 +62,7 @@ def log_marginal_likelihood(kernel: Kernel, noise: float, s: FloatArray, y: Floa
 
 
 def fit_length_scale(kernel: Kernel, noise: float, x: FloatArray, y: FloatArray, settings: FitLengthScale) -> float:
-    """The length scale in [low, high] that makes the observations likeliest; the kernel's own for fewer than 3 points."""
+    """The length scale in [low, high] under which y is likeliest; the kernel's own for fewer than 3 points."""
     if len(y) < 3:
         return kernel.length_scale
     s = squared_distances(x, x)

@@ -93,7 +93,8 @@ class DerivedGP:
         inverse = self._inverse.grow(m)
         for start in range(0, n + m, _PANEL):
             panel = slice(start, start + _PANEL)
-            inverse[panel, :] += rows[:, panel].T @ rows
+            lower = rows[max(start - n, 0) :, :]  # the rows above are zero in these columns: W is lower triangular
+            inverse[panel, :] += lower[:, panel].T @ lower
 
     def grad_mean(self, x: FloatArray) -> FloatArray:
         """grad mu(x) in the units of y, shape (d,); zero while there is no observation."""

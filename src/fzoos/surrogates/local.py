@@ -16,7 +16,7 @@ class LocalSurrogate:
     """The Gaussian process conditioned on the points in use: the whole trajectory, or the `points` nearest to x.
 
     As long as the points in use only grow, the factor is extended, O(n^2); when the nearest n have changed, it is made
-    anew, O(n^3) with the small n.
+    anew, O(n^3) with the small n. While x stays where it is, what was queried since the choice is added to it.
 
     Args:
         trajectory: the client's queries.
@@ -36,13 +36,19 @@ class LocalSurrogate:
     def _clear(self) -> None:
         self._gp = DerivedGP(self._kernel, self._noise, self._trajectory.dim, self._device)
         self._in_use = np.empty(0, dtype=np.int64)
+        self._chosen_at: FloatArray | None = None
+        self._seen = 0
 
     def at(self, x: FloatArray) -> DerivedGP:
         """The process conditioned on the points in use around x."""
-        chosen = self._trajectory.nearest(x, self._points)
-        if not np.array_equal(chosen[: len(self._in_use)], self._in_use):
-            self._clear()
-        new = chosen[len(self._in_use) :]
+        if self._chosen_at is not None and np.array_equal(x, self._chosen_at):
+            new = np.arange(self._seen, len(self._trajectory))
+        else:
+            chosen = self._trajectory.nearest(x, self._points)
+            if not np.array_equal(chosen[: len(self._in_use)], self._in_use):
+                self._clear()
+            new = chosen[len(self._in_use) :]
         self._gp.append(self._trajectory.x[new], self._trajectory.y[new])
-        self._in_use = chosen
+        self._in_use = np.concatenate([self._in_use, new])
+        self._chosen_at, self._seen = x.copy(), len(self._trajectory)
         return self._gp

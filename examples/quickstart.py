@@ -1,0 +1,21 @@
+"""Three parties minimise the average of their private functions; none of them shows its own."""
+
+import numpy as np
+
+from fzoos import FZooS, minimize
+from fzoos.problem import Objective
+
+
+def site(target: float) -> Objective:
+    """A private black box: x of shape (d,) to a number."""
+    return lambda x: float(np.mean((x - target) ** 2))
+
+
+result = minimize(
+    [site(0.2), site(0.6), site(0.7)], x0=np.zeros(20), bounds=(-1, 1), algorithm=FZooS(), rounds=20, seed=0
+)
+print(f"{result.status}: {result.message}")
+print(f"mean of x: {result.x.mean():.2f} (the best is 0.5)")
+print(f"{result.queries} queries, {result.bytes_up} bytes up, {result.bytes_down} bytes down")
+for record in result.history[::5]:
+    print(f"round {record.round:2d}: {record.queries} queries, x moved by {record.step:.3f}")

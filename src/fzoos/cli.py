@@ -1,0 +1,226 @@
+"""The command line: `fzoos compare` and `fzoos run`."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from rich.console import Console
+from rich.filesize import decimal
+from rich.progress import Progress, TaskID
+
+from fzoos import __version__
+from fzoos.algorithms import ALGORITHMS, Algorithm
+from fzoos.errors import ObjectiveError
+from fzoos.minimize import minimize
+from fzoos.progress import round_columns, status
+from fzoos.report import Trial, check_plot_path, plot, table
+from fzoos.result import Record
+from fzoos.tasks import TASKS, Ackley, Levy, Quadratic
+
+__all__ = ["app", "main"]
+
+_HELP = """Federated black-box optimisation with trajectory-informed surrogate gradients.
+
+\b
+Examples:
+  fzoos compare quadratic --heterogeneity 5 --rounds 20
+  fzoos compare levy --dim 50 --algorithms fedzo,fzoos --seeds 3 --output levy.png
+  fzoos run ackley --algorithm fzoos --rounds 30 --json result.json
+"""
+_T = TypeVar("_T")
+
+# The base class of all of typer's complaints about the command line. Newer versions of typer bring their own copy of
+# click, older ones import it, so there is no name for it that serves both.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+app = typer.Typer(help=_HELP, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+TaskName = Annotated[str, typer.Argument(metavar="TASK", help=f"One of {', '.join(TASKS)}.")]
+Heterogeneity = Annotated[float, typer.Option(min=0.0, help="C: how much the clients differ; 0: not at all.")]
+Rounds = Annotated[int, typer.Option(min=0, help="R: rounds of communication.")]
+Dim = Annotated[int, typer.Option(min=1, help="d: dimension.")]
+Clients = Annotated[int, typer.Option(min=1, help="N: clients.")]
+LocalSteps = Annotated[int, typer.Option(min=1, help="T: local steps of each client in a round.")]
+Seed = Annotated[int, typer.Option(min=0, help="Makes the task and the run reproducible.")]
+Workers = Annotated[int, typer.Option(min=1, help="Clients that work at the same time; results do not change.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+
+
+@app.callback(invoke_without_command=True)
+def _fzoos(
+    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False
+) -> None:
+    if version:
+        typer.echo(f"fzoos {__version__}")
+        raise typer.Exit()
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def compare(
+    task: TaskName,
+    heterogeneity: Heterogeneity = 5.0,
+    rounds: Rounds = 20,
+    dim: Dim = 300,
+    clients: Clients = 5,
+    local_steps: LocalSteps = 10,
+    algorithms: Annotated[str, typer.Option(help="Names separated by commas.")] = ",".join(ALGORITHMS),
+    seed: Seed = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Repetitions, with seed, seed + 1, ...")] = 1,
+    workers: Workers = 1,
+    output: Annotated[Path | None, typer.Option(help="Plot file.  [default: fzoos-TASK.png]")] = None,
+    quiet: Quiet = False,
+) -> int:
+    """Run several algorithms on a task; end with a table and a plot."""
+    kind = _choose("task", task, TASKS)
+    chosen = list(dict.fromkeys(_choose("algorithm", name.strip(), ALGORITHMS) for name in algorithms.split(",")))
+    path = output or Path(f"fzoos-{kind.name}.png")
+    check_plot_path(path)
+    problems = [kind(dim, clients, heterogeneity, seed + k) for k in range(seeds)]
+    settings = {"rounds": rounds, "local_steps": local_steps, "workers": workers}
+    trials: list[Trial] = []
+    message, code = "", 0
+    with round_columns(Console(stderr=True, quiet=quiet)) as bars:
+        rows = [bars.add_task(a.label, total=rounds * seeds, status="", start=False) for a in chosen]
+        try:
+            for (algorithm, row), k in product(zip(chosen, rows, strict=True), range(seeds)):
+                trials.append(_trial(algorithm, problems[k], bars, row, k * rounds, **settings))
+                message, code = _ending(trials[-1])
+                if code:
+                    break
+        except KeyboardInterrupt:  # between two runs; within one, minimize returns what was reached
+            message, code = "interrupted", 130
+    title = f"{kind.name}: C = {heterogeneity:g}, d = {dim}, N = {clients}, T = {local_steps}"
+    title += f", mean of {seeds} seeds" if seeds > 1 else f", seed {seed}"
+    if trials:
+        Console().print(table(trials, title))
+        _plot(trials, path, title)
+    return _complain(message, code)
+
+
+@app.command()
+def run(
+    task: TaskName,
+    algorithm: Annotated[str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.")] = "fzoos",
+    heterogeneity: Heterogeneity = 5.0,
+    rounds: Rounds = 20,
+    dim: Dim = 300,
+    clients: Clients = 5,
+    local_steps: LocalSteps = 10,
+    seed: Seed = 0,
+    workers: Workers = 1,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the result and its history there.")] = None,
+    quiet: Quiet = False,
+) -> int:
+    """Run one algorithm on a task; end with what it reached and what it cost."""
+    chosen = _choose("algorithm", algorithm, ALGORITHMS)
+    problem = _choose("task", task, TASKS)(dim, clients, heterogeneity, seed)
+    if json_file is not None:
+        json_file.touch()  # if it cannot be written, say so before the run
+    with round_columns(Console(stderr=True, quiet=quiet)) as bars:
+        row = bars.add_task(chosen.label, total=rounds, status="", start=False)
+        trial = _trial(chosen, problem, bars, row, rounds=rounds, local_steps=local_steps, workers=workers)
+    result = trial.result
+    typer.echo(f"{trial.label} on {problem}")
+    typer.echo(f"status   {result.status}: {result.message}")
+    typer.echo(f"F        {trial.values[-1]:.6g} (at x0 {trial.start:.6g}, smallest {trial.minimum:.6g})")
+    typer.echo(f"rounds   {result.rounds}")
+    typer.echo(f"queries  {result.queries:,} (per client {', '.join(f'{q:,}' for q in result.queries_per_client)})")
+    typer.echo(f"bytes    {decimal(result.bytes_up)} up, {decimal(result.bytes_down)} down")
+    typer.echo(f"seconds  {result.seconds:.2f}")
+    if json_file is not None:
+        outcome = {"task": str(problem), "algorithm": str(chosen()), "version": __version__, **asdict(result)}
+        json_file.write_text(json.dumps(_plain(outcome), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        typer.echo(f"json     {json_file.resolve()}")
+    return _complain(*_ending(trial))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; whatever goes wrong is one line on stderr, and exit code 2 if the input was wrong."""
+    try:
+        code = app(args=arguments, prog_name="fzoos", standalone_mode=False)
+    except _UsageError as error:
+        code = _complain(error.format_message(), 2)  # type: ignore[attr-defined]
+    except (ValueError, OSError, MemoryError) as error:
+        code = _complain(error, 2)
+    except (typer.Abort, KeyboardInterrupt):
+        code = _complain("interrupted", 130)
+    except Exception as error:
+        code = _complain(f"{type(error).__name__}: {error}", 1)
+    sys.exit(code or 0)
+
+
+def _complain(what: object, code: int) -> int:
+    if code:
+        typer.echo(f"fzoos: {' '.join(str(what).split())}", err=True)
+    return code
+
+
+def _ending(trial: Trial) -> tuple[str, int]:
+    """What to say of a run that ended early, and the exit code; what it reached is shown all the same."""
+    return trial.result.message, {"interrupted": 130, "failed": 1}.get(trial.result.status, 0)
+
+
+def _plot(trials: Sequence[Trial], path: Path, title: str) -> None:
+    try:
+        plot(trials, path, title)
+    except ImportError:
+        typer.echo('no plot without matplotlib: pip install "fzoos[plot]"')
+        return
+    typer.echo(f"plot: {path.resolve()}")
+
+
+def _choose(what: str, name: str, among: Mapping[str, _T]) -> _T:
+    if name not in among:
+        raise ValueError(f"there is no {what} {name!r}; choose from {', '.join(among)}")
+    return among[name]
+
+
+def _trial(
+    algorithm: type[Algorithm],
+    task: Quadratic | Ackley | Levy,
+    bars: Progress,
+    row: TaskID,
+    done: int = 0,
+    **settings: Any,
+) -> Trial:
+    """Run an algorithm on a task and show its rounds in a row of the progress display, after `done` earlier ones."""
+
+    def show(record: Record) -> None:
+        bars.update(row, completed=done + record.round, status=status(record))
+
+    problem: dict[str, Any] = {
+        "x0": task.x0,
+        "bounds": task.bounds,
+        "vectorized": True,
+        "monitor": task.value,
+        "seed": task.seed,
+    }
+    bars.start_task(row)
+    try:
+        result = minimize(task.objectives, algorithm=algorithm(), callback=show, **problem, **settings)
+    except ObjectiveError as error:
+        if error.result is None:
+            raise
+        result = error.result
+    return Trial(algorithm.label, result, task.value(task.x0), task.minimum)
+
+
+def _plain(value: Any) -> Any:
+    """The same as lists, numbers and words that JSON has; NaN and infinity become null."""
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

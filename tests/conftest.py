@@ -1,0 +1,22 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import settings
+from threadpoolctl import threadpool_limits
+
+# One thread: the matrices here are small, and threads that wait for each other are slow on a busy machine.
+torch.set_num_threads(1)
+threadpool_limits(1)
+
+# No deadline: a busy machine must not fail a test. Derandomised: a failure is there the next time too.
+settings.register_profile("fzoos", deadline=None, max_examples=60, derandomize=True)
+settings.load_profile("fzoos")
+
+
+@pytest.fixture(params=[None, "cpu"], ids=["numpy", "torch"])
+def device(request: pytest.FixtureRequest) -> str | None:
+    """Where the surrogate mathematics runs: None is NumPy, "cpu" is PyTorch."""
+    return request.param

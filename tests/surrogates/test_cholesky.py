@@ -1,0 +1,170 @@
+"""The growing factor: append against one refactorisation, solve, jitter (SPEC: "extend the Cholesky factor")."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from fzoos.arrays import to_device, to_numpy
+from fzoos.surrogates.cholesky import GrowingCholesky
+
+SPLITS = [[12], [1] * 12, [5, 7], [7, 5], [1, 11], [11, 1], [3, 4, 5], [2, 1, 6, 3]]
+
+
+def grow(matrix: np.ndarray, sizes: list[int], device: str | None = None) -> GrowingCholesky:
+    factor = GrowingCholesky(to_device(np.empty(0), device))
+    n = 0
+    for m in sizes:
+        rows = to_device(matrix[n : n + m], device)
+        factor.append(rows[:, :n], rows[:, n : n + m])
+        n += m
+    return factor
+
+
+def random_matrix(n: int, seed: int) -> np.ndarray:
+    root = np.random.default_rng(seed).standard_normal((n, n + 2))
+    return root @ root.T + 0.1 * np.eye(n)
+
+
+@pytest.mark.parametrize("sizes", SPLITS, ids=str)
+def test_append_against_one_refactorisation(sizes, device):
+    # A = L L^T is unique, so W = L^{-1} must be that of SciPy's factor however the rows arrived.
+    matrix = random_matrix(12, seed=3)
+    factor = grow(matrix, sizes, device)
+    lower = scipy.linalg.cholesky(matrix, lower=True)
+    expected = scipy.linalg.solve_triangular(lower, np.eye(12), lower=True)
+    assert len(factor) == 12
+    assert factor.jitter == 0.0
+    np.testing.assert_allclose(to_numpy(factor.inverse_factor), expected, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("sizes", SPLITS, ids=str)
+def test_solve_and_determinant_against_numpy(sizes, device):
+    matrix = random_matrix(12, seed=4)
+    factor = grow(matrix, sizes, device)
+    b = np.random.default_rng(5).standard_normal((12, 3))
+    np.testing.assert_allclose(to_numpy(factor.solve(to_device(b, device))), np.linalg.solve(matrix, b), rtol=1e-10)
+    np.testing.assert_allclose(
+        to_numpy(factor.solve(to_device(b[:, 0], device))), np.linalg.solve(matrix, b[:, 0]), rtol=1e-10
+    )
+    sign, log_determinant = np.linalg.slogdet(matrix)
+    assert sign == 1.0
+    assert factor.log_determinant() == pytest.approx(log_determinant, rel=1e-12)
+
+
+def test_append_returns_the_new_rows(device):
+    matrix = random_matrix(5, seed=6)
+    factor = grow(matrix[:3, :3], [3], device)
+    rows = to_device(matrix[3:], device)
+    new = factor.append(rows[:, :3], rows[:, 3:])
+    assert new.shape == (2, 5)
+    np.testing.assert_array_equal(to_numpy(new), to_numpy(factor.inverse_factor)[3:])
+
+
+def test_old_rows_stay_as_they_are(device):
+    # Extending, not refactoring: the rows of W that are there do not change by a bit, also when the storage moves.
+    matrix = random_matrix(40, seed=7)
+    factor = grow(matrix[:15, :15], [15], device)
+    before = to_numpy(factor.inverse_factor).copy()
+    rows = to_device(matrix[15:], device)
+    factor.append(rows[:, :15], rows[:, 15:])
+    np.testing.assert_array_equal(to_numpy(factor.inverse_factor)[:15, :15], before)
+
+
+@st.composite
+def split_matrices(draw):
+    """A random positive definite matrix with a condition number up to 1e6, and a random split of its rows."""
+    sizes = draw(st.lists(st.integers(1, 6), min_size=1, max_size=6))
+    n = sum(sizes)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    decades = draw(st.floats(0.0, 6.0))
+    scale = 10.0 ** draw(st.integers(-6, 6))
+    q, _ = np.linalg.qr(rng.standard_normal((n, n)))
+    return scale * (q * np.logspace(-decades, 0, n)) @ q.T, sizes
+
+
+@given(split_matrices())
+def test_any_split_solves_the_same_system(example):
+    matrix, sizes = example
+    matrix = (matrix + matrix.T) / 2
+    b = np.linspace(1.0, 2.0, len(matrix))
+    for device in (None, "cpu"):
+        factor = grow(matrix, sizes, device)
+        solution = to_numpy(factor.solve(to_device(b, device)))
+        expected = np.linalg.solve(matrix, b)
+        # Both are off by condition times rounding at most: 1e6 * 2e-16, and a modest factor of n.
+        np.testing.assert_allclose(solution, expected, rtol=0, atol=1e-8 * np.linalg.norm(expected))
+        assert factor.log_determinant() == pytest.approx(np.linalg.slogdet(matrix)[1], rel=1e-8, abs=1e-8)
+
+
+@st.composite
+def points_with_duplicates(draw):
+    """Points of which many are the same, and a split of their order of arrival."""
+    distinct, dim = draw(st.integers(1, 6)), draw(st.integers(1, 4))
+    order = draw(st.lists(st.integers(0, distinct - 1), min_size=1, max_size=25))
+    sizes, left = [], len(order)
+    while left:
+        sizes.append(draw(st.integers(1, left)))
+        left -= sizes[-1]
+    x = np.random.default_rng(draw(st.integers(0, 2**32 - 1))).uniform(size=(distinct, dim))
+    return x[order], sizes
+
+
+@given(points_with_duplicates(), st.sampled_from([RBF(1.0), Matern(0.5, nu=2.5)]))
+def test_duplicates_without_noise_never_break_the_factor(example, kernel):
+    # Issue "Bad input": duplicate points never break the factorisation, here in exact singularity (sigma^2 = 0). The
+    # observations are the same at the same point, so K alpha = y has solutions, and alpha must be one of them up to
+    # the jitter: K alpha - y = -jitter * alpha on the points that needed it.
+    x, sizes = example
+    matrix = kernel(x)
+    y = np.sin(3.0 * x.sum(axis=1))
+    for device in (None, "cpu"):
+        factor = grow(matrix, sizes, device)
+        alpha = to_numpy(factor.solve(to_device(y, device)))
+        assert np.all(np.isfinite(alpha))
+        assert factor.jitter <= 1e-6
+        np.testing.assert_allclose(matrix @ alpha, y, atol=1e-4)
+        assert np.isfinite(factor.log_determinant())
+
+
+@pytest.mark.parametrize("sizes", [[20], [1] * 20, [7, 1, 12]], ids=str)
+def test_a_matrix_of_ones(sizes, device):
+    # All points equal: rank one. By hand: with jitter e_j <= eps on point j, alpha solves (1^T alpha) + e_j alpha_j = 1
+    # for every j, so 1^T alpha = 1 up to eps times alpha.
+    factor = grow(np.ones((20, 20)), sizes, device)
+    assert 0.0 < factor.jitter <= 1e-8
+    alpha = to_numpy(factor.solve(to_device(np.ones(20), device)))
+    assert alpha.sum() == pytest.approx(1.0, abs=1e-6)
+
+
+def test_the_jitter_is_the_smallest_that_works(device):
+    # [[1, 1], [1, 1 - 1e-9]] has the pivot -1e-9: 1e-12 and 1e-10 cannot mend it, 1e-8 can.
+    factor = grow(np.array([[1.0, 1.0], [1.0, 1.0 - 1e-9]]), [1, 1], device)
+    assert factor.jitter == pytest.approx(1e-8, rel=1e-9, abs=0.0)
+    # The new point became noisier, the old one stayed: W^{-1} W^{-T} is A plus 1e-8 in the last entry only.
+    lower = np.linalg.inv(to_numpy(factor.inverse_factor))
+    np.testing.assert_allclose(lower @ lower.T, [[1.0, 1.0], [1.0, 1.0 + 0.9e-8]], rtol=1e-14, atol=1e-14)
+
+
+def test_the_jitter_is_relative_to_the_diagonal(device):
+    factor = grow(1e6 * np.ones((2, 2)), [1, 1], device)
+    assert factor.jitter == pytest.approx(1e-12 * 1e6, rel=1e-9, abs=0.0)
+    assert grow(np.diag([1e-20, 1e-20]), [1, 1], device).jitter == 0.0
+
+
+def test_the_largest_jitter_is_remembered(device):
+    matrix = np.eye(4)
+    matrix[0, 1] = matrix[1, 0] = 1.0
+    factor = grow(matrix, [1, 1, 1, 1], device)  # the second needs some, the third and fourth none
+    assert factor.jitter == pytest.approx(1e-12, rel=1e-9, abs=0.0)
+
+
+def test_nan_is_an_error_in_words(device):
+    factor = grow(np.eye(2), [2], device)
+    with pytest.raises(np.linalg.LinAlgError, match="NaN"):
+        factor.append(to_device(np.zeros((1, 2)), device), to_device(np.full((1, 1), np.nan), device))
+    assert len(factor) == 2  # and the factor is as it was

@@ -1,0 +1,113 @@
+"""The local surrogate: which points it uses, and that it extends rather than rebuilds (SPEC: "Which points")."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fzoos.kernels import Matern52, SquaredExponential
+from fzoos.problem import Box, as_batch
+from fzoos.surrogates.gp import DerivedGP
+from fzoos.surrogates.local import LocalSurrogate
+from fzoos.trajectory import Trajectory
+
+KERNEL, NOISE = SquaredExponential(0.5), 1e-4
+
+
+@pytest.fixture
+def trajectory() -> Trajectory:
+    return Trajectory(as_batch(lambda x: np.sin(4 * x).sum(axis=1), vectorized=True), Box.of((0, 1), dim=3))
+
+
+def points(n: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(size=(n, 3))
+
+
+def assert_conditioned_on(gp: DerivedGP, x: np.ndarray, kernel=KERNEL) -> None:
+    """gp equals a fresh process on exactly these points."""
+    fresh = DerivedGP(kernel, NOISE, 3)
+    fresh.append(x, np.sin(4 * x).sum(axis=1))
+    at = points(2, seed=99)
+    assert len(gp) == len(x)
+    np.testing.assert_allclose(gp.grad_mean(at[0]), fresh.grad_mean(at[0]), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(gp.grad_uncertainty(at), fresh.grad_uncertainty(at), rtol=1e-8, atol=1e-8)
+
+
+def test_all_points_extend_the_same_process(trajectory, device):
+    # "For `all`, extend the Cholesky factor as points arrive, never refactor from scratch": the object stays.
+    surrogate = LocalSurrogate(trajectory, KERNEL, NOISE, points=None, device=device)
+    x = points(30)
+    gp = surrogate.at(np.full(3, 0.5))
+    assert len(gp) == 0
+    factor = gp.factor
+    for end, start in ((10, 0), (11, 10), (30, 11)):
+        trajectory.query(x[start:end])
+        assert surrogate.at(x[start]) is gp
+        assert gp.factor is factor
+        assert_conditioned_on(gp, x[:end])
+
+
+def test_nearest_points(trajectory, device):
+    surrogate = LocalSurrogate(trajectory, Matern52(0.5), NOISE, points=7, device=device)
+    x = points(40)
+    trajectory.query(x)
+    for at in points(4, seed=5):
+        nearest = np.argsort(np.linalg.norm(x - at, axis=1))[:7]
+        assert_conditioned_on(surrogate.at(at), x[nearest], Matern52(0.5))
+
+
+def test_nearest_extends_until_it_is_full(trajectory):
+    surrogate = LocalSurrogate(trajectory, KERNEL, NOISE, points=20)
+    x = points(30)
+    trajectory.query(x[:12])
+    gp = surrogate.at(x[0])
+    trajectory.query(x[12:20])
+    assert surrogate.at(x[1]) is gp
+    assert_conditioned_on(gp, x[:20])
+    trajectory.query(x[20:])
+    at = np.full(3, 0.5)
+    assert surrogate.at(at) is not gp
+    assert_conditioned_on(surrogate.at(at), x[np.argsort(np.linalg.norm(x - at, axis=1))[:20]])
+
+
+def test_nearest_that_did_not_change_are_kept(trajectory):
+    # Ten points around 0.2 and ten around 0.8: any x near 0.2 has the same nearest ten.
+    near, far = 0.2 + 0.01 * points(10), 0.8 + 0.01 * points(10)
+    trajectory.query(near)
+    trajectory.query(far)
+    surrogate = LocalSurrogate(trajectory, KERNEL, NOISE, points=10)
+    gp = surrogate.at(np.full(3, 0.2))
+    assert surrogate.at(np.full(3, 0.21)) is gp
+    assert_conditioned_on(gp, near)
+    assert surrogate.at(np.full(3, 0.8)) is not gp
+    assert_conditioned_on(surrogate.at(np.full(3, 0.8)), far)
+
+
+def test_new_queries_join_while_x_stays(trajectory):
+    # Active queries around x come one after another: they are added to the points chosen at x, and when x moves the
+    # nearest are chosen again.
+    x = points(30)
+    trajectory.query(x)
+    surrogate = LocalSurrogate(trajectory, KERNEL, NOISE, points=8)
+    at = np.full(3, 0.5)
+    gp = surrogate.at(at)
+    chosen = np.sort(np.argsort(np.linalg.norm(x - at, axis=1))[:8])
+    new = at + 0.01 * points(4, seed=3)
+    trajectory.query(new)
+    assert surrogate.at(at.copy()) is gp
+    assert_conditioned_on(gp, np.concatenate([x[chosen], new]))
+    moved = at + 0.02
+    everything = np.concatenate([x, new])
+    nearest = np.argsort(np.linalg.norm(everything - moved, axis=1))[:8]
+    assert_conditioned_on(surrogate.at(moved), everything[nearest])
+
+
+def test_x_is_not_held_by_reference(trajectory):
+    # An x that is moved in place has moved.
+    x = points(30)
+    trajectory.query(x)
+    surrogate = LocalSurrogate(trajectory, KERNEL, NOISE, points=8)
+    at = np.full(3, 0.1)
+    surrogate.at(at)
+    at += 0.8
+    assert_conditioned_on(surrogate.at(at), x[np.argsort(np.linalg.norm(x - at, axis=1))[:8]])

@@ -1,0 +1,168 @@
+"""SPEC: FD(x) = (1/Q) sum_q (y(x + lambda u_q) - y(x)) / lambda * u_q, with three kinds of direction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fzoos import FiniteDifferences
+
+KINDS = ["gaussian", "orthonormal", "sphere"]
+SLOPE = np.array([2.0, -1.0, 0.5, 3.0])
+
+
+def linear(x):
+    return 5.0 + x @ SLOPE
+
+
+def estimates(fd, function, x, draws, projected=False):
+    rng = np.random.default_rng(0)
+    return np.array([fd.estimate(function, x, rng, projected) for _ in range(draws)])
+
+
+def assert_mean(samples, expected):
+    """Within five standard errors of the expectation in every coordinate."""
+    error = samples.std(axis=0) / np.sqrt(len(samples))
+    assert np.all(np.abs(samples.mean(axis=0) - expected) < 5 * error)
+    assert np.all(5 * error < 0.2 * np.abs(SLOPE).max())  # and the samples are enough to tell
+
+
+@pytest.mark.parametrize(
+    ("kind", "factor"),
+    # E[u u^T] is I for Gaussian directions; I/d on the sphere, which the factor d undoes; I/d for orthonormal ones.
+    [("gaussian", 1.0), ("sphere", 1.0), ("orthonormal", 1 / 4)],
+)
+@pytest.mark.parametrize("count", [1, 3, 4, 10])
+def test_expectation_on_a_linear_function(kind, factor, count):
+    samples = estimates(FiniteDifferences(count, 0.1, kind), linear, np.full(4, 0.5), draws=8000 // count)
+    if samples.std(axis=0).max() < 1e-12:  # all of an orthonormal basis: no randomness is left
+        np.testing.assert_allclose(samples, np.broadcast_to(factor * SLOPE, samples.shape), rtol=1e-11)
+    else:
+        assert_mean(samples, factor * SLOPE)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3])
+def test_orthonormal_bases_give_the_gradient_over_d(groups):
+    # Q = m d: sum_q u_q u_q^T = m I in each draw, so FD = (m / (m d)) slope = slope / d exactly.
+    estimate = FiniteDifferences(4 * groups, 0.01, "orthonormal").estimate(
+        linear, np.full(4, 0.5), np.random.default_rng(1)
+    )
+    np.testing.assert_allclose(estimate, SLOPE / 4, rtol=1e-11)
+
+
+@pytest.mark.parametrize(("count", "dim"), [(1, 1), (3, 8), (8, 8), (11, 4), (5, 1)])
+def test_orthonormal_directions(count, dim):
+    # Orthonormal within each group of d; the last group is what remains of Q.
+    u = FiniteDifferences(count, directions="orthonormal").draw(dim, np.random.default_rng(2))
+    assert u.shape == (count, dim)
+    for start in range(0, count, dim):
+        group = u[start : start + dim]
+        np.testing.assert_allclose(group @ group.T, np.eye(len(group)), atol=1e-14)
+
+
+def test_orthonormal_directions_are_uniform():
+    # Haar: no sign is preferred; without care a QR factorisation gives diagonals of one sign.
+    rng = np.random.default_rng(3)
+    u = np.array([FiniteDifferences(3, directions="orthonormal").draw(3, rng) for _ in range(4000)])
+    assert np.all(np.abs(u.mean(axis=0)) < 5 * np.sqrt(1 / 3) / np.sqrt(4000))
+    np.testing.assert_allclose((u**2).mean(axis=0), 1 / 3, atol=0.03)
+
+
+def test_directions_on_the_sphere():
+    u = FiniteDifferences(5000, directions="sphere").draw(3, np.random.default_rng(4))
+    np.testing.assert_allclose(np.linalg.norm(u, axis=1), 1.0, rtol=1e-14)
+    np.testing.assert_allclose(u.T @ u / 5000, np.eye(3) / 3, atol=5 * np.sqrt(4 / 45 / 5000))  # var u_1^2 = 4/45
+
+
+def test_gaussian_directions():
+    u = FiniteDifferences(5000).draw(3, np.random.default_rng(5))
+    np.testing.assert_allclose(u.T @ u / 5000, np.eye(3), atol=5 * np.sqrt(2 / 5000))  # var u_1^2 = 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("count", [1, 5, 9])
+def test_one_batch_of_q_plus_one_queries(kind, count):
+    # Issue: "finite differences ... go out as one batch"; an estimate costs Q + 1 queries.
+    batches = []
+    fd = FiniteDifferences(count, 0.02, kind)
+    x = np.full(4, 0.3)
+    fd.estimate(lambda points: batches.append(points.copy()) or linear(points), x, np.random.default_rng(6))
+    (points,) = batches
+    assert points.shape == (fd.queries, 4)
+    assert fd.queries == count + 1
+    np.testing.assert_array_equal(points[0], x)
+    np.testing.assert_allclose((points[1:] - x) / 0.02, fd.draw(4, np.random.default_rng(6)), atol=1e-13)
+
+
+def test_the_formula_by_hand():
+    # y = x_1^2 at x = (0.5, 0), lambda = 0.1: a direction u gives ((0.5 + 0.1 u_1)^2 - 0.25) / 0.1 = u_1 + 0.1 u_1^2.
+    fd = FiniteDifferences(2, 0.1)
+    u = fd.draw(2, np.random.default_rng(7))
+    expected = sum((v[0] + 0.1 * v[0] ** 2) * v for v in u) / 2
+    estimate = fd.estimate(lambda p: p[:, 0] ** 2, np.array([0.5, 0.0]), np.random.default_rng(7))
+    np.testing.assert_allclose(estimate, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_failed_directions_are_left_out(kind):
+    # The mean is over the directions that answered.
+    fd = FiniteDifferences(3, 0.1, kind)
+    u = fd.draw(4, np.random.default_rng(8))
+    factor = 4.0 if kind == "sphere" else 1.0
+    expected = factor * ((u[0] @ SLOPE) * u[0] + (u[2] @ SLOPE) * u[2]) / 2
+
+    def query(points):
+        y = linear(points)
+        y[2] = np.nan  # the second direction: the first answer is that of x itself
+        return y
+
+    estimate = fd.estimate(query, np.full(4, 0.5), np.random.default_rng(8))
+    np.testing.assert_allclose(estimate, expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("failed", [slice(0, 1), slice(1, None), slice(None)], ids=["x", "directions", "all"])
+def test_without_any_slope_the_estimate_is_zero(failed):
+    def query(points):
+        y = linear(points)
+        y[failed] = np.nan
+        return y
+
+    estimate = FiniteDifferences(3).estimate(query, np.full(4, 0.5), np.random.default_rng(0))
+    np.testing.assert_array_equal(estimate, np.zeros(4))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_projected_queries_stay_in_the_cube(kind):
+    seen = []
+    fd = FiniteDifferences(40, 0.5, kind)
+    fd.estimate(lambda p: seen.append(p) or linear(p), np.array([0.0, 1.0, 0.5, 0.9]), np.random.default_rng(9), True)
+    assert seen[0].min() >= 0.0
+    assert seen[0].max() <= 1.0
+    seen.clear()
+    fd.estimate(lambda p: seen.append(p) or linear(p), np.array([0.0, 1.0, 0.5, 0.9]), np.random.default_rng(9), False)
+    assert seen[0].min() < 0.0
+    assert seen[0].max() > 1.0
+
+
+def test_projected_estimate_at_the_boundary():
+    # At x_1 = 0 the coordinate moves by lambda max(u_1, 0), and E[max(u_1, 0) u_1] = 1/2: half the slope there. The
+    # other coordinates, whose +-0.05 u stays within the cube, keep all of it, as E[max(u_1, 0) u_2] = 0.
+    x = np.array([0.0, 0.5, 0.5, 0.5])
+    samples = estimates(FiniteDifferences(10, 0.05), linear, x, 2000, projected=True)
+    assert_mean(samples, SLOPE * np.array([0.5, 1.0, 1.0, 1.0]))
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"count": 0}, ValueError, "directions Q"),
+        ({"count": 2.0}, TypeError, "directions Q"),
+        ({"step": 0.0}, ValueError, "lambda"),
+        ({"step": -0.1}, ValueError, "lambda"),
+        ({"step": np.nan}, ValueError, "lambda"),
+        ({"directions": "cubic"}, ValueError, "directions must be one of gaussian, orthonormal, sphere, got 'cubic'"),
+    ],
+)
+def test_bad_settings_are_named(settings, error, message):
+    with pytest.raises(error, match=message):
+        FiniteDifferences(**settings)

@@ -1,0 +1,464 @@
+"""`minimize`: bad input, failing objectives, Ctrl-C, and what is shared with the caller."""
+
+import re
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import fzoos
+from fzoos import (
+    SGD,
+    ActiveQueries,
+    Adam,
+    Constant,
+    DistanceAware,
+    FedProx,
+    FedZO,
+    FiniteDifferences,
+    FitLengthScale,
+    FZooS,
+    InitialDesign,
+    Matern52,
+    ObjectiveError,
+    SquaredExponential,
+    Theoretical,
+    minimize,
+)
+
+NAN, INF = float("nan"), float("inf")
+Q = 4
+CHEAP = FedZO(differences=FiniteDifferences(count=Q))
+
+
+def f(x):
+    return float(np.sum(x**2))
+
+
+def call(**changes):
+    arguments = {
+        "objectives": [f, f],
+        "x0": [0.5, 0.5, 0.5],
+        "bounds": (-1, 1),
+        "algorithm": CHEAP,
+        "rounds": 1,
+        "local_steps": 2,
+        "seed": 0,
+    } | changes
+    return minimize(arguments.pop("objectives"), arguments.pop("x0"), **arguments)
+
+
+# The arguments of minimize: (argument, value, error); the message must name the argument.
+BAD = [
+    ("objectives", [], ValueError),
+    ("objectives", (), ValueError),
+    ("objectives", f, TypeError),
+    ("objectives", None, TypeError),
+    ("objectives", 5, TypeError),
+    ("objectives", (g for g in [f]), TypeError),
+    ("objectives", [f, 3], TypeError),
+    ("objectives", "fg", TypeError),
+    ("x0", [0.5, NAN, 0.5], ValueError),
+    ("x0", [0.5, INF, 0.5], ValueError),
+    ("x0", [0.5, -INF, 0.5], ValueError),
+    ("x0", [0.5, 1.5, 0.5], ValueError),
+    ("x0", [-1.0000001, 0.5, 0.5], ValueError),
+    ("x0", [], ValueError),
+    ("x0", 0.5, ValueError),
+    ("x0", [[0.5, 0.5, 0.5]], ValueError),
+    ("x0", None, (TypeError, ValueError)),
+    ("x0", "start", TypeError),
+    ("x0", ["a", "b", "c"], TypeError),
+    ("x0", [[0.1], [0.1, 0.2]], TypeError),
+    ("x0", [1j, 0, 0], TypeError),
+    ("bounds", (1, -1), ValueError),
+    ("bounds", (1, 1), ValueError),
+    ("bounds", [(-1, 1), (-1, 1), (2, 1)], ValueError),
+    ("bounds", [(-1, 1), (-1, 1), (0.5, 0.5)], ValueError),
+    ("bounds", (NAN, 1), ValueError),
+    ("bounds", (-1, INF), ValueError),
+    ("bounds", (-INF, INF), ValueError),
+    ("bounds", (-1e308, 1e308), ValueError),
+    ("bounds", [(-1, 1), (-1, 1)], ValueError),
+    ("bounds", [(-1, 1)] * 4, ValueError),
+    ("bounds", (-1, 0, 1), ValueError),
+    ("bounds", 1, ValueError),
+    ("bounds", "wide", TypeError),
+    ("bounds", None, (TypeError, ValueError)),
+    ("algorithm", FedZO, TypeError),
+    ("algorithm", "fedzo", TypeError),
+    ("algorithm", None, TypeError),
+    ("optimizer", Adam, TypeError),
+    ("optimizer", 0.01, TypeError),
+    ("optimizer", None, TypeError),
+    ("rounds", -1, ValueError),
+    ("rounds", 1.5, TypeError),
+    ("rounds", "3", TypeError),
+    ("rounds", None, TypeError),
+    ("rounds", True, TypeError),
+    ("local_steps", 0, ValueError),
+    ("local_steps", -2, ValueError),
+    ("local_steps", 2.0, TypeError),
+    ("weights", [1, -1], ValueError),
+    ("weights", [1, NAN], ValueError),
+    ("weights", [1, INF], ValueError),
+    ("weights", [0, 0], ValueError),
+    ("weights", [1], ValueError),
+    ("weights", [1, 1, 1], ValueError),
+    ("weights", 1, ValueError),
+    ("weights", [[1, 1]], ValueError),
+    ("weights", ["a", "b"], TypeError),
+    ("participation", 0, ValueError),
+    ("participation", 3, ValueError),
+    ("participation", -1, ValueError),
+    ("participation", 0.0, ValueError),
+    ("participation", 1.5, ValueError),
+    ("participation", -0.5, ValueError),
+    ("participation", NAN, ValueError),
+    ("participation", INF, ValueError),
+    ("participation", "all", TypeError),
+    ("participation", None, TypeError),
+    ("participation", True, TypeError),
+    ("max_queries", -1, ValueError),
+    ("max_queries", 10.0, TypeError),
+    ("max_queries", INF, TypeError),
+    ("on_failure", "ignore", ValueError),
+    ("on_failure", None, ValueError),
+    ("on_failure", True, ValueError),
+    ("monitor", 3, TypeError),
+    ("callback", "stop", TypeError),
+    ("seed", -1, ValueError),
+    ("seed", 1.0, TypeError),
+    ("seed", "zero", TypeError),
+    ("seed", True, TypeError),
+    ("workers", 0, ValueError),
+    ("workers", -1, ValueError),
+    ("workers", 1.0, TypeError),
+    ("workers", None, TypeError),
+]
+
+
+@pytest.mark.parametrize(("argument", "value", "error"), BAD, ids=[f"{name}={value!r:.30}" for name, value, _ in BAD])
+def test_bad_argument(argument, value, error):
+    """A ValueError (or TypeError) that names the argument, before any query is made."""
+    asked = []
+
+    def objective(x):
+        asked.append(x)
+        return f(x)
+
+    changes = {argument: value} if argument == "objectives" else {"objectives": [objective] * 2, argument: value}
+    with pytest.raises(error, match=rf"\b{argument}\b"):
+        call(**changes)
+    assert not asked
+
+
+def test_message_of_mismatched_lengths():
+    """Both sides of a mismatch are told."""
+    with pytest.raises(ValueError, match=re.escape("x0 has 3 values but bounds give d = 4")):
+        call(bounds=[(-1, 1)] * 4)
+
+
+def test_message_of_x0_outside():
+    """The coordinate, its value and its bounds are told."""
+    with pytest.raises(ValueError, match=r"x0\[1\] = 1.5 is not in \[-1, 1\]"):
+        call(x0=[0.5, 1.5, 0.5])
+
+
+# Settings: (what makes them, error, name in the message)
+BAD_SETTINGS = [
+    (lambda: FZooS(features=0), ValueError, "features"),
+    (lambda: FZooS(features=-1), ValueError, "features"),
+    (lambda: FZooS(features=10.0), TypeError, "features"),
+    (lambda: FZooS.paper(features=0), ValueError, "features"),
+    (lambda: FZooS(noise=-1e-6), ValueError, "noise"),
+    (lambda: FZooS(noise=NAN), ValueError, "noise"),
+    (lambda: FZooS(kernel="rbf"), TypeError, "kernel"),
+    (lambda: FZooS(fit=True), TypeError, "fit"),
+    (lambda: FZooS(points=0), ValueError, "points"),
+    (lambda: FZooS(feature_points=0), ValueError, "feature_points"),
+    (lambda: FZooS(points="all"), TypeError, "points"),
+    (lambda: FZooS(active=5), TypeError, "active"),
+    (lambda: FZooS(active=ActiveQueries(10, 5)), ValueError, "active"),
+    (lambda: FZooS(refresh=50), TypeError, "refresh"),
+    (lambda: FZooS(initial=None), TypeError, "initial"),
+    (lambda: FZooS(length=1.0), TypeError, "length"),
+    (lambda: FZooS(vector="both"), ValueError, "vector"),
+    (lambda: ActiveQueries(5, 6, 0.01), ValueError, "picks"),
+    (lambda: ActiveQueries(0, 0, 0.01), ValueError, "candidates"),
+    (lambda: ActiveQueries(5, 0, 0.01), ValueError, "picks"),
+    (lambda: ActiveQueries(5, 2, 0.0), ValueError, "radius"),
+    (lambda: ActiveQueries(5, 2, NAN), ValueError, "radius"),
+    (lambda: InitialDesign(points=0), ValueError, "points"),
+    (lambda: InitialDesign(radius=-1.0), ValueError, "radius"),
+    (lambda: FitLengthScale(low=0.0), ValueError, "low"),
+    (lambda: FitLengthScale(low=2.0, high=1.0), ValueError, "low"),
+    (lambda: SquaredExponential(0.0), ValueError, "length_scale"),
+    (lambda: Matern52(-1.0), ValueError, "length_scale"),
+    (lambda: FedProx(gamma=-1.0), ValueError, "gamma"),
+    (lambda: FedProx(gamma="much"), TypeError, "gamma"),
+    (lambda: FedZO(differences=20), TypeError, "differences"),
+    (lambda: FedProx(differences=20), TypeError, "differences"),
+    (lambda: FiniteDifferences(count=0), ValueError, "count"),
+    (lambda: FiniteDifferences(step=0.0), ValueError, "step"),
+    (lambda: FiniteDifferences(directions="axes"), ValueError, "directions"),
+    (lambda: Constant(1.5), ValueError, "gamma"),
+    (lambda: Theoretical(heterogeneity=0.0), ValueError, "heterogeneity"),
+    (lambda: DistanceAware(heterogeneity=NAN), ValueError, "heterogeneity"),
+    (lambda: Theoretical(heterogeneity=1.0, delta=1.0), ValueError, "delta"),
+    (lambda: Adam(0.0), ValueError, "learning_rate"),
+    (lambda: Adam(beta1=1.0), ValueError, "beta1"),
+    (lambda: SGD(-0.1), ValueError, "learning_rate"),
+    (lambda: SGD("fast"), TypeError, "learning_rate"),
+]
+
+
+@pytest.mark.parametrize(("make", "error", "name"), BAD_SETTINGS)
+def test_bad_setting(make, error, name):
+    """Settings are checked when they are made, and the message names the setting."""
+    with pytest.raises(error, match=rf"\b{name}\b"):
+        make()
+
+
+# Objectives that return the wrong thing
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    "wrong", [lambda x: 1.0, lambda x: np.zeros((len(x), 1)), lambda x: np.zeros(len(x) + 1), lambda x: np.zeros(0)]
+)
+def test_vectorized_shape(wrong, workers):
+    """A vectorised objective that returns the wrong shape is bad input: a ValueError that names it."""
+    with pytest.raises(ValueError, match=r"a vectorized objective must return shape \(5,\)"):
+        call(objectives=[lambda x: np.sum(x**2, axis=1), wrong], vectorized=True, workers=workers)
+
+
+def test_scalar_shape():
+    """So is an objective that returns a vector where one number is expected."""
+    with pytest.raises(ValueError, match=r"objective must return one number"):
+        call(objectives=[lambda x: x, f])
+
+
+@pytest.mark.parametrize("one", [lambda x: np.float32(x.sum()), lambda x: np.array([x.sum()]), lambda x: int(x[0] > 0)])
+def test_numbers_in_disguise(one):
+    """Anything that is one number is accepted."""
+    assert call(objectives=[one]).status == "completed"
+
+
+# Objectives that fail
+
+
+class Failing:
+    """Fails at its `at`-th call, and remembers what it was asked."""
+
+    def __init__(self, at, fail):
+        self._at, self._fail = at, fail
+        self.asked = []
+
+    def __call__(self, x):
+        self.asked.append(x.copy())
+        return self._fail() if len(self.asked) == self._at else f(x)
+
+
+def error_of():
+    raise ZeroDivisionError("no luck")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("at", [1, 3, 2 * (Q + 1) + 4])
+def test_raises(at, workers):
+    """ObjectiveError names client, round and the very point; the cause is kept; complete rounds are on the exception.
+
+    With T = 2 a round has 2 (Q + 1) queries a client: calls 1 and 3 are in round 1, the last one in round 2.
+    """
+    failing = Failing(at, error_of)
+    with pytest.raises(ObjectiveError) as caught:
+        call(objectives=[f, failing], rounds=4, workers=workers)
+    error = caught.value
+    complete = 0 if at <= 2 * (Q + 1) else 1
+    assert (error.client, error.round) == (1, complete + 1)
+    assert np.array_equal(error.x, failing.asked[-1])
+    assert isinstance(error.__cause__, ZeroDivisionError)
+    message = str(error)
+    assert all(word in message for word in ("client 1", f"round {complete + 1}", "ZeroDivisionError: no luck"))
+    assert np.array2string(error.x, separator=", ") in message
+    result = error.result
+    assert (result.status, result.rounds, len(result.history)) == ("failed", complete, complete)
+    assert result.message == message
+    assert result.x == pytest.approx(call(rounds=complete).x, abs=0)
+    assert result.queries == sum(result.queries_per_client)
+    assert result.queries_per_client[1] == at  # what was really asked, the failed query included
+
+
+@pytest.mark.parametrize("bad", [NAN, INF, -INF])
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_not_finite(bad, vectorized):
+    """NaN and infinity end the run too, by default, with the point that gave them."""
+    rng = np.random.default_rng(0)
+    points = []
+
+    def one(x):
+        if x[0] > 0.5 and len(points) < 1 and rng.random() < 0.5:
+            points.append(x.copy())
+            return bad
+        return f(x)
+
+    def many(x):
+        return np.array([one(row) for row in x])
+
+    with pytest.raises(ObjectiveError, match=f"client 0 returned {bad} in round 1") as caught:
+        call(objectives=[many if vectorized else one], vectorized=vectorized, rounds=3)
+    assert np.array_equal(caught.value.x, points[0])
+    assert caught.value.__cause__ is None
+    assert caught.value.result.rounds == 0
+
+
+def test_vectorized_raises():
+    """A vectorised objective that raises is reported with the first point of the batch."""
+    first = []
+
+    def many(x):
+        first.append(x[0].copy())
+        raise LookupError("gone")
+
+    with pytest.raises(ObjectiveError, match="raised LookupError: gone in round 1") as caught:
+        call(objectives=[many], vectorized=True)
+    assert np.array_equal(caught.value.x, first[0])
+    assert caught.value.x == pytest.approx([0.5, 0.5, 0.5])
+
+
+def test_the_point_is_told_even_if_the_objective_writes_into_it():
+    """A vectorised objective owns its batch; what it writes there does not reach the error's x."""
+
+    def vandal(x):
+        x[:] = 1e9
+        return np.full(len(x), NAN)
+
+    with pytest.raises(ObjectiveError) as caught:
+        call(objectives=[vandal], vectorized=True)
+    assert caught.value.x == pytest.approx([0.5, 0.5, 0.5])
+
+
+def test_raising_is_never_skipped():
+    """on_failure = "skip" is about values; an objective that raises ends the run."""
+    with pytest.raises(ObjectiveError, match="client 0 raised ZeroDivisionError"):
+        call(objectives=[Failing(2, error_of)], on_failure="skip")
+
+
+def test_error_in_an_objective_that_minimizes():
+    """An ObjectiveError from a run inside an objective is that objective's failure: client and round are the outer
+    run's, the inner error is the cause."""
+
+    def inner(x):
+        return call(objectives=[f, Failing(1, error_of)]).queries
+
+    with pytest.raises(ObjectiveError) as caught:
+        call(objectives=[inner, f])
+    assert (caught.value.client, caught.value.round) == (0, 1)
+    assert isinstance(caught.value.__cause__, ObjectiveError)
+    assert caught.value.__cause__.client == 1
+
+
+def test_result_of_a_failed_parallel_run_is_settled():
+    """The counts on the exception are final: no worker asks anything more after the result was made."""
+    slow = Failing(-1, None)
+
+    def sluggish(x):
+        time.sleep(0.002)
+        return slow(x)
+
+    with pytest.raises(ObjectiveError) as caught:
+        call(objectives=[Failing(1, error_of), sluggish], workers=2)
+    assert caught.value.result.queries_per_client == (1, len(slow.asked))
+
+
+def test_errors_of_monitor_and_callback_pass():
+    """The user's own errors outside objectives are not dressed up."""
+    with pytest.raises(ZeroDivisionError):
+        call(monitor=lambda x: error_of())
+    with pytest.raises(ZeroDivisionError):
+        call(callback=lambda record: error_of())
+
+
+# Ctrl-C
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_interrupt_in_the_first_round(workers):
+    """Ctrl-C before the first round is complete: x0, no records, and the queries made."""
+    failing = Failing(3, interrupt)
+    result = call(objectives=[f, failing], workers=workers, rounds=3)
+    assert (result.status, result.rounds, result.history) == ("interrupted", 0, ())
+    assert result.x == pytest.approx([0.5, 0.5, 0.5], abs=1e-15)
+    assert "round 1" in result.message
+    assert len(failing.asked) == 3
+    assert 3 <= result.queries_per_client[1] <= Q + 1  # the batch it happened in may count as a whole
+
+
+def test_interrupt_in_the_callback():
+    """Ctrl-C between rounds keeps the round just done."""
+    result = call(callback=lambda record: interrupt() if record.round == 2 else None, rounds=5)
+    assert (result.status, result.rounds) == ("interrupted", 2)
+    assert np.array_equal(result.x, call(rounds=2).x)
+
+
+# What is shared and what is not
+
+
+def test_workers_run_at_the_same_time():
+    """With 3 workers three clients are inside their objectives together: each waits for the other two."""
+    barrier = threading.Barrier(3, timeout=20)
+
+    def together(x):
+        barrier.wait()
+        return f(x)
+
+    assert call(objectives=[together] * 3, workers=3).status == "completed"
+
+
+def test_seconds():
+    """Seconds are the run's, without the monitor's and the callback's."""
+    result = call(
+        objectives=[lambda x: time.sleep(0.002) or f(x)],
+        monitor=lambda x: time.sleep(0.3) or 0.0,
+        callback=lambda record: time.sleep(0.3),
+    )
+    assert 2 * (Q + 1) * 0.002 <= result.seconds < 0.3
+
+
+def test_arguments_are_not_written_to():
+    """x0, bounds and weights are left as they were, and the result's x is not x0's memory."""
+    x0, bounds, weights = np.full(3, 0.5), np.array([(-1.0, 1.0)] * 3), np.array([1.0, 3.0])
+    copies = x0.copy(), bounds.copy(), weights.copy()
+    result = call(x0=x0, bounds=bounds, weights=weights)
+    for now, before in zip((x0, bounds, weights), copies, strict=True):
+        assert np.array_equal(now, before)
+    assert not np.shares_memory(result.x, x0)
+
+
+@pytest.mark.parametrize("x0", [(0, 0, 0), [0.5] * 3, np.zeros(3, dtype=np.float32), np.zeros(6)[::2], range(2)])
+def test_x0_may_be_any_vector(x0):
+    """Whatever NumPy makes a vector of."""
+    assert call(x0=x0).x.shape == (len(x0),)
+
+
+def test_numpy_integers_are_integers():
+    """rounds, seed and the like may be NumPy's integers."""
+    result = call(rounds=np.int64(2), seed=np.uint32(0), local_steps=np.int32(2), participation=np.int64(1))
+    assert result.rounds == 2
+
+
+def test_progress_bar_changes_nothing(capsys):
+    """progress = True shows the rounds and leaves the run as it is."""
+    assert np.array_equal(call(rounds=2, progress=True).x, call(rounds=2).x)
+    assert "2/2" in capsys.readouterr().out
+
+
+def test_public_names():
+    """Everything in __all__ exists."""
+    assert all(hasattr(fzoos, name) for name in fzoos.__all__)
