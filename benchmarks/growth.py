@@ -37,7 +37,8 @@ def prepare(n: int, d: int, m: int, device: str | None = None) -> Callable[[], t
     x = np.full(d, 0.5)
 
     def around(count: int) -> FloatArray:
-        return x + rng.uniform(-1.0, 1.0, (count, d)) / np.sqrt(d)
+        points: FloatArray = x + rng.uniform(-1.0, 1.0, (count, d)) / np.sqrt(d)
+        return points
 
     for start in range(0, n, BLOCK):
         points = around(min(BLOCK, n - start))

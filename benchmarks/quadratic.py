@@ -2,8 +2,8 @@
 
     python benchmarks/quadratic.py [--seeds 5] [--rounds 20] [--jobs 2]
 
-Writes results/quadratic.csv (every round of every run) and docs/figures/quadratic.png, and prints the tables of the
-README beside this file. d = 300, N = 5, T = 10; seeds 0 to 4. The defaults of FZooS were chosen on seeds 100 and 101.
+Writes benchmarks/results/quadratic.csv (every round of every run) and docs/figures/quadratic.png, and prints the tables
+of benchmarks/README.md. d = 300, N = 5, T = 10; seeds 0 to 4. The defaults of FZooS were chosen on seeds 100 and 101.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from machine import describe
 
 from fzoos import FedProx, FedZO, FZooS, ScaffoldI, ScaffoldII, minimize
 from fzoos.algorithms import Algorithm
-from fzoos.report import plot_curves
+from fzoos.report import Trial, plot_curves
 from fzoos.tasks import Quadratic
 
 HERE = Path(__file__).parent
@@ -37,13 +37,11 @@ ALGORITHMS: dict[str, Algorithm] = {
     "FZooS, paper's settings": FZooS.paper(points=150, feature_points=500),
     "FZooS": FZooS(),
 }
-Row = tuple[str, float, int, int, int, float, float]
-COLUMNS = ("algorithm", "heterogeneity", "seed", "round", "queries", "megabytes", "F")
+Job = tuple[float, str, int, int]  # heterogeneity, algorithm, seed, rounds
 
 
-def curve(job: tuple[str, float, int, int]) -> list[Row]:
-    """All rounds of one run, round 0 included."""
-    label, heterogeneity, seed, rounds = job
+def run(job: Job) -> Trial:
+    heterogeneity, label, seed, rounds = job
     task = Quadratic(heterogeneity=heterogeneity, seed=seed)
     result = minimize(
         task.objectives,
@@ -55,11 +53,34 @@ def curve(job: tuple[str, float, int, int]) -> list[Row]:
         monitor=task.value,
         seed=seed,
     )
-    rows: list[Row] = [(label, heterogeneity, seed, 0, 0, 0.0, task.value(task.x0))]
-    for r in result.history:
-        assert r.monitor is not None
-        rows.append((label, heterogeneity, seed, r.round, r.queries, (r.bytes_up + r.bytes_down) / 1e6, r.monitor))
-    return rows
+    return Trial(label, result, task.value(task.x0), task.minimum)
+
+
+def write_csv(trials: dict[Job, Trial], path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("heterogeneity", "algorithm", "seed", "round", "queries", "bytes_up", "bytes_down", "F"))
+        for (heterogeneity, label, seed, _), trial in trials.items():
+            writer.writerow((heterogeneity, label, seed, 0, 0, 0, 0, trial.start))
+            for r in trial.result.history:
+                writer.writerow((heterogeneity, label, seed, r.round, r.queries, r.bytes_up, r.bytes_down, r.monitor))
+
+
+def print_tables(groups: dict[float, dict[str, list[Trial]]], rounds: int) -> None:
+    """Mean and standard error of F after some rounds, and the queries made by then."""
+    marks = [r for r in (5, 10, 20, 50) if r <= rounds]
+    for heterogeneity, group in groups.items():
+        start = np.mean([trial.start for trial in group["FZooS"]])
+        print(f"\nC = {heterogeneity:g}, F_0 = {start:.2f}\n")
+        print("| algorithm | " + " | ".join(f"F after {r} rounds | queries" for r in marks) + " |")
+        print("| --- |" + " --- | --- |" * len(marks))
+        for label, trials in group.items():
+            values = np.stack([trial.values for trial in trials])
+            mean = values.mean(axis=0)
+            error = values.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0 * mean
+            cells = (f"{mean[r]:.3f} ± {error[r]:.3f} | {trials[0].queries[r]:,.0f}" for r in marks)
+            print(f"| {label} | " + " | ".join(cells) + " |")
 
 
 def main() -> None:
@@ -68,57 +89,30 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
-    jobs = list(itertools.product(ALGORITHMS, HETEROGENEITIES, range(options.seeds), [options.rounds]))
-    rows: list[Row] = []
+    jobs: list[Job] = list(itertools.product(HETEROGENEITIES, ALGORITHMS, range(options.seeds), [options.rounds]))
+    trials: dict[Job, Trial] = {}
     with ProcessPoolExecutor(options.jobs) as pool:
-        for done, curve_rows in enumerate(pool.map(curve, jobs), start=1):
-            rows.extend(curve_rows)
-            print(f"\r{done} of {len(jobs)} runs", end="", flush=True)
-    print()
-    (HERE / "results").mkdir(exist_ok=True)
-    with open(HERE / "results" / "quadratic.csv", "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        writer.writerows(rows)
-    report(rows, options.rounds, options.seeds)
-
-
-def report(rows: list[Row], rounds: int, seeds: int) -> None:
-    """Print mean and standard error of F after some rounds, and draw the figure."""
-    print(f"# Quadratic, d = 300, N = 5, T = 10, {seeds} seeds\n# {describe()}")
-    values = {(label, c, r): [] for label in ALGORITHMS for c in HETEROGENEITIES for r in range(rounds + 1)}
-    queries: dict[tuple[str, float, int], int] = {}
-    for label, c, _, r, asked, _, f in rows:
-        values[label, c, r].append(f)
-        queries[label, c, r] = asked
-    marks = [r for r in (5, 10, 20, 50) if r <= rounds]
-    for c in HETEROGENEITIES:
-        start = np.mean(values["FZooS", c, 0])
-        print(f"\nC = {c:g}, F_0 = {start:.2f}\n")
-        print("| algorithm | " + " | ".join(f"F after {r} rounds | queries" for r in marks) + " |")
-        print("| --- |" + " --- | --- |" * len(marks))
-        for label in ALGORITHMS:
-            cells = []
-            for r in marks:
-                f = np.array(values[label, c, r])
-                error = f.std(ddof=1) / np.sqrt(len(f)) if len(f) > 1 else 0.0
-                cells.append(f"{f.mean():.3f} ± {error:.3f} | {queries[label, c, r]:,}")
-            print(f"| {label} | " + " | ".join(cells) + " |")
-    # figure
-    minimum = Quadratic().minimum
-    panels = {
-        f"C = {c:g}": {
-            label: (
-                np.array([queries[label, c, r] for r in range(rounds + 1)]),
-                np.array([values[label, c, r] for r in range(rounds + 1)]).T - minimum,
-            )
+        for job, trial in zip(jobs, pool.map(run, jobs), strict=True):
+            trials[job] = trial
+            print(f"\r{len(trials)} of {len(jobs)} runs", end="", flush=True)
+    write_csv(trials, HERE / "results" / "quadratic.csv")
+    groups = {
+        heterogeneity: {
+            label: [trials[heterogeneity, label, seed, options.rounds] for seed in range(options.seeds)]
             for label in ALGORITHMS
         }
-        for c in HETEROGENEITIES
+        for heterogeneity in HETEROGENEITIES
     }
-    target = HERE.parent / "docs" / "figures" / "quadratic.png"
-    plot_curves(panels, target)
-    print(f"\nfigure: {target.relative_to(HERE.parent)}")
+    print(f"\n\n# Quadratic, d = 300, N = 5, T = 10, {options.seeds} seeds\n# {describe()}")
+    print_tables(groups, options.rounds)
+    panels = {
+        f"C = {heterogeneity:g}": {
+            label: (group[0].queries, np.stack([trial.gap for trial in group])) for label, group in by_label.items()
+        }
+        for heterogeneity, by_label in groups.items()
+    }
+    plot_curves(panels, HERE.parent / "docs" / "figures" / "quadratic.png")
+    print("\nfigure: docs/figures/quadratic.png")
 
 
 if __name__ == "__main__":

@@ -44,7 +44,8 @@ class Textbook:
     def gradient(self, x: Array) -> Array:
         points, y, scale = self.nearest(x, 150)
         k = self.kernel(points, points) + self.noise * np.eye(len(points))
-        return scale * self.jacobian(x, points).T @ np.linalg.solve(k, y)
+        gradient: Array = scale * self.jacobian(x, points).T @ np.linalg.solve(k, y)
+        return gradient
 
     def trace(self, x: Array, points: Array) -> float:
         k = self.kernel(points, points) + self.noise * np.eye(len(points))
@@ -55,12 +56,14 @@ class Textbook:
     def feature_gradient(self, x: Array, w: Array) -> Array:
         amplitude = np.sqrt(2.0 / len(self.phases))
         jacobian = -amplitude * np.sin(self.frequencies @ x + self.phases)[:, None] * self.frequencies
-        return jacobian.T @ w
+        gradient: Array = jacobian.T @ w
+        return gradient
 
     def weights(self, x: Array) -> Array:
         points, y, scale = self.nearest(x, 500)
         phi = np.sqrt(2.0 / len(self.phases)) * np.cos(points @ self.frequencies.T + self.phases)
-        return scale * phi.T @ np.linalg.solve(phi @ phi.T + self.noise * np.eye(len(points)), y)
+        w: Array = scale * phi.T @ np.linalg.solve(phi @ phi.T + self.noise * np.eye(len(points)), y)
+        return w
 
     def query(self, points: Array) -> None:
         self.x = np.concatenate([self.x, points])

@@ -7,11 +7,12 @@ import math
 import mpmath
 import numpy as np
 import pytest
+import scipy.linalg
 import torch
 from scipy.spatial.distance import cdist
 
 from fzoos import arrays
-from fzoos.arrays import Buffer, cos, invert_lower, namespace, sin, squared_distances, to_device, to_numpy
+from fzoos.arrays import Buffer, cos_in_place, invert_lower, namespace, sin, squared_distances, to_device, to_numpy
 
 EPS = np.finfo(float).eps
 
@@ -63,34 +64,36 @@ def test_cos_and_sin_against_mpmath(fast, monkeypatch):
     poles = np.array([k * math.pi for k in (-3, -1, 1, 3, 5, 101)])
     x = np.concatenate([poles, np.nextafter(poles, 1e9), np.nextafter(poles, -1e9), poles + 1e-8, [0.0, 1e-300, -0.0]])
     x = np.concatenate([x, np.random.default_rng(0).uniform(-200, 200, 500)])
-    for ours, theirs in ((cos, mpmath.cos), (sin, mpmath.sin)):
+    for ours, theirs in ((cos_in_place, mpmath.cos), (sin, mpmath.sin)):
         expected = np.array([float(theirs(mpmath.mpf(float(v)))) for v in x])
-        np.testing.assert_allclose(ours(x), expected, rtol=0, atol=4 * EPS)
+        np.testing.assert_allclose(ours(x.copy()), expected, rtol=0, atol=4 * EPS)
 
 
 def test_cos_and_sin_of_torch_tensors():
     x = torch.linspace(-9, 9, 50, dtype=torch.float64)
-    np.testing.assert_allclose(cos(x).numpy(), np.cos(x.numpy()), atol=4 * EPS)
     np.testing.assert_allclose(sin(x).numpy(), np.sin(x.numpy()), atol=4 * EPS)
+    np.testing.assert_allclose(cos_in_place(x.clone()).numpy(), np.cos(x.numpy()), atol=4 * EPS)
 
 
 @pytest.mark.parametrize("fast", [True, False])
-def test_cos_of_any_layout_leaves_its_argument_alone(fast, monkeypatch):
+@pytest.mark.parametrize("amplitude", [1.0, 0.25])
+def test_cos_in_place_of_any_layout(fast, amplitude, monkeypatch):
     monkeypatch.setattr(arrays, "_FAST_TAN", fast)
     whole = np.random.default_rng(0).uniform(-9, 9, (150, 130))  # more than one block of the tangent form
-    for x in (whole, whole.T, whole[::2, ::3], whole[:0]):
-        before = x.copy()
-        result = cos(x)
-        np.testing.assert_array_equal(x, before)
-        np.testing.assert_allclose(result, np.cos(before), atol=4 * EPS)
+    for view in (np.s_[:, :], np.s_[::2, ::3], np.s_[:0]):
+        for x in (whole.copy()[view], whole.copy().T[view]):
+            before = x.copy()
+            assert cos_in_place(x, amplitude) is x
+            np.testing.assert_allclose(x, amplitude * np.cos(before), atol=4 * EPS)
 
 
 def test_invert_lower(device):
     rng = np.random.default_rng(2)
-    factor = np.tril(rng.standard_normal((6, 6))) + 4 * np.eye(6)
-    inverse = to_numpy(invert_lower(to_device(factor, device)))
-    np.testing.assert_allclose(inverse, np.linalg.inv(factor), atol=1e-15)
-    np.testing.assert_array_equal(np.triu(inverse, 1), 0.0)
+    for n in (1, 6, 33, 200):  # below and above the size at which the matrix is halved
+        factor = np.tril(rng.standard_normal((n, n))) / np.sqrt(n) + 4 * np.eye(n)
+        inverse = to_numpy(invert_lower(to_device(factor, device)))
+        np.testing.assert_allclose(inverse, scipy.linalg.solve_triangular(factor, np.eye(n), lower=True), atol=1e-14)
+        np.testing.assert_array_equal(np.triu(inverse, 1), 0.0)
 
 
 def test_square_buffer_grows_at_its_corner(device):

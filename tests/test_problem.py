@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fzoos.problem import Box, EvaluationError, as_batch
+from fzoos.problem import Box
 
 EPS = np.finfo(float).eps
 
@@ -128,68 +128,3 @@ def test_bad_bounds_are_named(bounds, error, message):
     # Issue "Bad input": a clear ValueError or TypeError that names the argument.
     with pytest.raises(error, match=re.escape(message)):
         Box.of(bounds, dim=3)
-
-
-def test_a_scalar_objective_is_called_row_by_row():
-    rows = []
-
-    def objective(x):
-        rows.append(x.copy())
-        x[:] = np.nan  # what the objective does to its argument is its own affair
-        return rows[-1].sum()
-
-    x = np.arange(6.0).reshape(3, 2)
-    np.testing.assert_array_equal(as_batch(objective, vectorized=False)(x), [1.0, 5.0, 9.0])
-    np.testing.assert_array_equal(rows, [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
-    np.testing.assert_array_equal(x, np.arange(6.0).reshape(3, 2))
-
-
-@pytest.mark.parametrize("as_number", [float, np.float32, lambda v: np.array([v]), lambda v: np.array([[v]]), int])
-def test_a_scalar_objective_may_return_any_one_number(as_number):
-    y = as_batch(lambda x: as_number(x.sum()), vectorized=False)(np.ones((2, 3)))
-    np.testing.assert_array_equal(y, [3.0, 3.0])
-    assert y.dtype == np.float64
-
-
-def test_a_vectorised_objective_is_called_once():
-    calls = []
-    y = as_batch(lambda x: calls.append(x.shape) or x[:, 0], vectorized=True)(np.array([[1.0, 2.0], [3.0, 4.0]]))
-    assert calls == [(2, 2)]
-    np.testing.assert_array_equal(y, [1.0, 3.0])
-
-
-@pytest.mark.parametrize(
-    ("returned", "shape"),
-    [(0.0, "()"), (np.zeros((2, 1)), "(2, 1)"), (np.zeros(3), "(3,)"), (np.zeros((2, 4)), "(2, 4)")],
-)
-def test_a_vectorised_objective_of_the_wrong_shape(returned, shape):
-    # Issue "Bad input": "a vectorised objective that returns the wrong shape".
-    message = f"a vectorized objective must return shape (2,) for x of shape (2, 4), got shape {shape}"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        as_batch(lambda x: returned, vectorized=True)(np.zeros((2, 4)))
-
-
-def test_a_scalar_objective_that_returns_many_numbers():
-    message = "an objective must return one number for x of shape (4,), got shape (4,); is it vectorized?"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        as_batch(lambda x: x, vectorized=False)(np.zeros((2, 4)))
-
-
-@pytest.mark.parametrize("vectorized", [False, True])
-def test_an_objective_that_returns_no_numbers(vectorized):
-    with pytest.raises(TypeError, match="an objective must return numbers, got 'low'"):
-        as_batch(lambda x: "low", vectorized)(np.zeros((2, 4)))
-
-
-@pytest.mark.parametrize(("vectorized", "row", "evaluated"), [(False, 2, 3), (True, 0, 5)])
-def test_an_objective_that_raises_says_where(vectorized, row, evaluated):
-    # One by one, the third of five rows fails, after three evaluations; a batch fails as a whole.
-    def objective(x):
-        if np.any(x == 2.0):
-            raise KeyError("no such point")
-        return x.sum()
-
-    with pytest.raises(EvaluationError) as caught:
-        as_batch(objective, vectorized)(np.arange(5.0)[:, None])
-    assert (caught.value.row, caught.value.evaluated) == (row, evaluated)
-    assert isinstance(caught.value.__cause__, KeyError)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from concurrent.futures import CancelledError
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fzoos import ObjectiveError
-from fzoos.problem import Box, as_batch
+from fzoos.problem import Box
 from fzoos.trajectory import Trajectory
 
 
@@ -24,7 +27,7 @@ class Counting:
 
 
 def trajectory(objective, *, vectorized=False, dim=2, bounds=(0, 10), **settings) -> Trajectory:
-    return Trajectory(as_batch(objective, vectorized), Box.of(bounds, dim), **settings)
+    return Trajectory(objective, Box.of(bounds, dim), vectorized=vectorized, **settings)
 
 
 @given(st.lists(st.integers(0, 5), max_size=12))
@@ -144,7 +147,7 @@ def test_nan_and_infinity_end_the_run(value, vectorized):
         t.query(np.array([[0.1, 0.0], [0.6, 0.5], [0.7, 0.0]]))
     np.testing.assert_allclose(caught.value.x, [6.0, 5.0])
     assert caught.value.__cause__ is None
-    assert t.count == 3  # they were evaluated
+    assert t.count == (3 if vectorized else 2)  # point by point, the third is not paid for any more
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -175,7 +178,7 @@ def test_skipping_is_for_values_not_for_errors():
 def test_the_wrong_shape_is_a_value_error():
     # Issue "Bad input": a clear ValueError, even though the objective is only asked within the run.
     t = trajectory(lambda x: x, vectorized=True)
-    with pytest.raises(ValueError, match="a vectorized objective must return shape"):
+    with pytest.raises(ValueError, match="vectorized objective of client 0 must return shape"):
         t.query(np.zeros((3, 2)))
 
 
@@ -202,3 +205,86 @@ def test_nearest_of_nothing():
     t = trajectory(Counting())
     assert len(t.nearest(np.zeros(2), None)) == 0
     assert len(t.nearest(np.zeros(2), 5)) == 0
+
+
+def cube(objective, *, vectorized=False, dim=2, **settings) -> Trajectory:
+    """A trajectory whose box is the unit cube itself."""
+    return Trajectory(objective, Box.of((0, 1), dim), vectorized=vectorized, **settings)
+
+
+def test_a_scalar_objective_is_called_row_by_row():
+    rows = []
+
+    def objective(x):
+        rows.append(x.copy())
+        x[:] = np.nan  # what the objective does to its argument is its own affair
+        return rows[-1].sum()
+
+    x = np.arange(6.0).reshape(3, 2) / 8
+    np.testing.assert_array_equal(cube(objective).query(x), [1 / 8, 5 / 8, 9 / 8])
+    np.testing.assert_array_equal(rows, np.arange(6.0).reshape(3, 2) / 8)
+    np.testing.assert_array_equal(x, np.arange(6.0).reshape(3, 2) / 8)
+
+
+@pytest.mark.parametrize("as_number", [float, np.float32, lambda v: np.array([v]), lambda v: np.array([[v]]), int])
+def test_a_scalar_objective_may_return_any_one_number(as_number):
+    y = cube(lambda x: as_number(x.sum()), dim=3).query(np.ones((2, 3)))
+    np.testing.assert_array_equal(y, [3.0, 3.0])
+    assert y.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("returned", "shape"),
+    [(0.0, "()"), (np.zeros((2, 1)), "(2, 1)"), (np.zeros(3), "(3,)"), (np.zeros((2, 4)), "(2, 4)")],
+)
+def test_a_vectorised_objective_of_the_wrong_shape(returned, shape):
+    """Bad input: a vectorised objective that returns the wrong shape."""
+    message = (
+        "the vectorized objective of client 3 must return shape (2,) for x of shape (2, 4), " + f"got shape {shape}"
+    )
+    with pytest.raises(ValueError, match=re.escape(message)):
+        cube(lambda x: returned, vectorized=True, dim=4, client=3).query(np.zeros((2, 4)))
+
+
+def test_a_scalar_objective_that_returns_many_numbers():
+    message = "must return one number for x of shape (4,), got shape (4,); is it vectorized?"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        cube(lambda x: x, dim=4).query(np.zeros((2, 4)))
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+@pytest.mark.parametrize("returned", ["low", None, {}])
+def test_an_objective_that_returns_no_numbers(vectorized, returned):
+    """A forgotten `return` must not pass for a failed evaluation, even where those are skipped."""
+    with pytest.raises(TypeError, match=f"objective of client 0 must return numbers, got {returned!r}"):
+        cube(lambda x: returned, vectorized=vectorized, on_failure="skip").query(np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize(("vectorized", "x", "count"), [(False, 0.5, 3), (True, 0.0, 5)])
+def test_an_objective_that_raises_says_where(vectorized, x, count):
+    """One by one, the third of five rows fails, after three evaluations; a batch fails as a whole."""
+
+    def objective(x):
+        if np.any(x == 0.5):
+            raise KeyError("no such point")
+        return x.sum()
+
+    t = cube(objective, vectorized=vectorized, dim=1)
+    with pytest.raises(ObjectiveError) as caught:
+        t.query(np.arange(5.0)[:, None] / 4)
+    assert isinstance(caught.value.__cause__, KeyError)
+    np.testing.assert_array_equal(caught.value.x, [x])
+    assert t.count == count
+
+
+def test_a_stopped_trajectory_asks_nothing_more():
+    """When a run has ended elsewhere, not one more query is paid for: not even the rest of a batch."""
+
+    def objective(x):
+        t.stopped = t.count == 2
+        return 0.0
+
+    t = cube(objective, dim=1)
+    with pytest.raises(CancelledError):
+        t.query(np.zeros((5, 1)))
+    assert t.count == 2

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from array_api_compat import array_namespace, is_numpy_array
 from array_api_compat import device as device_of
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ __all__ = [
     "Array",
     "Buffer",
     "FloatArray",
-    "cos",
+    "cos_in_place",
     "device_of",
     "invert_lower",
     "namespace",
@@ -31,7 +30,8 @@ __all__ = [
 Array = Any  # an array of any namespace: NumPy, PyTorch
 FloatArray = NDArray[np.float64]
 
-_BLOCK = 8192  # elements: two buffers of this size stay in the first-level cache
+_BLOCK = 8192  # elements: buffers of this size stay in cache
+_LEAF = 32  # rows: below this a triangular matrix is inverted like any other
 
 
 def namespace(*arrays: Array) -> Any:
@@ -65,8 +65,8 @@ def squared_distances(x: Array, y: Array) -> Array:
     x, y = x - centre, y - centre
     s = x @ y.T
     s *= -2.0
-    s += xp.sum(x * x, axis=1)[:, None]
-    s += xp.sum(y * y, axis=1)[None, :]
+    s += xp.vecdot(x, x)[:, None]
+    s += xp.vecdot(y, y)[None, :]
     return xp.clip(s, 0.0, None)
 
 
@@ -79,30 +79,30 @@ def _numpy_has_fast_tan() -> bool:
 _FAST_TAN = _numpy_has_fast_tan()
 
 
-def cos(x: Array) -> Array:
-    """cos(x), by the fastest accurate way.
+def cos_in_place(x: Array, amplitude: float = 1.0) -> Array:
+    """Overwrite x with amplitude * cos(x), by the fastest accurate way; return it.
 
     NumPy's float64 cosine is not vectorised (17 ns an element where the vectorised tangent takes 1.4 ns), so there
-    cos x = 2 / (1 + t^2) - 1 with t = tan(x/2), in blocks that stay in cache. The error is at most a few units in the
-    last place of 1, at the poles of the tangent too, where t is about 1e16 and the formula gives -1.
+    cos x = 2 / (1 + t^2) - 1 with t = tan(x/2), in place and in blocks that stay in cache. The error is at most a few
+    units in the last place of 1, at the poles of the tangent too, where t is about 1e16 and the formula gives -1.
     """
-    if not (_FAST_TAN and is_numpy_array(x)):
-        return namespace(x).cos(x)
-    out = np.empty_like(x, order="C")
-    source, target = np.ravel(x), out.reshape(-1)
-    for start in range(0, source.size, _BLOCK):
-        block = target[start : start + _BLOCK]
-        np.multiply(source[start : start + _BLOCK], 0.5, out=block)
+    if not (_FAST_TAN and is_numpy_array(x) and x.flags.c_contiguous):
+        x[...] = amplitude * namespace(x).cos(x)
+        return x
+    flat = x.reshape(-1)
+    for start in range(0, flat.size, _BLOCK):
+        block = flat[start : start + _BLOCK]
+        block *= 0.5
         np.tan(block, out=block)
         np.square(block, out=block)
         block += 1.0
-        np.divide(2.0, block, out=block)
-        block -= 1.0
-    return out
+        np.divide(2.0 * amplitude, block, out=block)
+        block -= amplitude
+    return x
 
 
 def sin(x: Array) -> Array:
-    """sin(x) = 2 t / (1 + t^2) with t = tan(x/2), for the same reason as `cos`."""
+    """sin(x) = 2 t / (1 + t^2) with t = tan(x/2), for the same reason as `cos_in_place`."""
     if not (_FAST_TAN and is_numpy_array(x)):
         return namespace(x).sin(x)
     t = np.tan(0.5 * x)
@@ -110,13 +110,21 @@ def sin(x: Array) -> Array:
 
 
 def invert_lower(factor: Array) -> Array:
-    """The inverse of a lower triangular matrix (the array API standard has no triangular solve)."""
-    if is_numpy_array(factor):
-        inverse, _ = scipy.linalg.lapack.dtrtri(factor, lower=1)
-        return np.ascontiguousarray(inverse)
-    import torch
+    """The inverse of a lower triangular matrix, [[A, 0], [B, C]]^-1 = [[A^-1, 0], [-C^-1 B A^-1, C^-1]], by halves.
 
-    return torch.linalg.solve_triangular(factor, torch.eye(len(factor)).to(factor), upper=False)
+    The array API standard has no triangular solve. SciPy's would bring its own pool of BLAS threads beside NumPy's:
+    called in turns, as here, the two wait for each other and everything becomes several times slower.
+    """
+    n = factor.shape[0]
+    xp = namespace(factor)
+    if n <= _LEAF:
+        return xp.tril(xp.linalg.inv(factor))
+    h = n // 2
+    inverse = xp.zeros_like(factor)
+    inverse[:h, :h] = invert_lower(factor[:h, :h])
+    inverse[h:, h:] = invert_lower(factor[h:, h:])
+    inverse[h:, :h] = -inverse[h:, h:] @ (factor[h:, :h] @ inverse[:h, :h])
+    return inverse
 
 
 class Buffer:

@@ -19,7 +19,7 @@ from fzoos.errors import ObjectiveError
 from fzoos.federation.client import Client
 from fzoos.federation.server import Plan, Server
 from fzoos.optimizers import Adam, Optimizer
-from fzoos.problem import Box, Objective, as_batch
+from fzoos.problem import Box, Objective
 from fzoos.progress import RoundProgress
 from fzoos.result import Record, Result, Status
 from fzoos.trajectory import OnFailure, Trajectory
@@ -100,7 +100,9 @@ def minimize(
     server_seed, shared_seed, *client_seeds = np.random.SeedSequence(seed).spawn(2 + count)
     clients = []
     for i, (objective, child) in enumerate(zip(objectives, client_seeds, strict=True)):
-        trajectory = Trajectory(as_batch(objective, vectorized), box, i, on_failure, keep=algorithm.keeps_trajectory)
+        trajectory = Trajectory(
+            objective, box, vectorized=vectorized, client=i, on_failure=on_failure, keep=algorithm.keeps_trajectory
+        )
         site = Site(trajectory, np.random.default_rng(child), box.dim, count, local_steps, algorithm.projected)
         clients.append(Client(algorithm.client(site), optimizer))
     with LocalEngine(clients, workers) as engine, RoundProgress(rounds, enabled=progress) as bar:
@@ -127,7 +129,7 @@ def minimize(
                 if callback is not None and callback(record):
                     return run.result("stopped", f"the callback stopped the run after round {record.round}")
         except KeyboardInterrupt:
-            return run.result("interrupted", f"interrupted in round {server.round + 1}")
+            return run.result("interrupted", f"interrupted in round {run.rounds + 1}")
         except ObjectiveError as error:
             error.result = run.result("failed", str(error))
             raise
@@ -141,38 +143,41 @@ class _Run:
         self._server, self._engine, self._box, self._monitor = server, engine, box, monitor
         self._history: list[Record] = []
         self._seconds = 0.0
+        self.x = box.from_cube(server.x)  # after the last round of the history
+
+    @property
+    def rounds(self) -> int:
+        return len(self._history)
 
     @property
     def queries(self) -> int:
         return sum(self._engine.queries)
 
-    @property
-    def x(self) -> FloatArray:
-        return self._box.from_cube(self._server.x)
-
     def round(self, plan: Plan) -> Record:
-        server, before, started = self._server, self.x, time.perf_counter()
+        server, started = self._server, time.perf_counter()
         try:
             server.run(plan)
         finally:
             self._seconds += time.perf_counter() - started
+        x = self._box.from_cube(server.x)
         record = Record(
             round=server.round,
             queries=self.queries,
             bytes_up=server.bytes_up,
             bytes_down=server.bytes_down,
             seconds=self._seconds,
-            step=float(np.linalg.norm(self.x - before)),
-            monitor=None if self._monitor is None else float(self._monitor(self.x)),
+            step=float(np.linalg.norm(x - self.x)),
+            monitor=None if self._monitor is None else float(self._monitor(x.copy())),
             diagnostics=server.diagnostics,
         )
         self._history.append(record)
+        self.x = x
         return record
 
     def result(self, status: Status, message: str) -> Result:
         return Result(
             x=self.x,
-            rounds=len(self._history),
+            rounds=self.rounds,
             queries=self.queries,
             queries_per_client=self._engine.queries,
             bytes_up=self._server.bytes_up,

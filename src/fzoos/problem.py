@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike
 
 from fzoos.arrays import FloatArray
 
-__all__ = ["BatchObjective", "Box", "EvaluationError", "Objective", "as_batch"]
+__all__ = ["BatchObjective", "Box", "Objective"]
 
 Objective = Callable[..., Any]
 """A user's function: (d,) -> float, or vectorised (n, d) -> (n,)."""
 
 BatchObjective = Callable[[FloatArray], FloatArray]
-"""What the library calls: (n, d) -> (n,), in the user's coordinates."""
+"""A vectorised one: (n, d) -> (n,)."""
 
 
 @dataclass(frozen=True)
@@ -78,61 +78,3 @@ class Box:
         x = self.lower + u * (self.upper - self.lower)
         x = np.where((u >= 0.0) & (x < self.lower), self.lower, x)
         return np.where((u <= 1.0) & (x > self.upper), self.upper, x)
-
-
-class EvaluationError(Exception):
-    """An objective raised; what it raised is the cause.
-
-    Attributes:
-        row: the row of the batch that it was given, the first if it was given all of them.
-        evaluated: how many rows it has been given by then.
-    """
-
-    def __init__(self, row: int, evaluated: int) -> None:
-        super().__init__(f"the objective raised at row {row}")
-        self.row, self.evaluated = row, evaluated
-
-
-def as_batch(objective: Objective, vectorized: bool) -> BatchObjective:
-    """The objective as (n, d) -> (n,), called once per batch if it is vectorised and once per row if not.
-
-    What it raises arrives as an `EvaluationError`; a ValueError or TypeError says that it returned something else than
-    numbers of that shape.
-    """
-
-    def batched(x: FloatArray) -> FloatArray:
-        try:
-            value = objective(x)
-        except Exception as error:
-            raise EvaluationError(0, len(x)) from error
-        y = _numbers(value)
-        if y.shape != (len(x),):
-            raise ValueError(
-                f"a vectorized objective must return shape ({len(x)},) for x of shape {x.shape}, got shape {y.shape}"
-            )
-        return y
-
-    def one_by_one(x: FloatArray) -> FloatArray:
-        y = np.empty(len(x))
-        for i, row in enumerate(x):
-            try:
-                value = objective(row.copy())
-            except Exception as error:
-                raise EvaluationError(i, i + 1) from error
-            number = _numbers(value)
-            if number.size != 1:
-                raise ValueError(
-                    f"an objective must return one number for x of shape {row.shape}, got shape {number.shape}; "
-                    "is it vectorized?"
-                )
-            y[i] = number.item()
-        return y
-
-    return batched if vectorized else one_by_one
-
-
-def _numbers(value: Any) -> FloatArray:
-    try:
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"an objective must return numbers, got {value!r}") from None

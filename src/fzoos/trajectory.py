@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import CancelledError
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fzoos.arrays import Buffer, FloatArray
 from fzoos.errors import ObjectiveError
-from fzoos.problem import BatchObjective, Box, EvaluationError
+from fzoos.problem import Box, Objective
 
 __all__ = ["OnFailure", "Trajectory"]
 
@@ -21,17 +21,18 @@ class Trajectory:
     """Evaluates a client's objective at points of the unit cube, counts, and remembers.
 
     Args:
-        objective: (n, d) -> (n,) in the user's coordinates.
+        objective: the user's function, (d,) -> float or vectorised (n, d) -> (n,), in the user's coordinates.
         box: the user's bounds.
+        vectorized: whether the objective takes a batch; otherwise it is called point by point.
         client: the client's index, for error messages.
         on_failure: what a NaN or infinite value does: end the run, or be recorded as failed and left out.
         keep: whether (x, y) are kept; finite-difference algorithms never look back.
 
     Example:
         >>> import numpy as np
-        >>> from fzoos.problem import Box, as_batch
+        >>> from fzoos.problem import Box
         >>> from fzoos.trajectory import Trajectory
-        >>> t = Trajectory(as_batch(lambda x: x.sum(), vectorized=False), Box.of((0, 10), dim=2))
+        >>> t = Trajectory(lambda x: x.sum(), Box.of((0, 10), dim=2))
         >>> t.query(np.array([[0.5, 0.5], [1.0, 0.0]]))
         array([10., 10.])
         >>> t.count, t.x.shape
@@ -40,53 +41,76 @@ class Trajectory:
 
     def __init__(
         self,
-        objective: BatchObjective,
+        objective: Objective,
         box: Box,
+        *,
+        vectorized: bool = False,
         client: int = 0,
         on_failure: OnFailure = "raise",
         keep: bool = True,
     ) -> None:
-        self._objective, self._box, self._client, self._on_failure, self._keep = (
-            objective,
-            box,
-            client,
-            on_failure,
-            keep,
-        )
+        self._objective, self._box, self._vectorized = objective, box, vectorized
+        self._client, self._on_failure, self._keep = client, on_failure, keep
         self._x = Buffer(np.empty(0), columns=box.dim)
         self._y = Buffer(np.empty(0), columns=1)
+        self._norms = Buffer(np.empty(0), columns=1)  # |x|^2 of each point
         self.round = 0
         self.count = 0  # every evaluation, failed ones included
         self.failed = 0
         self.stopped = False  # set from outside when the run has ended: nothing more is to be paid for
 
     def query(self, x: FloatArray) -> FloatArray:
-        """Evaluate the rows of x, shape (n, d), in one batch; NaN marks a failed one."""
+        """Evaluate the rows of x, shape (n, d), in one batch if the objective takes batches; NaN marks a failed one."""
         if not len(x):
             return np.empty(0)
-        if self.stopped:
-            raise CancelledError("the run has ended")
         points = self._box.from_cube(x)
-        self.count += len(x)
-        try:
-            y = self._objective(points.copy())
-        except EvaluationError as failure:
-            self.count -= len(x) - failure.evaluated
-            error = failure.__cause__
-            what = f"raised {type(error).__name__}: {error}"
-            raise ObjectiveError(what, self._client, self.round, points[failure.row]) from error
+        batches = [points] if self._vectorized else [points[i : i + 1] for i in range(len(points))]
+        y = np.concatenate([self._evaluate(batch) for batch in batches])
         good = np.isfinite(y)
-        if not good.all():
-            if self._on_failure == "raise":
-                first = int(np.argmin(good))
-                raise ObjectiveError(f"returned {y[first]}", self._client, self.round, points[first])
-            self.failed += int(np.sum(~good))
-            y = np.where(good, y, np.nan)
+        self.failed += int(np.sum(~good))
         if self._keep:
             n = self._x.rows
             self._x.grow(int(good.sum()))[n:] = x[good]
             self._y.grow(int(good.sum()))[n:, 0] = y[good]
+            self._norms.grow(int(good.sum()))[n:, 0] = np.vecdot(x[good], x[good])
         return y
+
+    def _evaluate(self, points: FloatArray) -> FloatArray:
+        """One call of the objective: a batch (n, d), or a single row; NaN marks a failed point."""
+        if self.stopped:
+            raise CancelledError("the run has ended")
+        self.count += len(points)
+        try:
+            value = self._objective(points.copy() if self._vectorized else points[0].copy())
+        except Exception as error:
+            what = f"raised {type(error).__name__}: {error}"
+            raise ObjectiveError(what, self._client, self.round, points[0]) from error
+        y = self._numbers(value, points)
+        good = np.isfinite(y)
+        if self._on_failure == "raise" and not good.all():
+            first = int(np.argmin(good))
+            raise ObjectiveError(f"returned {y[first]}", self._client, self.round, points[first])
+        return np.where(good, y, np.nan)
+
+    def _numbers(self, value: Any, points: FloatArray) -> FloatArray:
+        """What the objective returned as an array of shape (n,), or an error that says what was expected."""
+        try:
+            if value is None:
+                raise TypeError
+            y = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"the objective of client {self._client} must return numbers, got {value!r}") from None
+        if self._vectorized and y.shape != (len(points),):
+            raise ValueError(
+                f"the vectorized objective of client {self._client} must return shape ({len(points)},) "
+                f"for x of shape {points.shape}, got shape {y.shape}"
+            )
+        if not self._vectorized and y.size != 1:
+            raise ValueError(
+                f"the objective of client {self._client} must return one number for x of shape {points.shape[1:]}, "
+                f"got shape {y.shape}; is it vectorized?"
+            )
+        return y.reshape(-1)
 
     def __len__(self) -> int:
         return self._x.rows
@@ -110,6 +134,5 @@ class Trajectory:
         """Indices, in the order of the queries, of the `count` points nearest to x (None: of all points)."""
         if count is None or len(self) <= count:
             return np.arange(len(self))
-        offset = self.x - x
-        squared = np.einsum("nd,nd->n", offset, offset)
-        return np.sort(np.argpartition(squared, count)[:count])
+        ranks = self._norms.array[:, 0] - 2.0 * (self.x @ x)  # squared distances, but for |x|^2 which all share
+        return np.sort(np.argpartition(ranks, count)[:count])

@@ -33,7 +33,7 @@ from fzoos.engines.local import LocalEngine
 from fzoos.federation.client import Client
 from fzoos.federation.message import Message
 from fzoos.federation.server import Server
-from fzoos.problem import Box, as_batch
+from fzoos.problem import Box
 from fzoos.surrogates.fourier import FourierFeatures
 from fzoos.trajectory import Trajectory
 
@@ -73,7 +73,7 @@ class Federation:
         self.wire = []  # (request, {client: reply})
         parties = []
         for i in range(clients):
-            trajectory = Trajectory(as_batch(self._recorded(i), vectorized=False), Box.of((0, 1), D), i)
+            trajectory = Trajectory(self._recorded(i), Box.of((0, 1), D), client=i)
             site = Site(trajectory, np.random.default_rng(i), D, clients, steps, algorithm.projected)
             parties.append(Client(algorithm.client(site), SGD(eta)))
         self._engine = LocalEngine(parties)
@@ -409,7 +409,7 @@ def lone_client(algorithm, x=X0):
         asked.append(z.copy())
         return client_function(0)(z)
 
-    trajectory = Trajectory(as_batch(objective, vectorized=False), Box.of((0, 1), D))
+    trajectory = Trajectory(objective, Box.of((0, 1), D))
     half = algorithm.client(Site(trajectory, np.random.default_rng(0), D, 1, 3, algorithm.projected))
     half.begin(x, Message("update", 1, {"x": x}, {"seed": SEED}))
     return half, asked

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from fzoos.arrays import to_device, to_numpy
-from fzoos.surrogates.cholesky import GrowingCholesky
+from fzoos.surrogates.cholesky import GrowingCholesky, solve_once
 
 SPLITS = [[12], [1] * 12, [5, 7], [7, 5], [1, 11], [11, 1], [3, 4, 5], [2, 1, 6, 3]]
 
@@ -168,3 +168,16 @@ def test_nan_is_an_error_in_words(device):
     with pytest.raises(np.linalg.LinAlgError, match="NaN"):
         factor.append(to_device(np.zeros((1, 2)), device), to_device(np.full((1, 1), np.nan), device))
     assert len(factor) == 2  # and the factor is as it was
+
+
+def test_solve_once(device):
+    """The same as the growing factor's solve; a singular matrix climbs the ladder instead of failing."""
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((7, 7))
+    matrix, b = root @ root.T + np.eye(7), rng.standard_normal(7)
+    solution = to_numpy(solve_once(to_device(matrix, device), to_device(b, device)))
+    np.testing.assert_allclose(solution, np.linalg.solve(matrix, b), rtol=1e-11)
+
+    singular = np.ones((3, 3))
+    solution = to_numpy(solve_once(to_device(singular, device), to_device(np.full(3, 6.0), device)))
+    np.testing.assert_allclose(singular @ solution, 6.0, rtol=1e-6)

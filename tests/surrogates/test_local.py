@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fzoos.kernels import Matern52, SquaredExponential
-from fzoos.problem import Box, as_batch
+from fzoos.problem import Box
 from fzoos.surrogates.gp import DerivedGP
 from fzoos.surrogates.local import LocalSurrogate
 from fzoos.trajectory import Trajectory
@@ -16,7 +16,7 @@ KERNEL, NOISE = SquaredExponential(0.5), 1e-4
 
 @pytest.fixture
 def trajectory() -> Trajectory:
-    return Trajectory(as_batch(lambda x: np.sin(4 * x).sum(axis=1), vectorized=True), Box.of((0, 1), dim=3))
+    return Trajectory(lambda x: np.sin(4 * x).sum(axis=1), Box.of((0, 1), dim=3), vectorized=True)
 
 
 def points(n: int, seed: int = 0) -> np.ndarray:

@@ -35,7 +35,8 @@ class FZooS(Algorithm):
         fit: fit l by marginal likelihood each round; None keeps the kernel's.
         noise: sigma^2, the ridge, relative to the variance of the observations in use.
         features: M.
-        points: how many of the nearest points the local surrogate uses; None: all of the trajectory.
+        points: how many of the nearest points the local surrogate uses, besides those asked around x itself; None: all
+            of the trajectory.
         feature_points: the same for the features' surrogate.
         active: queries after each local step but the last; None: no such queries.
         refresh: queries around the server's x, besides x itself, before the payload is renewed; None: no such queries,
@@ -290,5 +291,6 @@ class _Client(ClientHalf):
 
     def diagnostics(self) -> dict[str, float]:
         """Beside the correction length: the posterior over the prior trace (1: nothing is known), mean over steps."""
-        uncertainty = float(np.mean(self._uncertainties)) if self._uncertainties else math.nan
-        return super().diagnostics() | {"uncertainty": uncertainty}
+        if not self._uncertainties:  # a single local step has nothing after it to explore for
+            return super().diagnostics()
+        return super().diagnostics() | {"uncertainty": float(np.mean(self._uncertainties))}

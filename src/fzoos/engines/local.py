@@ -38,9 +38,10 @@ class LocalEngine:
             return {i: self._clients[i].handle(request) for i, request in requests.items()}
         futures = {i: self._pool.submit(self._clients[i].handle, request) for i, request in requests.items()}
         try:
-            done, _ = wait(futures.values(), return_when=FIRST_EXCEPTION)
-            for future in done:
-                future.result()  # raises the error, if there is one, without waiting for the others
+            wait(futures.values(), return_when=FIRST_EXCEPTION)
+            for future in futures.values():
+                if future.done():
+                    future.result()  # raises the error, if there is one, without waiting for the others
         except BaseException:
             for client in self._clients:
                 client.stop()

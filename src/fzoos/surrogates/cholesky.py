@@ -26,7 +26,7 @@ import numpy as np
 
 from fzoos.arrays import Array, Buffer, device_of, invert_lower, namespace
 
-__all__ = ["GrowingCholesky"]
+__all__ = ["GrowingCholesky", "solve_once"]
 
 _LADDER = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)  # times the largest diagonal entry of the new block
 _SMALLEST_PIVOT = 1e-13  # below this share of the diagonal, a pivot is rounding error
@@ -105,3 +105,13 @@ class GrowingCholesky:
         raise np.linalg.LinAlgError(
             "the kernel matrix is not positive definite, even with jitter; is there a NaN in it?"
         )
+
+
+def solve_once(matrix: Array, b: Array) -> Array:
+    """A^{-1} b for a positive definite A that will not grow: by elimination, or with the ladder if A is singular."""
+    try:
+        return namespace(matrix).linalg.solve(matrix, b)
+    except (np.linalg.LinAlgError, RuntimeError):
+        factor = GrowingCholesky(matrix)
+        factor.append(matrix[:, :0], matrix)
+        return factor.solve(b)

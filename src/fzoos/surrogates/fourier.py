@@ -24,12 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fzoos._check import check_count
-from fzoos.arrays import Array, Buffer, FloatArray, cos, device_of, namespace, sin, to_device, to_numpy
+from fzoos.arrays import Array, Buffer, FloatArray, cos_in_place, device_of, namespace, sin, to_device, to_numpy
 from fzoos.kernels import Kernel
-from fzoos.surrogates.cholesky import GrowingCholesky
+from fzoos.surrogates.cholesky import GrowingCholesky, solve_once
 from fzoos.surrogates.standardise import Standardised
 
 __all__ = ["FourierFeatures", "FourierSurrogate", "shared_features"]
+
+_PANEL = 256  # rows of V that stay in cache between the two products with them
 
 
 class FourierFeatures:
@@ -62,14 +64,19 @@ class FourierFeatures:
 
     def __call__(self, x: Array) -> Array:
         """phi at each row of x, shape (n, d) -> (n, M)."""
-        phi = cos(x @ self.frequencies.T + self.phases)
-        phi *= self._amplitude
-        return phi
+        angles = x @ self.frequencies.T
+        angles += self.phases
+        return cos_in_place(angles, self._amplitude)
 
     def grad(self, x: FloatArray, w: Array) -> FloatArray:
         """grad phi(x)^T w at one point, shape (d,)."""
-        angle = self.frequencies @ to_device(x, self.device) + self.phases
-        return to_numpy((sin(angle) * w * -self._amplitude) @ self.frequencies)
+        x = to_device(x, self.device)
+        gradient = namespace(x).zeros_like(x)
+        for start in range(0, len(self.phases), _PANEL):  # V comes from memory once, not once for each product
+            panel = slice(start, start + _PANEL)
+            v = self.frequencies[panel, :]
+            gradient += (sin(v @ x + self.phases[panel]) * w[panel]) @ v
+        return -self._amplitude * to_numpy(gradient)
 
 
 @lru_cache(maxsize=2)
@@ -86,15 +93,12 @@ class FourierSurrogate:
     """
 
     def __init__(self, features: FourierFeatures, noise: float) -> None:
+        like = features.phases
         self.features, self.noise = features, noise
-        self._clear()
-
-    def _clear(self) -> None:
-        like = self.features.phases
         self._index = np.empty(0, dtype=np.int64)
         self._phi = Buffer(like, columns=len(like))
         self._gram = Buffer(like)
-        self._factor = GrowingCholesky(like)
+        self._factor: GrowingCholesky | None = GrowingCholesky(like)
 
     def weights(self, index: NDArray[np.int64], x: FloatArray, y: FloatArray) -> Array:
         """w from the points in use: their indices (n,), the whole trajectory's x (N, d) and y (N,)."""
@@ -106,8 +110,13 @@ class FourierSurrogate:
         self._append(new, x)
         # `nearest n` only ever swaps points one for one, so nothing of `gone` is left here.
         observed = Standardised.of(y[self._index])
-        alpha = self._factor.solve(to_device(observed.values, self.features.device))
-        return observed.scale * (alpha @ self._phi.array)
+        return observed.scale * (self._solve(to_device(observed.values, self.features.device)) @ self._phi.array)
+
+    def _solve(self, y: Array) -> Array:
+        """(Phi Phi^T + sigma^2 I)^{-1} y: with the growing factor as long as points are only added."""
+        if self._factor is not None:
+            return self._factor.solve(y)
+        return solve_once(self._gram.array + self._ridge(len(self._index)), y)
 
     def _append(self, new: NDArray[np.int64], x: FloatArray) -> None:
         if not len(new):
@@ -120,10 +129,11 @@ class FourierSurrogate:
         cross = phi[n:, :] @ phi.T
         gram[n:, :] = cross
         gram[:n, n:] = cross[:, :n].T
-        self._factor.append(cross[:, :n], cross[:, n:] + self._ridge(m))
+        if self._factor is not None:
+            self._factor.append(cross[:, :n], cross[:, n:] + self._ridge(m))
 
     def _replace(self, slots: NDArray[np.int64], new: NDArray[np.int64], x: FloatArray) -> None:
-        """Put new points into the slots of points that are no longer in use, then factorise the kept Gram matrix."""
+        """Put new points into the slots of points that are no longer in use; there is no factor to extend any more."""
         self._index[slots] = new
         phi, gram = self._phi.array, self._gram.array
         fresh = self.features(to_device(x[new], self.features.device))
@@ -131,9 +141,7 @@ class FourierSurrogate:
         cross = fresh @ phi.T
         gram[slots, :] = cross
         gram[:, slots] = cross.T
-        n = len(self._index)
-        self._factor = GrowingCholesky(self.features.phases)
-        self._factor.append(gram[:, :0], gram + self._ridge(n))
+        self._factor = None
 
     def _ridge(self, n: int) -> Array:
         like = self.features.phases
