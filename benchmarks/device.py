@@ -2,7 +2,8 @@
 
     python benchmarks/device.py --device cuda
 
-A local step with the whole trajectory (see growth.py), and a short run of `minimize` with FZooS(device=...).
+A local step with the whole trajectory (see growth.py), and a short run of `minimize` with FZooS(device=...). NumPy has
+all cores of the machine here.
 """
 
 from __future__ import annotations

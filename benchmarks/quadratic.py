@@ -4,6 +4,7 @@
 
 Writes benchmarks/results/quadratic.csv (every round of every run) and docs/figures/quadratic.png, and prints the tables
 of benchmarks/README.md. d = 300, N = 5, T = 10; seeds 0 to 4. The defaults of FZooS were chosen on seeds 100 and 101.
+"FZooS, paper's settings" uses the nearest 150 and 500 points, as the paper's authors did in their program.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 from hypothesis import settings
@@ -16,7 +18,12 @@ settings.register_profile("fzoos", deadline=None, max_examples=60, derandomize=T
 settings.load_profile("fzoos")
 
 
-@pytest.fixture(params=[None, "cpu"], ids=["numpy", "torch"])
+DEVICES = {"numpy": None, "torch": "cpu"}
+if os.environ.get("FZOOS_TEST_DEVICE"):  # a GPU, on a machine that has one: FZOOS_TEST_DEVICE=cuda
+    DEVICES[os.environ["FZOOS_TEST_DEVICE"]] = os.environ["FZOOS_TEST_DEVICE"]
+
+
+@pytest.fixture(params=DEVICES.values(), ids=DEVICES.keys())
 def device(request: pytest.FixtureRequest) -> str | None:
     """Where the surrogate mathematics runs: None is NumPy, "cpu" is PyTorch."""
     return request.param
