@@ -11,6 +11,7 @@ import pytest
 from fzoos import FedZO, __version__, minimize
 from fzoos.algorithms import ALGORITHMS
 from fzoos.cli import main
+from fzoos.experiments.figures import FIGURES
 from fzoos.tasks import TASKS, Quadratic
 
 TOY = ["--dim", "4", "--clients", "2", "--local-steps", "2", "--rounds", "2"]
@@ -260,3 +261,47 @@ def test_a_failing_objective_keeps_what_is_done(fzoos, monkeypatch):
     assert list(rows(out)) == ["FedZO"]
     assert err.startswith("fzoos: objective of client")
     assert err.count("\n") == 1
+
+
+# fzoos reproduce
+
+
+def test_reproduce_lists_the_figures(fzoos):
+    code, out, _ = fzoos("reproduce", "--list")
+    assert code == 0
+    for name in FIGURES:
+        assert name in out
+    assert "?" not in out  # how long each takes is known
+
+
+def test_reproduce_makes_a_figure(fzoos, tmp_path):
+    code, out, err = fzoos("reproduce", "fig4", "--quick", "--seeds", 1, "--output", "here", "--quiet")
+    assert (code, err) == (0, "")
+    assert str(tmp_path / "here" / "fig4") in out.replace("\n", "")
+    assert {path.name for path in (tmp_path / "here" / "fig4").iterdir()} >= {"fig4.png", "fig4.pdf", "curves.csv"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["reproduce", "fig99"], "there is no figure 'fig99'; choose from fig1, fig2"),
+        (["reproduce", "fig1", "--device", "abacus"], "device must be cpu or cuda, got 'abacus'"),
+        (["reproduce", "fig1", "--seeds", "0"], "--seeds"),
+        (["reproduce", "fig1", "--jobs", "0"], "--jobs"),
+    ],
+)
+def test_reproduce_errors_are_one_line(fzoos, arguments, words):
+    code, _, err = fzoos(*arguments)
+    assert code == 2
+    assert words in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_reproduce_interrupted(fzoos, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fzoos.experiments.reproduce.execute", interrupted)
+    code, _, err = fzoos("reproduce", "fig1", "--quick")
+    assert code == 130
+    assert "finished runs are kept in results, the same command goes on" in err

@@ -17,6 +17,7 @@ __all__ = [
     "Array",
     "Buffer",
     "FloatArray",
+    "check_device",
     "cos_in_place",
     "device_of",
     "invert_lower",
@@ -46,6 +47,21 @@ def to_device(x: FloatArray, device: str | None) -> Array:
     import torch
 
     return torch.as_tensor(x, dtype=torch.float64, device=device)
+
+
+def check_device(device: str) -> None:
+    """Raise a ValueError unless PyTorch is there and has that device: "cpu", "cuda", or "cuda:1" for the second, ..."""
+    kind, _, index = device.partition(":") if isinstance(device, str) else ("", "", "")
+    if kind not in ("cpu", "cuda") or (index and not index.isdecimal()):
+        raise ValueError(f"device must be cpu or cuda, got {device!r}")
+    try:
+        import torch
+    except ImportError:
+        raise ValueError(f'device {device!r} needs PyTorch: pip install "fzoos[torch]"') from None
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device is {device!r} but PyTorch finds no CUDA device here; use device='cpu'")
+    if kind == "cuda" and int(index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device is {device!r} but there are only {torch.cuda.device_count()} CUDA devices here")
 
 
 def to_numpy(x: Array) -> FloatArray:

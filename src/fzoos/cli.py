@@ -1,4 +1,4 @@
-"""The command line: `fzoos compare` and `fzoos run`."""
+"""The command line: `fzoos compare`, `fzoos run` and `fzoos reproduce`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ from rich.progress import Progress, TaskID
 from fzoos import __version__
 from fzoos.algorithms import ALGORITHMS, Algorithm
 from fzoos.errors import ObjectiveError
+from fzoos.experiments.figures import FIGURES, Scale
+from fzoos.experiments.figures import make as make_figure
+from fzoos.experiments.reproduce import figure_list
+from fzoos.experiments.reproduce import reproduce as reproduce_figure
 from fzoos.minimize import minimize
 from fzoos.progress import round_columns, status
 from fzoos.report import Trial, check_plot_path, plot, table
@@ -34,6 +38,7 @@ Examples:
   fzoos compare quadratic --heterogeneity 5 --rounds 20
   fzoos compare levy --dim 50 --algorithms fedzo,fzoos --seeds 3 --output levy.png
   fzoos run ackley --algorithm fzoos --rounds 30 --json result.json
+  fzoos reproduce fig1 --quick --jobs 2
 """
 _T = TypeVar("_T")
 
@@ -142,6 +147,34 @@ def run(
         json_file.write_text(json.dumps(_plain(outcome), indent=2, allow_nan=False) + "\n", encoding="utf-8")
         typer.echo(f"json     {json_file.resolve()}")
     return _complain(*_ending(trial))
+
+
+@app.command()
+def reproduce(
+    figure: Annotated[str, typer.Argument(metavar="FIGURE", help=f"One of {', '.join(FIGURES)}, all.")] = "",
+    show: Annotated[bool, typer.Option("--list", help="Show the figures and about how long they take.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="The same at toy size: minutes on two cores.")] = False,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions.  [default: 5; attacks: 1]")] = None,
+    device: Annotated[str, typer.Option(help="Where the networks run: cpu or cuda.")] = "cpu",
+    jobs: Annotated[int, typer.Option(min=1, help="Runs made at the same time.")] = 1,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds, in place of the figure's own number.")] = None,
+    samples: Annotated[int | None, typer.Option(min=1, help="Rows of Covertype, in place of all.")] = None,
+    output: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results"),
+    quiet: Quiet = False,
+) -> int:
+    """Make a figure of the paper again: plots, a table of all curves, the settings. Interrupted, it goes on later."""
+    if show or not figure:
+        Console().print(figure_list())
+        return 0
+    scale = Scale(quick, seeds, device, rounds, samples)
+    for name in FIGURES if figure == "all" else [figure]:
+        made = make_figure(name, scale)
+        try:
+            folder = reproduce_figure(made, output, jobs, Console(stderr=True, quiet=quiet))
+        except KeyboardInterrupt:
+            return _complain(f"interrupted; finished runs are kept in {output}, the same command goes on", 130)
+        typer.echo(f"{name}: {made.caption}: {folder.resolve()}")
+    return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

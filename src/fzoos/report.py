@@ -108,14 +108,26 @@ def plot(trials: Sequence[Trial], path: Path, title: str) -> None:
     plot_curves({title: curves}, path)
 
 
-def plot_curves(panels: Mapping[str, Curves], path: Path) -> None:
+def plot_curves(
+    panels: Mapping[str, Curves],
+    path: Path,
+    *,
+    ylabel: str = "F − F*",
+    log: bool = True,
+    xlabels: tuple[str, str] = ("rounds", "queries of all clients"),
+    start: int = 0,
+) -> None:
     """Draw one or more sets of curves, each against rounds and against queries, and write the figure to `path`.
 
-    A line is the mean over the trials; where there are several, the band goes from the smallest to the largest.
+    A line is the mean over the trials; where there are several, the band is the standard error to both sides.
 
     Args:
-        panels: title to curves; curves are label to queries, shape (R + 1,), and F - F*, shape (trials, R + 1).
+        panels: title to curves; curves are label to queries, shape (n,), and values, shape (trials, n).
         path: a .png, .pdf or .svg file.
+        ylabel: what the values are.
+        log: whether the vertical axis is logarithmic.
+        xlabels: of the two horizontal axes.
+        start: number of the first round.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -125,25 +137,28 @@ def plot_curves(panels: Mapping[str, Curves], path: Path) -> None:
     FigureCanvasAgg(figure)
     grid = figure.subplots(*((1, 2) if one else (2, len(panels))), squeeze=False, sharey=True)
     for (title, curves), pair in zip(panels.items(), grid if one else grid.T, strict=True):
-        _draw(curves, *pair)
+        _draw(curves, start, *pair)
+        for axes, name in zip(pair, xlabels, strict=True):
+            axes.set(yscale="log" if log else "linear", xlabel=name)
         (figure.suptitle if one else pair[0].set_title)(title)
     for axes in grid[:, 0]:
-        axes.set_ylabel("F − F*")
+        axes.set_ylabel(ylabel)
     figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
     figure.savefig(path, dpi=150)
 
 
-def _draw(curves: Curves, by_rounds: Any, by_queries: Any) -> None:
-    for i, (label, (queries, gaps)) in enumerate(curves.items()):
+def _draw(curves: Curves, start: int, by_rounds: Any, by_queries: Any) -> None:
+    for i, (label, (queries, values)) in enumerate(curves.items()):
         colour, marker, dashes = (styles[i % len(styles)] for styles in (_COLOURS, _MARKERS, _DASHES))
         apart = max(1, len(queries) // 8)
         every = (i % apart, apart)  # lines that lie on each other keep their own markers
-        for axes, x in ((by_rounds, np.arange(len(queries))), (by_queries, queries)):
-            axes.plot(x, gaps.mean(axis=0), label=label, color=colour, marker=marker, markevery=every, ls=dashes)
-            if len(gaps) > 1:
-                axes.fill_between(x, gaps.min(axis=0), gaps.max(axis=0), color=colour, alpha=0.15, linewidth=0)
-    for axes, name in ((by_rounds, "rounds"), (by_queries, "queries of all clients")):
-        axes.set(yscale="log", xlabel=name)
+        mean = values.mean(axis=0)
+        for axes, x in ((by_rounds, start + np.arange(len(queries))), (by_queries, queries)):
+            axes.plot(x, mean, label=label, color=colour, marker=marker, markevery=every, ls=dashes)
+            if len(values) > 1:
+                error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
+                axes.fill_between(x, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)
+    for axes in (by_rounds, by_queries):
         axes.set_xlim(left=0)
         axes.grid(True, which="major", color="#dddddd")
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")

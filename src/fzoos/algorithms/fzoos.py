@@ -10,7 +10,7 @@ import numpy as np
 
 from fzoos._check import check_count, check_number
 from fzoos.algorithms.base import Algorithm, ClientHalf, Site
-from fzoos.arrays import Array, FloatArray, to_device, to_numpy
+from fzoos.arrays import Array, FloatArray, check_device, to_device, to_numpy
 from fzoos.federation.message import Arrays, Message
 from fzoos.kernels import Kernel, Matern52, SquaredExponential
 from fzoos.lengths import Constant, CorrectionLength, Moment, Reciprocal
@@ -96,6 +96,8 @@ class FZooS(Algorithm):
         _check_type("refresh", self.refresh, (ActiveQueries, type(None)))
         _check_type("initial", self.initial, InitialDesign)
         _check_type("length", self.length, CorrectionLength)
+        if self.device is not None:
+            check_device(self.device)
         if self.vector not in ("adaptive", "fixed"):
             raise ValueError(f"vector must be 'adaptive' or 'fixed', got {self.vector!r}")
 

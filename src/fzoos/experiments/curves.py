@@ -1,0 +1,112 @@
+"""From kept runs to the curves of a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fzoos.arrays import FloatArray
+from fzoos.experiments.figures import Figure, Line
+from fzoos.experiments.run import Row, Run, build
+from fzoos.experiments.store import Store
+
+__all__ = ["Curve", "collect"]
+
+Load = Callable[[Run], list[Row]]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a figure.
+
+    Attributes:
+        panel: title of its panel.
+        label: of the line.
+        rounds: shape (n,); local steps in a figure of cosines.
+        queries: of all clients up to there, shape (n,).
+        values: what the figure shows, shape (seeds, n).
+        extra: further columns of the table, each of shape (seeds, n).
+    """
+
+    panel: str
+    label: str
+    rounds: FloatArray
+    queries: FloatArray
+    values: FloatArray
+    extra: dict[str, FloatArray]
+
+
+def collect(figure: Figure, folder: Path) -> list[Curve]:
+    """All curves of a figure whose runs have been made."""
+    store = Store(folder)
+
+    def load(run: Run) -> list[Row]:
+        rows = store.load(run)
+        if rows is None:
+            raise FileNotFoundError(f"a run of {figure.name} is missing in {folder}")
+        return rows
+
+    make = {"gap": _gap, "percent": _percent, "success": _success, "cosine": _cosine}[figure.quantity]
+    return [make(panel.title, line, load) for panel in figure.panels for line in panel.lines]
+
+
+def _column(line: Line, load: Load, name: str) -> FloatArray:
+    """A column of each seed's only run, shape (seeds, n)."""
+    return np.array([[row[name] for row in load(runs[0])] for runs in line.runs])
+
+
+def _single(panel: str, line: Line, load: Load, values: FloatArray, axis: str = "round") -> Curve:
+    extra = {"F": _column(line, load, "F")} if axis == "round" else {}
+    rounds, queries = (_column(line, load, name)[0] for name in (axis, "queries"))
+    return Curve(panel, line.label, rounds, queries, values, extra)
+
+
+def _gap(panel: str, line: Line, load: Load) -> Curve:
+    """F - F*."""
+    minimum = build(line.runs[0][0].task).minimum
+    return _single(panel, line, load, _column(line, load, "F") - minimum)
+
+
+def _percent(panel: str, line: Line, load: Load) -> Curve:
+    """100 F, for F = 1 - metric."""
+    return _single(panel, line, load, 100.0 * _column(line, load, "F"))
+
+
+def _cosine(panel: str, line: Line, load: Load) -> Curve:
+    """Mean over the local steps so far."""
+    values = _column(line, load, "cosine")
+    return _single(panel, line, load, np.cumsum(values, axis=1) / np.arange(1, values.shape[1] + 1), axis="step")
+
+
+def _success(panel: str, line: Line, load: Load) -> Curve:
+    """Share of images attacked by each round: once the clients' averaged logits are fooled, the image is done.
+
+    `weak` is the weaker rule, mean f_i < 0. A run stops when its image is attacked, so queries are those of one that is
+    not: the algorithm's formula.
+    """
+    run = line.runs[0][0]
+    n = run.rounds + 1
+    by_rule = {
+        name: np.array([np.mean([_attacked(load(r), name, n) for r in runs], axis=0) for runs in line.runs])
+        for name in ("margin", "F")
+    }
+    per_round = [
+        run.algorithm.queries(run.local_steps, first=r == 1, refreshed=r > 1 and run.algorithm.exchanges == 2)
+        for r in range(1, n)
+    ]
+    clients = len(build(run.task)[0].objectives)
+    queries = np.concatenate([[0.0], clients * np.cumsum(per_round)])
+    return Curve(panel, line.label, np.arange(n, dtype=float), queries, by_rule["margin"], {"weak": by_rule["F"]})
+
+
+def _attacked(rows: list[Row], name: str, n: int) -> FloatArray:
+    """1 from the first round in which the quantity was negative, shape (n,)."""
+    attacked = np.zeros(n)
+    for row in rows:
+        if row[name] < 0:
+            attacked[int(row["round"]) :] = 1.0
+            break
+    return attacked

@@ -1,0 +1,106 @@
+"""A figure from nothing: runs, table, plots and the settings that made them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from fzoos.experiments.curves import Curve, collect
+from fzoos.experiments.figures import DURATIONS, Figure, Quantity, Scale, make
+from fzoos.experiments.runner import execute
+from fzoos.experiments.store import describe, versions
+from fzoos.report import plot_curves
+
+__all__ = ["figure_list", "reproduce"]
+
+_YLABELS: dict[Quantity, str] = {
+    "gap": "F − F*",
+    "percent": "F, per cent",
+    "success": "success rate",
+    "cosine": "cosine to grad F, cumulative mean",
+}
+
+
+def reproduce(figure: Figure, results: Path, jobs: int = 1, console: Console | None = None) -> Path:
+    """Make the missing runs of a figure and leave it under `results`; return its folder.
+
+    Args:
+        figure: what to make.
+        results: `results/FIGURE` gets the plots (PNG and PDF), curves.csv and settings.json; `results/runs` keeps the
+            runs of all figures.
+        jobs: runs made at the same time.
+        console: where progress is shown; default: standard error.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from rich.console import Console
+        >>> from fzoos.experiments.figures import Scale, make
+        >>> figure = make("fig4", Scale(quick=True, seeds=1))
+        >>> with TemporaryDirectory() as folder:
+        ...     made = reproduce(figure, Path(folder), console=Console(quiet=True))
+        ...     sorted(path.name for path in made.iterdir())
+        ['curves.csv', 'fig4.pdf', 'fig4.png', 'settings.json']
+    """
+    runs = results / "runs"
+    execute(figure.runs, runs, jobs, console)
+    curves = collect(figure, runs)
+    folder = results / figure.name
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_csv(figure, curves, folder / "curves.csv")
+    settings = {
+        "figure": figure.name,
+        "caption": figure.caption,
+        "versions": versions(),
+        "panels": describe(figure.panels),
+    }
+    (folder / "settings.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+    _plot(figure, curves, folder)
+    return folder
+
+
+def figure_list() -> Table:
+    """The figures: what they show, how many runs they are made of and about how long they take on two cores."""
+    view = Table(title="fzoos reproduce FIGURE [--quick] --jobs 2", title_justify="left")
+    for heading in ("figure", "shows", "runs", "takes about", "--quick"):
+        view.add_column(heading)
+    for name, (full, quick) in DURATIONS.items():
+        figure = make(name, Scale())
+        view.add_row(name, figure.caption, f"{len(figure.runs):,}", full, quick)
+    return view
+
+
+def _write_csv(figure: Figure, curves: list[Curve], path: Path) -> None:
+    """One line per curve, seed and round."""
+    axis = "step" if figure.quantity == "cosine" else "round"
+    extra = sorted({name for curve in curves for name in curve.extra})
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(("figure", "panel", "line", "seed", axis, "queries", figure.quantity, *extra))
+        for curve in curves:
+            for seed, values in enumerate(curve.values):
+                for k, value in enumerate(values):
+                    further = [curve.extra[name][seed, k] for name in extra]
+                    row = (curve.panel, curve.label, seed, int(curve.rounds[k]), int(curve.queries[k]), value, *further)
+                    writer.writerow((figure.name, *row))
+
+
+def _plot(figure: Figure, curves: list[Curve], folder: Path) -> None:
+    panels = {
+        panel.title: {curve.label: (curve.queries, curve.values) for curve in curves if curve.panel == panel.title}
+        for panel in figure.panels
+    }
+    within = figure.quantity == "cosine"
+    for suffix in ("png", "pdf"):
+        plot_curves(
+            panels,
+            folder / f"{figure.name}.{suffix}",
+            ylabel=_YLABELS[figure.quantity],
+            log=figure.quantity == "gap",
+            xlabels=("local steps", "queries within the round") if within else ("rounds", "queries of all clients"),
+            start=1 if within else 0,
+        )

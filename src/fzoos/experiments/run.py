@@ -1,0 +1,137 @@
+"""One run of one algorithm on one task: the unit that is computed once and kept."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from fzoos.algorithms import Algorithm
+from fzoos.arrays import FloatArray
+from fzoos.experiments.cosine import cosines
+from fzoos.minimize import minimize
+from fzoos.result import Record
+from fzoos.tasks import TASKS
+
+__all__ = ["Progress", "Row", "Run", "TaskSpec", "build"]
+
+Row = dict[str, float]
+"""A measurement: round, queries, bytes_up, bytes_down, and the task's quantities at the server's x."""
+
+Progress = Callable[[int, float], None]
+"""Told the round and F after each round."""
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """A task by name and settings; `build` makes it. Light, so that a figure can be described without any data.
+
+    Args:
+        name: of a synthetic task, "attack" or "metric".
+        settings: its arguments as (name, value) pairs.
+    """
+
+    name: str
+    settings: tuple[tuple[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, name: str, **settings: Any) -> TaskSpec:
+        """From keyword arguments."""
+        return cls(name, tuple(sorted(settings.items())))
+
+
+@lru_cache(maxsize=2)
+def build(spec: TaskSpec, progress: bool = False) -> Any:
+    """The task itself; the last two are kept, as they have trained models in them.
+
+    Args:
+        spec: what to build. A quick attack has small models, trained on few images.
+        progress: show the training of its models, if they are not in the cache yet.
+    """
+    settings = dict(spec.settings)
+    if spec.name == "attack":
+        from fzoos.tasks.attack import DATASETS, Attacks
+
+        if settings.pop("quick"):
+            settings["recipe"] = DATASETS[settings["dataset"]].quick
+        return Attacks(**settings, progress=progress)
+    if spec.name == "metric":
+        from fzoos.tasks.metric import Metric
+
+        return Metric(**settings, progress=progress)
+    return TASKS[spec.name](**settings)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run.
+
+    Args:
+        task: what is minimised.
+        algorithm: with its settings.
+        rounds: R.
+        local_steps: T.
+        seed: of the run.
+        image: which image of an attack; -1 for other tasks.
+        quantity: "F": measurements after each round; "cosine": of the gradient estimates within the last round.
+    """
+
+    task: TaskSpec
+    algorithm: Algorithm
+    rounds: int
+    local_steps: int
+    seed: int
+    image: int = -1
+    quantity: str = "F"
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever anything changes that the result depends on, save the program itself."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
+
+    def __call__(self, progress: Progress) -> list[Row]:
+        """Make the run; its measurements, that at x0 first."""
+        task = build(self.task)
+        if self.quantity == "cosine":
+            return cosines(task, self.algorithm, self.rounds, self.local_steps, self.seed, progress)
+        return self._measure(task if self.image < 0 else task[self.image], progress)
+
+    def _measure(self, task: Any, progress: Progress) -> list[Row]:
+        is_attack = hasattr(task, "margin")
+
+        def quantities(x: FloatArray) -> Row:
+            row = {"F": float(task.value(x))}
+            return row | {"margin": float(task.margin(x))} if is_attack else row
+
+        rows: list[Row] = [{"round": 0, "queries": 0, "bytes_up": 0, "bytes_down": 0, **quantities(np.array(task.x0))}]
+        seen: list[Row] = []
+
+        def monitor(x: FloatArray) -> float:
+            seen.append(quantities(x))
+            return seen[-1]["F"]
+
+        def callback(r: Record) -> bool:
+            counts = {"round": r.round, "queries": r.queries, "bytes_up": r.bytes_up, "bytes_down": r.bytes_down}
+            rows.append({**counts, **seen[-1]})
+            progress(r.round, seen[-1]["F"])
+            return is_attack and seen[-1]["margin"] < 0  # an image that is attacked stays attacked
+
+        result = minimize(
+            task.objectives,
+            task.x0,
+            bounds=task.bounds,
+            algorithm=self.algorithm,
+            rounds=self.rounds,
+            local_steps=self.local_steps,
+            vectorized=True,
+            monitor=monitor,
+            callback=callback,
+            seed=self.seed,
+        )
+        if result.status == "interrupted":
+            raise KeyboardInterrupt
+        return rows

@@ -1,0 +1,149 @@
+"""Makes the runs that are not there yet: one after another, or on several processes, with a live display."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import queue
+import signal
+import time
+from collections.abc import Sequence
+from multiprocessing.pool import AsyncResult
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from fzoos.experiments.run import Run, build
+from fzoos.experiments.store import Store
+
+__all__ = ["execute"]
+
+_messages: Any = None  # in a worker: the queue to the parent
+
+
+def execute(runs: Sequence[Run], folder: Path, jobs: int = 1, console: Console | None = None) -> int:
+    """Make and keep the runs that `folder` does not have yet; return how many were made.
+
+    Finished runs are kept at once: after Ctrl-C, or a crash, the next call goes on with those that are missing.
+    """
+    missing = [run for run in runs if Store(folder).load(run) is None]
+    if not missing:
+        return 0
+    for task in dict.fromkeys(run.task for run in missing):
+        if task.name in ("attack", "metric"):
+            build(task, progress=True)  # trains its models here, once, before workers want them
+    with _Display(len(missing), console) as display:
+        (_serial if jobs == 1 else _parallel)(missing, folder, jobs, display)
+    return len(missing)
+
+
+def _make(run: Run, folder: Path, tell: Any) -> None:
+    started = time.perf_counter()
+    rows = run(lambda round, value: tell(run.fingerprint, round, value))
+    Store(folder).save(run, rows, time.perf_counter() - started)
+
+
+def _serial(runs: Sequence[Run], folder: Path, jobs: int, display: _Display) -> None:
+    for run in runs:
+        display.start(run)
+        _make(run, folder, display.advance)
+        display.finish(run)
+
+
+def _parallel(runs: Sequence[Run], folder: Path, jobs: int, display: _Display) -> None:
+    context = multiprocessing.get_context("spawn")  # PyTorch does not survive a fork
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when a worker imports NumPy: jobs share the cores
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    messages = context.Queue()
+    pool = context.Pool(jobs, initializer=_begin_worker, initargs=(messages,))
+    try:
+        pending: dict[str, tuple[Run, AsyncResult[None]]] = {
+            run.fingerprint: (run, pool.apply_async(_work, (run, folder))) for run in runs
+        }
+        while pending:
+            _drain(messages, pending, display)
+            for name, (run, result) in list(pending.items()):
+                if result.ready():
+                    result.get()  # raises what the worker raised
+                    display.finish(run)
+                    del pending[name]
+        pool.close()
+    finally:
+        pool.terminate()
+        pool.join()
+
+
+def _drain(messages: Any, pending: dict[str, tuple[Run, AsyncResult[None]]], display: _Display) -> None:
+    try:
+        while True:
+            name, round, value = messages.get(timeout=0.2)
+            if name in pending:
+                display.start(pending[name][0])
+                display.advance(name, round, value)
+    except queue.Empty:
+        return
+
+
+def _begin_worker(messages: Any) -> None:
+    global _messages
+    _messages = messages
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends the workers
+
+
+def _work(run: Run, folder: Path) -> None:
+    _make(run, folder, lambda *message: _messages.put(message))
+
+
+class _Display:
+    """One bar for all runs, and one for each that is under way."""
+
+    def __init__(self, total: int, console: Console | None) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[status]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console or Console(stderr=True),
+        )
+        self._all = self._progress.add_task("runs", total=total, status="")
+        self._rows: dict[str, TaskID] = {}
+
+    def __enter__(self) -> _Display:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._progress.stop()
+
+    def start(self, run: Run) -> None:
+        """Show a run, if it is not shown yet."""
+        if run.fingerprint in self._rows:
+            return
+        settings = ", ".join(
+            f"{name} {value}" for name, value in run.task.settings if name in ("heterogeneity", "portion")
+        )
+        image = f", image {run.image}" if run.image >= 0 else ""
+        words = f"{run.algorithm.label} on {run.task.name}, {settings}, T {run.local_steps}, seed {run.seed}{image}"
+        self._rows[run.fingerprint] = self._progress.add_task(words, total=run.rounds, status="")
+
+    def advance(self, name: str, round: int, value: float) -> None:
+        """A run has finished a round."""
+        self._progress.update(self._rows[name], completed=round, status=f"F {value:.4g}")
+
+    def finish(self, run: Run) -> None:
+        """A run is done and kept."""
+        if run.fingerprint in self._rows:
+            self._progress.remove_task(self._rows.pop(run.fingerprint))
+        self._progress.advance(self._all)

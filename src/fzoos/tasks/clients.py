@@ -1,0 +1,190 @@
+"""The clients' models: each trained on its own share of the data, once, and kept in the per-user cache.
+
+A model's file is named after a fingerprint of everything that determines it: the recipe, the split, the seed, the
+client and the data. The device is not part of it: a model trained on a GPU is the same model wherever it is used.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from fzoos.tasks.cache import cache_folder, digest, fingerprint, read_archive, write_archive
+from fzoos.tasks.data import Images
+from fzoos.tasks.models import Module, Recipe, Tensor, accuracy, build, torch, train
+from fzoos.tasks.split import split_by_class
+
+__all__ = ["CLASSES", "ClientModel", "Pixels", "WeakModelError", "client_models"]
+
+CLASSES = 10
+"""K: MNIST and CIFAR-10 have ten each."""
+
+_FORMAT = 1  # raised when networks or training change, so that older files are not taken for the same
+
+
+class WeakModelError(ValueError):
+    """A client's model is too weak to be worth attacking."""
+
+
+class ClientModel(NamedTuple):
+    """A trained model, the classes it knows, and its accuracy on test images of those."""
+
+    model: Module
+    classes: tuple[int, ...]
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """From grey levels 0..255 to what a network takes, (x / 255 - mean) / std in each channel.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos.tasks.clients import Pixels
+        >>> pixels = Pixels(mean=(0.5,), std=(0.25,))
+        >>> pixels.tensor(np.array([[[0, 255]]], np.uint8))
+        tensor([[[[-2.,  2.]]]])
+        >>> pixels.low, pixels.high
+        ((-2.0,), (2.0,))
+    """
+
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+
+    @property
+    def low(self) -> tuple[float, ...]:
+        """What 0 becomes, in each channel."""
+        return tuple(-m / s for m, s in zip(self.mean, self.std, strict=True))
+
+    @property
+    def high(self) -> tuple[float, ...]:
+        """What 255 becomes, in each channel."""
+        return tuple((1.0 - m) / s for m, s in zip(self.mean, self.std, strict=True))
+
+    def tensor(self, x: NDArray[np.uint8], device: str = "cpu") -> Tensor:
+        """(n, side, side), or (n, side, side, channels), to float32 (n, channels, side, side)."""
+        channels = torch.as_tensor(x.reshape(*x.shape[:3], -1), device=device).permute(0, 3, 1, 2)
+        mean, std = (torch.tensor(v, device=device).view(1, -1, 1, 1) for v in (self.mean, self.std))
+        return ((channels.float() / 255.0 - mean) / std).contiguous()
+
+
+def client_models(
+    data: Images,
+    recipe: Recipe,
+    pixels: Pixels,
+    *,
+    clients: int,
+    portion: float,
+    seed: int,
+    device: str = "cpu",
+    progress: bool = False,
+) -> list[ClientModel]:
+    """Train every client's model on its share of the data, or read it from the cache.
+
+    Args:
+        data: images; the training images are split by class, the test images measure accuracy.
+        recipe: the network and its training.
+        pixels: how images are scaled.
+        clients: N.
+        portion: P, the share of the classes that a client sees.
+        seed: of the split, the weights and the training.
+        device: "cpu" or "cuda".
+        progress: show a progress bar, and each model's accuracy.
+
+    Raises:
+        WeakModelError: a model is less accurate than the recipe's `min_accuracy`.
+    """
+    data = data._replace(x_train=data.x_train[: recipe.samples], y_train=data.y_train[: recipe.samples])
+    training = {name: value for name, value in asdict(recipe).items() if name != "min_accuracy"}
+    common = {"format": _FORMAT, "recipe": training, "pixels": asdict(pixels), "data": digest(*data)}
+    common |= {"clients": clients, "portion": float(portion), "seed": int(seed)}
+    found = []
+    with _Display(clients, recipe.epochs, progress) as display:
+        for i, share in enumerate(split_by_class(data.y_train, clients, portion, seed)):
+            settings = common | {"client": i}
+            path = cache_folder("models") / f"{recipe.network}-{fingerprint(settings)}.npz"
+            weights, order = (int(n) for n in np.random.SeedSequence([seed, i]).generate_state(2))
+            model = build(recipe, len(pixels.mean), data.x_train.shape[1], CLASSES, weights).to(device)
+            known = np.unique(data.y_train[share])
+            reached = _restore(path, model)
+            if reached is None:
+                train(model, *_sample(data.x_train, data.y_train, share, pixels, device), recipe, order, display.epoch)
+                tested = np.flatnonzero(np.isin(data.y_test, known))
+                reached = accuracy(model, *_sample(data.x_test, data.y_test, tested, pixels, device))
+                _keep(path, model, reached, settings)
+            found.append(ClientModel(model, tuple(known.tolist()), reached))
+            display.show(i, found[-1])
+            _check_worth(i, reached, recipe.min_accuracy)
+    return found
+
+
+def _sample(
+    x: NDArray[np.uint8], y: NDArray[np.uint8], chosen: NDArray[np.intp], pixels: Pixels, device: str
+) -> tuple[Tensor, Tensor]:
+    return pixels.tensor(x[chosen], device), torch.as_tensor(y[chosen].astype(np.int64), device=device)
+
+
+def _check_worth(client: int, reached: float, least: float) -> None:
+    if not reached >= least:  # not a number: there was nothing to test it on
+        raise WeakModelError(
+            f"the model of client {client} has accuracy {reached:.3f} on the classes it knows, too weak to be worth "
+            f"attacking (min_accuracy is {least:g}): train it longer or on more images"
+        )
+
+
+def _keep(path: Path, model: Module, reached: float, settings: dict[str, Any]) -> None:
+    arrays = {f"weights/{name}": value.cpu().numpy() for name, value in model.state_dict().items()}
+    notes = {"accuracy": np.array(reached), "settings": np.array(json.dumps(settings))}
+    write_archive(path, arrays | notes)
+
+
+def _restore(path: Path, model: Module) -> float | None:
+    """Fill in the weights of an earlier training and return its accuracy; None if there was none that can be read."""
+    try:
+        arrays = read_archive(path)
+        weights = {name: torch.as_tensor(arrays[f"weights/{name}"]) for name in model.state_dict()}
+        model.load_state_dict(weights)
+        return float(arrays["accuracy"])
+    except (OSError, ValueError, KeyError, RuntimeError):
+        return None
+
+
+class _Display:
+    """A bar over all epochs of all clients; does nothing if not enabled."""
+
+    def __init__(self, clients: int, epochs: int, enabled: bool) -> None:
+        self._epochs = epochs
+        self._bar = Progress(
+            TextColumn("training models"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("epochs"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            disable=not enabled,
+        )
+        self._task = self._bar.add_task("", total=clients * epochs)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def epoch(self) -> None:
+        """One more epoch is done."""
+        self._bar.advance(self._task)
+
+    def show(self, i: int, made: ClientModel) -> None:
+        """One more model is there, trained or read."""
+        if not self._bar.disable:
+            names = " ".join(map(str, made.classes))
+            self._bar.console.print(f"client {i}: accuracy {made.accuracy:.3f} on classes {names}", highlight=False)
+        self._bar.update(self._task, completed=(i + 1) * self._epochs)
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()

@@ -1,0 +1,229 @@
+"""From a figure's description to its files: runs kept, interrupted, continued, drawn."""
+
+import csv
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from fzoos import FedZO, FZooS, ScaffoldI, ScaffoldII, minimize
+from fzoos.experiments import runner
+from fzoos.experiments.cosine import Observed
+from fzoos.experiments.curves import collect
+from fzoos.experiments.figures import FIGURES, Figure, Line, Panel, Scale, make
+from fzoos.experiments.reproduce import reproduce
+from fzoos.experiments.run import Run, TaskSpec
+from fzoos.experiments.runner import execute
+from fzoos.experiments.store import Store
+from fzoos.tasks import Quadratic
+
+QUIET = Console(quiet=True)
+TINY = TaskSpec.of("quadratic", dim=4, clients=2, heterogeneity=5.0, seed=3)
+
+
+def run(**changes) -> Run:
+    return dataclasses.replace(Run(TINY, FedZO(), rounds=2, local_steps=2, seed=1), **changes)
+
+
+def figure(*runs: Run, quantity="gap") -> Figure:
+    lines = tuple(Line(f"line {k}", ((r,),)) for k, r in enumerate(runs))
+    return Figure("figx", "a caption", quantity, (Panel("one", lines), Panel("two", lines)))
+
+
+def test_a_run_measures_what_minimize_does():
+    """Rows are round 0 and then the history of the same call of `minimize`."""
+    task = Quadratic(dim=4, clients=2, heterogeneity=5.0, seed=3)
+    arguments = {"bounds": task.bounds, "algorithm": FedZO(), "rounds": 2, "local_steps": 2, "vectorized": True}
+    result = minimize(task.objectives, task.x0, **arguments, monitor=task.value, seed=1)
+    told = []
+    rows = run()(lambda round, value: told.append((round, value)))
+    expected = [{"round": 0, "queries": 0, "bytes_up": 0, "bytes_down": 0, "F": task.value(task.x0)}]
+    for r in result.history:
+        counts = {"round": r.round, "queries": r.queries, "bytes_up": r.bytes_up, "bytes_down": r.bytes_down}
+        expected.append({**counts, "F": r.monitor})
+    assert rows == expected
+    assert told == [(r.round, r.monitor) for r in result.history]
+
+
+def test_the_fingerprint_sees_every_setting():
+    changes = [
+        {},
+        {"seed": 2},
+        {"rounds": 3},
+        {"local_steps": 3},
+        {"algorithm": ScaffoldI()},
+        {"algorithm": FZooS()},
+        {"algorithm": FZooS(noise=1e-5)},
+        {"task": TaskSpec.of("quadratic", dim=5, clients=2, heterogeneity=5.0, seed=3)},
+        {"image": 1},
+        {"quantity": "cosine"},
+    ]
+    assert len({run(**change).fingerprint for change in changes}) == len(changes)
+    assert run().fingerprint == run().fingerprint
+
+
+def test_runs_are_made_once(tmp_path, monkeypatch):
+    runs = [run(seed=s) for s in range(3)]
+    assert execute(runs, tmp_path, console=QUIET) == 3
+    monkeypatch.setattr(Run, "__call__", lambda *_: pytest.fail("made again"))
+    assert execute(runs, tmp_path, console=QUIET) == 0
+
+
+def test_interrupted_runs_go_on_where_they_stopped(tmp_path, monkeypatch):
+    """Ctrl-C in the second of three runs: the first is kept, the next call makes the other two."""
+    runs = [run(seed=s) for s in range(3)]
+    made, original = [], Run.__call__
+
+    def interrupted(self, progress):
+        made.append(self.seed)
+        if made == [0, 1]:
+            raise KeyboardInterrupt
+        return original(self, progress)
+
+    monkeypatch.setattr(Run, "__call__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        execute(runs, tmp_path, console=QUIET)
+    assert execute(runs, tmp_path, console=QUIET) == 2
+    assert made == [0, 1, 1, 2]
+
+
+def test_two_jobs_make_the_same(tmp_path):
+    runs = [run(seed=s, algorithm=a) for s in range(2) for a in (FedZO(), ScaffoldII())]
+    assert execute(runs, tmp_path / "two", jobs=2, console=QUIET) == 4
+    assert execute(runs, tmp_path / "one", jobs=1, console=QUIET) == 4
+    for r in runs:
+        assert Store(tmp_path / "two").load(r) == Store(tmp_path / "one").load(r)
+
+
+def test_an_error_in_a_worker_arrives(tmp_path):
+    wrong = run(task=TaskSpec.of("quadratic", dim=-1))
+    with pytest.raises(ValueError, match="dim must be at least 1"):
+        execute([wrong, run()], tmp_path, jobs=2, console=QUIET)
+
+
+def test_results_of_other_settings_are_not_mixed_in(tmp_path):
+    """A file under the right name whose settings differ, or that is cut off, is made anew."""
+    store = Store(tmp_path)
+    store.save(run(), [{"round": 0.0}], 1.0)
+    path = next(tmp_path.glob("*.json"))
+    kept = json.loads(path.read_text())
+    assert store.load(run()) == [{"round": 0.0}]
+    path.write_text(json.dumps(kept | {"key": "something else"}))
+    assert store.load(run()) is None
+    path.write_text(json.dumps(kept)[:-20])
+    assert store.load(run()) is None
+
+
+def test_a_gap_curve_is_the_distance_to_the_minimum(tmp_path):
+    r = run()
+    execute([r], tmp_path, console=QUIET)
+    rows = Store(tmp_path).load(r)
+    curve = collect(figure(r), tmp_path)[0]
+    # SPEC: the quadratic's minimum is -0.025 + 0.1/d.
+    np.testing.assert_allclose(curve.values[0], [row["F"] - (-0.025 + 0.1 / 4) for row in rows])
+    # Two clients, T = 2 steps of Q + 1 = 21 queries.
+    np.testing.assert_array_equal(curve.queries, [0, 84, 168])
+
+
+def test_cosines_by_hand(tmp_path):
+    """The cumulative mean of 1, 0, 0.5 is 1, 1/2, 1/2."""
+    r = run(quantity="cosine")
+    Store(tmp_path).save(
+        r, [{"step": t, "queries": 10 * t, "cosine": c} for t, c in ((1, 1.0), (2, 0.0), (3, 0.5))], 1.0
+    )
+    curve = collect(figure(r, quantity="cosine"), tmp_path)[0]
+    np.testing.assert_allclose(curve.values, [[1.0, 0.5, 0.5]])
+
+
+@pytest.mark.parametrize("algorithm", [FedZO(), ScaffoldI(), FZooS(features=32)], ids=lambda a: a.label)
+def test_observing_changes_nothing(algorithm):
+    task = Quadratic(dim=3, clients=2)
+    seen = []
+
+    def go(settings):
+        arguments = {"bounds": task.bounds, "rounds": 3, "local_steps": 2, "vectorized": True, "seed": 0}
+        return minimize(task.objectives, task.x0, algorithm=settings, **arguments)
+
+    observed = go(Observed(inner=algorithm, observer=lambda *step: seen.append(step[:2])))
+    np.testing.assert_array_equal(observed.x, go(algorithm).x)
+    assert seen == [(r, t) for r in (1, 2, 3) for _ in range(2) for t in (1, 2)]
+
+
+def test_the_cosine_of_the_exact_gradient_is_one(tmp_path):
+    """With one client, differences along many directions have almost the direction of grad F, at every step."""
+    task = TaskSpec.of("quadratic", dim=2, clients=1, heterogeneity=0.0, seed=0)
+    from fzoos import FiniteDifferences
+
+    exact = FedZO(differences=FiniteDifferences(count=2, step=1e-6, directions="orthonormal"))
+    rows = Run(task, exact, rounds=2, local_steps=3, seed=0, quantity="cosine")(lambda *_: None)
+    assert [row["step"] for row in rows] == [1, 2, 3]
+    np.testing.assert_allclose([row["cosine"] for row in rows], 1.0, atol=1e-4)
+    assert [row["queries"] for row in rows] == [3, 6, 9]  # Q + 1 = 3 each
+
+
+def test_a_figure_leaves_its_files(tmp_path):
+    folder = reproduce(figure(run(), run(algorithm=ScaffoldI())), tmp_path, console=QUIET)
+    assert {path.name for path in folder.iterdir()} == {"figx.png", "figx.pdf", "curves.csv", "settings.json"}
+    assert (folder / "figx.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "figx.pdf").read_bytes().startswith(b"%PDF")
+    with open(folder / "curves.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 2 * 3  # panels, lines, rounds 0 to 2
+    assert rows[-1].keys() == {"figure", "panel", "line", "seed", "round", "queries", "gap", "F"}
+    settings = json.loads((folder / "settings.json").read_text())
+    assert settings["panels"][0]["lines"][1]["runs"][0][0]["algorithm"]["type"] == "ScaffoldI"
+    assert {"python", "numpy", "fzoos"} <= settings["versions"].keys()
+
+
+def test_a_missing_run_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="a run of figx is missing"):
+        collect(figure(run()), tmp_path)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("quick", [True, False])
+def test_every_figure_can_be_described(name, quick):
+    """Each figure of SPEC's list exists at both sizes, with all five algorithms where it compares them."""
+    made = make(name, Scale(quick=quick))
+    assert made.name == name
+    assert made.runs
+    labels = {line.label for panel in made.panels for line in panel.lines}
+    if not name.startswith("fig6"):
+        assert {"FedZO", "FedProx", "SCAFFOLD-I", "SCAFFOLD-II", "FZooS"} <= labels
+    assert len({r.fingerprint for r in made.runs}) == len(made.runs)
+
+
+@pytest.mark.parametrize("name", ["fig1", "fig4", "fig5", "fig6a", "fig6b"])
+def test_synthetic_figures_end_to_end(name, tmp_path):
+    """The real figure, its runs made tiny: two rounds in four dimensions with few features."""
+
+    def shrink(r: Run) -> Run:
+        algorithm = r.algorithm
+        if isinstance(algorithm, FZooS):
+            algorithm = dataclasses.replace(algorithm, features=min(algorithm.features, 40))
+        task = TaskSpec.of("quadratic", **(dict(r.task.settings) | {"dim": 4}))
+        return dataclasses.replace(r, task=task, algorithm=algorithm, rounds=2, local_steps=min(r.local_steps, 3))
+
+    made = make(name, Scale(quick=True, seeds=1))
+    panels = tuple(
+        Panel(p.title, tuple(Line(k.label, tuple(tuple(map(shrink, s)) for s in k.runs)) for k in p.lines))
+        for p in made.panels
+    )
+    folder = reproduce(dataclasses.replace(made, panels=panels), tmp_path, console=QUIET)
+    assert (folder / f"{name}.png").stat().st_size > 10_000
+
+
+def test_unknown_figures_and_devices():
+    with pytest.raises(ValueError, match="there is no figure 'fig99'; choose from fig1, "):
+        make("fig99", Scale())
+    with pytest.raises(ValueError, match="device must be cpu or cuda"):
+        Scale(device="tpu")
+
+
+def test_the_workers_leave_the_environment_to_the_user(tmp_path, monkeypatch):
+    """Threads are limited only where the user has not said how many there should be."""
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "3")
+    execute([run()], tmp_path, jobs=2, console=QUIET)
+    assert runner.os.environ["OPENBLAS_NUM_THREADS"] == "3"
