@@ -159,6 +159,7 @@ def reproduce(
     jobs: Annotated[int, typer.Option(min=1, help="Runs made at the same time.")] = 1,
     rounds: Annotated[int | None, typer.Option(min=1, help="Rounds, in place of the figure's own number.")] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="Rows of Covertype, in place of all.")] = None,
+    partial: Annotated[bool, typer.Option("--partial", help="Make no run; draw the panels that are finished.")] = False,
     output: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results"),
     quiet: Quiet = False,
 ) -> int:
@@ -170,7 +171,7 @@ def reproduce(
     for name in FIGURES if figure == "all" else [figure]:
         made = make_figure(name, scale)
         try:
-            folder = reproduce_figure(made, output, jobs, Console(stderr=True, quiet=quiet))
+            folder = reproduce_figure(made, output, jobs, Console(stderr=True, quiet=quiet), partial)
         except KeyboardInterrupt:
             return _complain(f"interrupted; finished runs are kept in {output}, the same command goes on", 130)
         typer.echo(f"{name}: {made.caption}: {folder.resolve()}")

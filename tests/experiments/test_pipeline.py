@@ -227,3 +227,34 @@ def test_the_workers_leave_the_environment_to_the_user(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "3")
     execute([run()], tmp_path, jobs=2, console=QUIET)
     assert runner.os.environ["OPENBLAS_NUM_THREADS"] == "3"
+
+
+def test_a_partial_figure_has_the_finished_panels(tmp_path):
+    """Of two panels, one misses a run: the other is drawn, and nothing is run."""
+    done, missing = run(), run(seed=99)
+    execute([done], tmp_path / "runs", console=QUIET)
+    panels = tuple(Panel(f"panel {k}", (Line("line", ((r,),)),)) for k, r in enumerate((done, missing)))
+    made = Figure("figx", "a caption", "gap", panels)
+    folder = reproduce(made, tmp_path, partial=True)
+    with open(folder / "curves.csv", newline="") as file:
+        assert {row["panel"] for row in csv.DictReader(file)} == {"panel 0"}
+    assert Store(tmp_path / "runs").load(missing) is None
+    with pytest.raises(ValueError, match="no panel of figx is finished yet"):
+        reproduce(Figure("figx", "", "gap", panels[1:]), tmp_path, partial=True)
+
+
+def test_success_by_hand(tmp_path):
+    """Two images: one is attacked in round 1, the other never. By the weaker rule the other is attacked in round 2."""
+    attack = TaskSpec.of("attack", dataset="mnist", portion=0.7)
+    runs = tuple(run(task=attack, image=i, rounds=2) for i in range(2))
+    counts = {"bytes_up": 0, "bytes_down": 0}
+    # FedZO with T = 2 and Q + 1 = 21 makes 42 queries a round and client; there are 10 clients.
+    first = [{"round": r, "queries": 420 * r, "F": f, "margin": m} | counts for r, f, m in ((0, 1, 2), (1, -1, -0.5))]
+    other = [{"round": r, "queries": 420 * r, "F": f, "margin": 1.0} | counts for r, f in ((0, 2), (1, 1), (2, -1))]
+    for r, rows in zip(runs, (first, other), strict=True):
+        Store(tmp_path).save(r, rows, 1.0)
+    made = Figure("figx", "", "success", (Panel("one", (Line("line", (runs,)),)),))
+    curve = collect(made, tmp_path)[0]
+    np.testing.assert_array_equal(curve.values, [[0.0, 0.5, 0.5]])
+    np.testing.assert_array_equal(curve.extra["weak"], [[0.0, 0.5, 1.0]])
+    np.testing.assert_array_equal(curve.queries, [0, 420, 840])

@@ -97,7 +97,7 @@ def _success(panel: str, line: Line, load: Load) -> Curve:
         run.algorithm.queries(run.local_steps, first=r == 1, refreshed=r > 1 and run.algorithm.exchanges == 2)
         for r in range(1, n)
     ]
-    clients = len(build(run.task)[0].objectives)
+    clients = load(run)[1]["queries"] / per_round[0]
     queries = np.concatenate([[0.0], clients * np.cumsum(per_round)])
     return Curve(panel, line.label, np.arange(n, dtype=float), queries, by_rule["margin"], {"weak": by_rule["F"]})
 

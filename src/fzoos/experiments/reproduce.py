@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -12,7 +13,7 @@ from rich.table import Table
 from fzoos.experiments.curves import Curve, collect
 from fzoos.experiments.figures import DURATIONS, Figure, Quantity, Scale, make
 from fzoos.experiments.runner import execute
-from fzoos.experiments.store import describe, versions
+from fzoos.experiments.store import Store, describe, versions
 from fzoos.report import plot_curves
 
 __all__ = ["figure_list", "reproduce"]
@@ -25,7 +26,9 @@ _YLABELS: dict[Quantity, str] = {
 }
 
 
-def reproduce(figure: Figure, results: Path, jobs: int = 1, console: Console | None = None) -> Path:
+def reproduce(
+    figure: Figure, results: Path, jobs: int = 1, console: Console | None = None, partial: bool = False
+) -> Path:
     """Make the missing runs of a figure and leave it under `results`; return its folder.
 
     Args:
@@ -34,6 +37,7 @@ def reproduce(figure: Figure, results: Path, jobs: int = 1, console: Console | N
             runs of all figures.
         jobs: runs made at the same time.
         console: where progress is shown; default: standard error.
+        partial: make no run; draw the panels whose runs are all there.
 
     Example:
         >>> from pathlib import Path
@@ -47,7 +51,10 @@ def reproduce(figure: Figure, results: Path, jobs: int = 1, console: Console | N
         ['curves.csv', 'fig4.pdf', 'fig4.png', 'settings.json']
     """
     runs = results / "runs"
-    execute(figure.runs, runs, jobs, console)
+    if partial:
+        figure = _finished(figure, Store(runs))
+    else:
+        execute(figure.runs, runs, jobs, console)
     curves = collect(figure, runs)
     folder = results / figure.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -61,6 +68,18 @@ def reproduce(figure: Figure, results: Path, jobs: int = 1, console: Console | N
     (folder / "settings.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
     _plot(figure, curves, folder)
     return folder
+
+
+def _finished(figure: Figure, store: Store) -> Figure:
+    """The figure without the panels that miss runs."""
+    panels = tuple(
+        panel
+        for panel in figure.panels
+        if all(store.load(run) is not None for line in panel.lines for seed in line.runs for run in seed)
+    )
+    if not panels:
+        raise ValueError(f"no panel of {figure.name} is finished yet: run it without --partial")
+    return replace(figure, panels=panels)
 
 
 def figure_list() -> Table:

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import queue
 import signal
+import threading
 import time
 from collections.abc import Sequence
 from multiprocessing.pool import AsyncResult
@@ -98,6 +99,15 @@ def _begin_worker(messages: Any) -> None:
     global _messages
     _messages = messages
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends the workers
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed cannot end its workers, so they watch it."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work(run: Run, folder: Path) -> None:
