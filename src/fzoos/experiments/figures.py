@@ -302,7 +302,21 @@ FIGURES: dict[str, Callable[[Scale], Figure]] = {
 }
 """By the name used on the command line."""
 
-DURATIONS: dict[str, tuple[str, str]] = dict.fromkeys(FIGURES, ("–", "–"))
+DURATIONS: dict[str, tuple[str, str]] = {
+    "fig1": ("20 min", "20 s"),
+    "fig2": ("hours, on a GPU", "2.5 min"),
+    "fig3": ("hours", "20 s"),
+    "fig4": ("10 s", "5 s"),
+    "fig5": ("20 min", "20 s"),
+    "fig6a": ("8 min", "5 s"),
+    "fig6b": ("7 min", "15 s"),
+    "fig7": ("hours, on a GPU", "40 s"),
+    "fig8": ("4 h", "50 s"),
+    "fig9": ("hours", "15 s"),
+    "fig10": ("hours", "25 s"),
+    "fig11": ("hours", "25 s"),
+    "fig12": ("hours", "25 s"),
+}
 """About how long a figure takes on two cores: at full size, and with --quick."""
 
 

@@ -195,7 +195,7 @@ DATASETS = {
         Pixels((0.49139968, 0.48215841, 0.44653091), (0.24703223, 0.24348513, 0.26158784)),
         radius=0.1,
         recipe=Recipe("resnet18", width=64, epochs=30, learning_rate=2e-3, augment=True, min_accuracy=0.6),
-        quick=Recipe("resnet18", width=8, epochs=3, learning_rate=5e-3, samples=6_000, min_accuracy=0.25),
+        quick=Recipe("resnet18", width=8, epochs=4, learning_rate=5e-3, samples=10_000, min_accuracy=0.3),
     ),
 }
 """By the name used on the command line."""
