@@ -116,6 +116,7 @@ def plot_curves(
     log: bool = True,
     xlabels: tuple[str, str] = ("rounds", "queries of all clients"),
     start: int = 0,
+    ylim: tuple[float, float] | None = None,
 ) -> None:
     """Draw one or more sets of curves, each against rounds and against queries, and write the figure to `path`.
 
@@ -128,6 +129,7 @@ def plot_curves(
         log: whether the vertical axis is logarithmic.
         xlabels: of the two horizontal axes.
         start: number of the first round.
+        ylim: range of the vertical axis; None: that of the values.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -143,6 +145,8 @@ def plot_curves(
         (figure.suptitle if one else pair[0].set_title)(title)
     for axes in grid[:, 0]:
         axes.set_ylabel(ylabel)
+        if ylim is not None:
+            axes.set_ylim(ylim)  # the others share it
     figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
     figure.savefig(path, dpi=150)
 

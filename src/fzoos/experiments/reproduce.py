@@ -122,4 +122,5 @@ def _plot(figure: Figure, curves: list[Curve], folder: Path) -> None:
             log=figure.quantity == "gap",
             xlabels=("local steps", "queries within the round") if within else ("rounds", "queries of all clients"),
             start=1 if within else 0,
+            ylim=(-0.02, 1.02) if figure.quantity == "success" else None,
         )
