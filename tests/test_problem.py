@@ -125,6 +125,6 @@ def test_two_pairs_in_two_dimensions_are_pairs():
     ],
 )
 def test_bad_bounds_are_named(bounds, error, message):
-    # Issue "Bad input": a clear ValueError or TypeError that names the argument.
+    # Bad input: a clear ValueError or TypeError that names the argument.
     with pytest.raises(error, match=re.escape(message)):
         Box.of(bounds, dim=3)

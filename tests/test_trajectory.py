@@ -101,7 +101,7 @@ def test_nothing_is_kept_where_nobody_looks_back():
 
 
 def test_an_objective_that_raises():
-    # Issue "Bad input": the run ends with that error, naming client, round and point. One by one, the point is the one
+    # Bad input: the run ends with that error, naming client, round and point. One by one, the point is the one
     # where it happened, and those after it were never asked.
     def objective(x):
         if x[0] > 5:
@@ -137,7 +137,7 @@ def test_a_vectorised_objective_that_raises():
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("vectorized", [False, True])
 def test_nan_and_infinity_end_the_run(value, vectorized):
-    # Issue "Bad input": "returns NaN or inf: by default the same".
+    # Bad input: "returns NaN or inf: by default the same".
     def objective(x):
         return np.where(x[..., 0] > 5, value, 1.0)
 
@@ -176,7 +176,7 @@ def test_skipping_is_for_values_not_for_errors():
 
 
 def test_the_wrong_shape_is_a_value_error():
-    # Issue "Bad input": a clear ValueError, even though the objective is only asked within the run.
+    # Bad input: a clear ValueError, even though the objective is only asked within the run.
     t = trajectory(lambda x: x, vectorized=True)
     with pytest.raises(ValueError, match="vectorized objective of client 0 must return shape"):
         t.query(np.zeros((3, 2)))

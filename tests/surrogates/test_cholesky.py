@@ -116,7 +116,7 @@ def points_with_duplicates(draw):
 
 @given(points_with_duplicates(), st.sampled_from([RBF(1.0), Matern(0.5, nu=2.5)]))
 def test_duplicates_without_noise_never_break_the_factor(example, kernel):
-    # Issue "Bad input": duplicate points never break the factorisation, here in exact singularity (sigma^2 = 0). The
+    # Bad input: duplicate points never break the factorisation, here in exact singularity (sigma^2 = 0). The
     # observations are the same at the same point, so K alpha = y has solutions, and alpha must be one of them up to
     # the jitter: K alpha - y = -jitter * alpha on the points that needed it.
     x, sizes = example

@@ -122,7 +122,7 @@ class CountingFeatures(FourierFeatures):
 
 
 def test_features_of_a_point_are_computed_once_while_it_is_in_use(device):
-    # Issue "Parts": "features of a point computed once and kept".
+    # Parts: "features of a point computed once and kept".
     x, y = data(30, 2)
     features = CountingFeatures(seed=0, count=40, dim=2, kernel=SquaredExponential(1.0), device=device)
     surrogate = FourierSurrogate(features, 1e-3)
@@ -189,7 +189,7 @@ def test_one_copy_for_all_clients_of_a_process():
 
 
 def test_duplicates_constant_and_no_noise(device):
-    # Issue "Bad input": duplicates and a constant objective never break the factorisation.
+    # Bad input: duplicates and a constant objective never break the factorisation.
     features = FourierFeatures(seed=0, count=50, dim=2, kernel=SquaredExponential(1.0), device=device)
     x = np.full((20, 2), 0.5)
     surrogate = FourierSurrogate(features, 0.0)
@@ -199,6 +199,6 @@ def test_duplicates_constant_and_no_noise(device):
 
 @pytest.mark.parametrize(("count", "error"), [(0, ValueError), (-3, ValueError), (2.5, TypeError), (True, TypeError)])
 def test_number_of_features_must_be_positive(count, error):
-    # Issue "Bad input": features < 1 names the argument.
+    # Bad input: features < 1 names the argument.
     with pytest.raises(error, match="features must be"):
         FourierFeatures(seed=0, count=count, dim=2, kernel=SquaredExponential(1.0))

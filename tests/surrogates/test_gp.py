@@ -245,7 +245,7 @@ def test_one_observation_by_hand(device):
 
 @pytest.mark.parametrize("value", [0.0, 3.0, -1e12, 0.1])
 def test_constant_observations(value, device):
-    # Issue "Bad input": a constant objective never breaks it. Standardised it is zero: so is the gradient.
+    # Bad input: a constant objective never breaks it. Standardised it is zero: so is the gradient.
     gp = DerivedGP(SquaredExponential(1.0), 0.0, 2, device)
     for start in range(0, 30, 10):
         gp.append(np.random.default_rng(start).uniform(size=(10, 2)), np.full(10, value))
@@ -255,7 +255,7 @@ def test_constant_observations(value, device):
 
 @pytest.mark.parametrize(("ours", "theirs"), KERNELS, ids=IDS)
 def test_noisy_observations_of_the_same_points(ours, theirs, device):
-    # Issue "Bad input": a noisy objective at duplicate points. scikit-learn's mean by central differences of its own
+    # Bad input: a noisy objective at duplicate points. scikit-learn's mean by central differences of its own
     # predictions: h = 1e-4 leaves h^2 / 6 times a third derivative of order 100 of it, and rounding of 1e-16 / h.
     rng = np.random.default_rng(0)
     x = np.repeat(rng.uniform(size=(6, 2)), 5, axis=0)
