@@ -82,7 +82,7 @@ def test_gaussian_directions():
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("count", [1, 5, 9])
 def test_one_batch_of_q_plus_one_queries(kind, count):
-    # Issue: "finite differences ... go out as one batch"; an estimate costs Q + 1 queries.
+    # Finite differences go out as one batch; an estimate costs Q + 1 queries.
     batches = []
     fd = FiniteDifferences(count, 0.02, kind)
     x = np.full(4, 0.3)

@@ -1,4 +1,4 @@
-"""Marginal likelihood and the fitted length scale against scikit-learn (issue: "fitted by marginal likelihood")."""
+"""Marginal likelihood and the fitted length scale against scikit-learn."""
 
 from __future__ import annotations
 

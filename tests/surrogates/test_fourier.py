@@ -141,7 +141,7 @@ def test_features_of_a_point_are_computed_once_while_it_is_in_use(device):
 def test_converges_to_the_gaussian_process(kernel):
     """The error of grad mu_hat falls like M^(-1/2).
 
-    Issue "Tests that must exist". The root mean square over 24 seeds at each M; the slope of its logarithm against
+    The root mean square over 24 seeds at each M; the slope of its logarithm against
     log M is -1/2 up to the noise of the estimate (a few hundredths).
     """
     n, d, noise = 12, 3, 0.05
