@@ -74,7 +74,9 @@ class Box:
         return np.clip((x - self.lower) / (self.upper - self.lower), 0.0, 1.0)
 
     def from_cube(self, u: FloatArray) -> FloatArray:
-        """The unit cube to user coordinates; a point of the cube never leaves the bounds, whatever the rounding."""
+        """The unit cube to user coordinates; a point of the cube never leaves the bounds.
+
+        Rounding can take it above the upper bound only: lower + (something not negative) is never below lower.
+        """
         x = self.lower + u * (self.upper - self.lower)
-        x = np.where((u >= 0.0) & (x < self.lower), self.lower, x)
         return np.where((u <= 1.0) & (x > self.upper), self.upper, x)

@@ -174,7 +174,20 @@ def test_a_figure_leaves_its_files(tmp_path):
     assert rows[-1].keys() == {"figure", "panel", "line", "seed", "round", "queries", "gap", "F"}
     settings = json.loads((folder / "settings.json").read_text())
     assert settings["panels"][0]["lines"][1]["runs"][0][0]["algorithm"]["type"] == "ScaffoldI"
-    assert {"python", "numpy", "fzoos"} <= settings["versions"].keys()
+    assert len(settings["made_with"]) == 1
+    assert {"python", "numpy", "fzoos"} <= settings["made_with"][0].keys()
+
+
+def test_settings_name_what_made_the_runs_not_what_drew_them(tmp_path):
+    """Two runs, one of them from elsewhere: both origins are named, each once."""
+    runs = [run(seed=s) for s in range(3)]
+    execute(runs, tmp_path / "runs", console=QUIET)
+    path = tmp_path / "runs" / f"{runs[1].fingerprint}.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"versions": {"machine": "another"}}))
+    folder = reproduce(figure(*runs), tmp_path, console=QUIET)
+    made_with = json.loads((folder / "settings.json").read_text())["made_with"]
+    assert len(made_with) == 2
+    assert made_with[1] == {"machine": "another"}
 
 
 def test_a_missing_run_is_named(tmp_path):

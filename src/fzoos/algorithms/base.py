@@ -59,7 +59,7 @@ class ClientHalf(ABC):
         self._lengths = []
 
     def gradient(self, x: FloatArray, t: int) -> FloatArray:
-        """g_hat = g_local(x) + gamma_t * (correction_global - correction_local) (SPEC eq. 2)."""
+        """g_hat = g_local(x) + gamma_t * (correction_global - correction_local) (the paper's eq. 2)."""
         local = self.local_gradient(x)
         correction = self.correction(x, t)
         if correction is None:

@@ -13,7 +13,7 @@ from rich.table import Table
 from fzoos.experiments.curves import Curve, collect
 from fzoos.experiments.figures import DURATIONS, Figure, Quantity, Scale, make
 from fzoos.experiments.runner import execute
-from fzoos.experiments.store import Store, describe, versions
+from fzoos.experiments.store import Store, describe
 from fzoos.report import plot_curves
 
 __all__ = ["figure_list", "reproduce"]
@@ -62,7 +62,7 @@ def reproduce(
     settings = {
         "figure": figure.name,
         "caption": figure.caption,
-        "versions": versions(),
+        "made_with": Store(runs).made_with(figure.runs),
         "panels": describe(figure.panels),
     }
     (folder / "settings.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")

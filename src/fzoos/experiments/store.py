@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -38,6 +39,11 @@ class Store:
             return None
         rows: list[Row] = kept["rows"]
         return rows if kept["key"] == repr(run) else None
+
+    def made_with(self, runs: Iterable[Run]) -> list[dict[str, str]]:
+        """The versions and machines that made these runs, each once: those of the runs, not of who looks at them."""
+        found = [json.loads(self._path(run).read_text(encoding="utf-8"))["versions"] for run in runs]
+        return [versions for k, versions in enumerate(found) if versions not in found[:k]]
 
     def save(self, run: Run, rows: list[Row], seconds: float) -> None:
         """Keep a run."""

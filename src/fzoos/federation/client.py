@@ -44,7 +44,7 @@ class Client:
         return self._update(x, request)
 
     def _update(self, x: FloatArray, request: Message) -> Message:
-        """x <- x - optimiser(g_local + gamma_t * correction), T times (SPEC eq. 2)."""
+        """x <- x - optimiser(g_local + gamma_t * correction), T times (the paper's eq. 2)."""
         half, steps = self._half, self._half.site.local_steps
         if self._optimizer.restart:
             self._optimizer_state = self._optimizer.init(len(x))

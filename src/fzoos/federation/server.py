@@ -6,7 +6,7 @@ One round r, for an algorithm of two exchanges (the first is skipped in round 1 
     update:   averaged payload (and x_{r-1}, if it has not gone out yet) -> participants;  each replies its x_i
               x_r = sum_i omega_i x_i
 
-SPEC.md puts the refresh at x_r at the end of round r. At the start of round r + 1 it is the same computation, but the
+The paper puts the refresh at x_r at the end of round r. At the start of round r + 1 it is the same computation, but the
 refresh after the last round, whose payload nobody would use, is not paid for, and under partial participation the
 payload comes from the clients that are about to use it.
 """

@@ -86,7 +86,7 @@ def shared_features(seed: int, count: int, dim: int, kernel: Kernel, device: str
 
 
 class FourierSurrogate:
-    """The weights w of a client's surrogate in feature space (SPEC: "Transferable surrogate").
+    """The weights w of a client's surrogate in feature space.
 
     Points are known by their index in the client's trajectory. The features of a point, and its inner products with
     those of the others, are computed when it comes into use and kept until it leaves.

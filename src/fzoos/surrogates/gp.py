@@ -34,7 +34,7 @@ _PANEL = 256  # rows of an n x n matrix worked on at a time, so that temporaries
 
 
 class DerivedGP:
-    """Gaussian-process posterior of a gradient, growing as observations arrive (SPEC: "Local surrogate").
+    """Gaussian-process posterior of a gradient, growing as observations arrive.
 
     Args:
         kernel: the kernel, its length scale in units of the cube.
