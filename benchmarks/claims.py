@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-MARKS = {"gap": (5, 10, 20, 50), "success": (5, 10, 20), "percent": (5, 10, 15), "cosine": (1, 5, 10, 20)}
+MARKS = {"gap": (5, 10, 20, 50), "success": (5, 10, 20), "percent": (5, 10, 15, 20, 50), "cosine": (1, 5, 10, 20)}
 NAMES = {"gap": "F − F*", "success": "success rate", "percent": "100 F", "cosine": "cumulative mean cosine"}
 TARGETS = {"gap": 0.1, "success": 0.5}  # rounds and queries to get there are printed
 
@@ -56,13 +56,16 @@ def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent / "docs" / "results"
     for path in sorted(folder.glob("*/curves.csv")):
         quantity, curves = read(path)
-        marks = MARKS[quantity]
+        last = max(max(curve) for curve in curves.values())
+        marks = [m for m in MARKS[quantity] if m <= last]
         unit = "steps" if quantity == "cosine" else "rounds"
         head = [f"after {m}" for m in marks]
         if quantity in TARGETS:
             sign = "≤" if quantity == "gap" else "≥"
             head += [f"rounds to {sign} {TARGETS[quantity]:g}", "queries"]
-        print(f"\n{path.parent.name}: {NAMES[quantity]} after some {unit}, mean ± standard error\n")
+        name = path.parent.name
+        print(f"\n![{name}]({name}/{name}.png)")
+        print(f"\n{name}: {NAMES[quantity]} after some {unit}, mean ± standard error\n")
         print("| panel | line | " + " | ".join(head) + " |\n| --- | --- |" + " --- |" * len(head))
         for (panel, line), curve in curves.items():
             digits = 2 if quantity in ("success", "percent") else 3

@@ -18,6 +18,7 @@ __all__ = [
     "Buffer",
     "FloatArray",
     "check_device",
+    "check_device_name",
     "cos_in_place",
     "device_of",
     "invert_lower",
@@ -49,18 +50,24 @@ def to_device(x: FloatArray, device: str | None) -> Array:
     return torch.as_tensor(x, dtype=torch.float64, device=device)
 
 
-def check_device(device: str) -> None:
-    """Raise a ValueError unless PyTorch is there and has that device: "cpu", "cuda", or "cuda:1" for the second, ..."""
+def check_device_name(device: str) -> tuple[str, int]:
+    """Kind and number of "cpu", "cuda", or "cuda:1" for the second GPU; a ValueError if it is none of them."""
     kind, _, index = device.partition(":") if isinstance(device, str) else ("", "", "")
     if kind not in ("cpu", "cuda") or (index and not index.isdecimal()):
         raise ValueError(f"device must be cpu or cuda, got {device!r}")
+    return kind, int(index or 0)
+
+
+def check_device(device: str) -> None:
+    """Raise a ValueError unless PyTorch is there and has that device."""
+    kind, index = check_device_name(device)
     try:
         import torch
     except ImportError:
         raise ValueError(f'device {device!r} needs PyTorch: pip install "fzoos[torch]"') from None
     if kind == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device is {device!r} but PyTorch finds no CUDA device here; use device='cpu'")
-    if kind == "cuda" and int(index or 0) >= torch.cuda.device_count():
+    if kind == "cuda" and index >= torch.cuda.device_count():
         raise ValueError(f"device is {device!r} but there are only {torch.cuda.device_count()} CUDA devices here")
 
 

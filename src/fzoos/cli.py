@@ -18,6 +18,7 @@ from rich.progress import Progress, TaskID
 
 from fzoos import __version__
 from fzoos.algorithms import ALGORITHMS, Algorithm
+from fzoos.arrays import check_device
 from fzoos.errors import ObjectiveError
 from fzoos.experiments.figures import FIGURES, Scale
 from fzoos.experiments.figures import make as make_figure
@@ -155,7 +156,7 @@ def reproduce(
     show: Annotated[bool, typer.Option("--list", help="Show the figures and about how long they take.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="The same at toy size: minutes on two cores.")] = False,
     seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions.  [default: 5; attacks: 1]")] = None,
-    device: Annotated[str, typer.Option(help="Where the networks run: cpu or cuda.")] = "cpu",
+    device: Annotated[str, typer.Option(help="Where networks and surrogates run: cpu or cuda.")] = "cpu",
     jobs: Annotated[int, typer.Option(min=1, help="Runs made at the same time.")] = 1,
     rounds: Annotated[int | None, typer.Option(min=1, help="Rounds, in place of the figure's own number.")] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="Rows of Covertype, in place of all.")] = None,
@@ -168,6 +169,8 @@ def reproduce(
         Console().print(figure_list())
         return 0
     scale = Scale(quick, seeds, device, rounds, samples)
+    if device != "cpu" and not partial:  # runs that were made on a GPU can be drawn anywhere
+        check_device(device)
     for name in FIGURES if figure == "all" else [figure]:
         made = make_figure(name, scale)
         try:

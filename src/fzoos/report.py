@@ -14,13 +14,13 @@ from rich.table import Table
 from fzoos.arrays import FloatArray
 from fzoos.result import Result
 
-__all__ = ["Trial", "check_plot_path", "plot", "plot_curves", "table"]
+__all__ = ["COLOURS", "DASHES", "Trial", "check_plot_path", "plot", "plot_curves", "table"]
 
 Curves = Mapping[str, tuple[FloatArray, FloatArray]]
 
-_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")  # Okabe & Ito 2008
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")  # Okabe & Ito 2008
 _MARKERS = "os^Dv<>"
-_DASHES: tuple[Any, ...] = ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), "-")
+DASHES: tuple[Any, ...] = ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), "-")
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def plot_curves(
 
 def _draw(curves: Curves, start: int, by_rounds: Any, by_queries: Any) -> None:
     for i, (label, (queries, values)) in enumerate(curves.items()):
-        colour, marker, dashes = (styles[i % len(styles)] for styles in (_COLOURS, _MARKERS, _DASHES))
+        colour, marker, dashes = (styles[i % len(styles)] for styles in (COLOURS, _MARKERS, DASHES))
         apart = max(1, len(queries) // 8)
         every = (i % apart, apart)  # lines that lie on each other keep their own markers
         mean = values.mean(axis=0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from fzoos._check import check_count, check_number
 from fzoos.algorithms.base import Algorithm, ClientHalf, Site
-from fzoos.arrays import Array, FloatArray, check_device, to_device, to_numpy
+from fzoos.arrays import Array, FloatArray, check_device, check_device_name, to_device, to_numpy
 from fzoos.federation.message import Arrays, Message
 from fzoos.kernels import Kernel, Matern52, SquaredExponential
 from fzoos.lengths import Constant, CorrectionLength, Moment, Reciprocal
@@ -97,7 +97,7 @@ class FZooS(Algorithm):
         _check_type("initial", self.initial, InitialDesign)
         _check_type("length", self.length, CorrectionLength)
         if self.device is not None:
-            check_device(self.device)
+            check_device_name(self.device)
         if self.vector not in ("adaptive", "fixed"):
             raise ValueError(f"vector must be 'adaptive' or 'fixed', got {self.vector!r}")
 
@@ -141,7 +141,9 @@ class FZooS(Algorithm):
         return count
 
     def client(self, site: Site) -> ClientHalf:
-        """The client half."""
+        """The client half; only here must the device be there: settings may come from another machine."""
+        if self.device is not None:
+            check_device(self.device)
         return _Client(site, self)
 
 

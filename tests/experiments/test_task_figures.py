@@ -1,0 +1,312 @@
+"""The figures of the attack and metric tasks, at toy size, from archives to files: `fzoos reproduce FIGURE --quick`.
+
+Everything is real save the data, which are generated, the recipes of the clients' models, which are for so few
+images, and the number of images attacked. One folder of results serves all tests: a test that changes results works on
+a copy.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from fzoos import FedZO
+from fzoos.cli import main
+from fzoos.experiments.figures import Figure, Line, Panel, Scale, make
+from fzoos.experiments.reproduce import reproduce
+from fzoos.experiments.run import Run, build
+from fzoos.experiments.store import Store
+from fzoos.tasks import classifier, clients
+from fzoos.tasks.attack import DATASETS
+from fzoos.tasks.models import Recipe
+from fzoos.trajectory import Trajectory
+
+TOY = {
+    "mnist": Recipe("cnn", width=8, epochs=8, batch=8, learning_rate=3e-3, min_accuracy=0.3),
+    "cifar10": Recipe("resnet18", width=2, epochs=4, batch=8, learning_rate=2e-2, min_accuracy=0.25),
+}
+IMAGES = 2
+LINES = ("FedZO", "FedProx", "SCAFFOLD-I", "SCAFFOLD-II", "FZooS, paper's settings", "FZooS")
+ATTACKS = {  # titles of the panels and their T
+    "fig2": {"P = 0.5": 10},
+    "fig7": {"T = 5": 5},
+    "fig8": {"P = 0.7, T = 5": 5, "P = 0.7, T = 10": 10},
+}
+METRICS = {
+    "fig3": {"P = 0.3, T = 10": 10},
+    "fig9": {"P = 0.3, T = 5": 5},
+    "fig10": {"P = 0.3, T = 10": 10, "P = 0.3, T = 5": 5},
+    "fig11": {"P = 0.3, T = 10": 10, "P = 0.3, T = 5": 5},
+    "fig12": {"P = 0.3, T = 10": 10, "P = 0.3, T = 5": 5},
+}
+NAMES = {"fig3": "precision", "fig9": "precision", "fig10": "recall", "fig11": "f1", "fig12": "jaccard"}
+
+Finished = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def toy_world(toy_archives, tmp_path_factory) -> Iterator[None]:
+    """Data, cache and recipes, for all tests of this file; no task of another file is taken for one of these."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FZOOS_DATA", str(toy_archives))
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        for name, recipe in TOY.items():
+            patch.setitem(DATASETS, name, replace(DATASETS[name], quick=recipe))
+        pick = Scale.pick
+        patch.setattr(Scale, "pick", lambda self, *both: IMAGES if both == (15, 3) else pick(self, *both))
+        build.cache_clear()
+        yield
+    build.cache_clear()
+
+
+def command(name: str, output: Path, *more: object, rounds: int = 1, samples: int = 700) -> int:
+    """`fzoos reproduce NAME` at toy size; its exit code."""
+    size = ["--quick", "--seeds", 1, "--rounds", rounds, "--samples", samples]
+    with pytest.raises(SystemExit) as end:
+        main([str(a) for a in ("reproduce", name, *size, "--output", output, "--quiet", *more)])
+    return int(end.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Finished:
+    """The results folder in which a figure has been made, without interruption."""
+    results, made = tmp_path_factory.mktemp("results"), set()
+
+    def folder(name: str) -> Path:
+        if name not in made:
+            assert command(name, results) == 0
+            made.add(name)
+        return results
+
+    return folder
+
+
+@pytest.fixture
+def copy(finished, tmp_path) -> Finished:
+    """A copy of the results folder in which a figure has been made."""
+    return lambda name: Path(shutil.copytree(finished(name), tmp_path / "results"))
+
+
+@pytest.fixture
+def runs_made(monkeypatch) -> list[Run]:
+    """The runs that are made from here on."""
+    made, original = [], Run.__call__
+    monkeypatch.setattr(Run, "__call__", lambda self, progress: made.append(self) or original(self, progress))
+    return made
+
+
+def table(folder: Path) -> list[dict[str, str]]:
+    with open(folder / "curves.csv", newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def curve(rows: list[dict[str, str]], panel: str, line: str, column: str) -> list[float]:
+    return [float(row[column]) for row in rows if (row["panel"], row["line"]) == (panel, line)]
+
+
+def check_plots(folder: Path, name: str) -> None:
+    pixels = np.rint(255 * imread(folder / f"{name}.png")[..., :3]).astype(np.int64)
+    colourful = pixels[np.ptp(pixels, axis=2) > 60]  # text, axes and grid are grey
+    counts = np.unique(colourful @ [65536, 256, 1], return_counts=True)[1]
+    assert np.count_nonzero(counts > 150) >= len(LINES)  # each line has its colour, at least in the legend
+    assert counts.max() > 1500  # and there are lines, which lie on top of each other where nothing happens in a round
+    pdf = (folder / f"{name}.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF-")
+    assert pdf.rstrip().endswith(b"%%EOF")
+    assert re.search(rb"/Type\s*/Page\b", pdf)
+
+
+def check_settings(folder: Path, name: str, runs: Path, count: int) -> list[dict[str, Any]]:
+    """Every run that the settings name is kept, with those settings: a curve can be traced to what made it."""
+    settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
+    assert settings["figure"] == name
+    assert {"python", "numpy", "torch"} <= settings["made_with"][0].keys()
+    named = [run for p in settings["panels"] for line in p["lines"] for seed in line["runs"] for run in seed]
+    kept = [json.loads(path.read_text(encoding="utf-8"))["settings"] for path in runs.glob("*.json")]
+    assert len(named) == count
+    assert all(run in kept for run in named)
+    return named
+
+
+def check_axes(rows: list[dict[str, str]], panels: dict[str, int], clients: int) -> None:
+    """One curve per panel and algorithm, rounds 0 and 1."""
+    assert {row["panel"] for row in rows} == set(panels)
+    assert len(rows) == len(panels) * len(LINES) * 2
+    for panel, steps in panels.items():
+        assert tuple(dict.fromkeys(row["line"] for row in rows if row["panel"] == panel)) == LINES
+        for line in LINES:
+            assert curve(rows, panel, line, "round") == [0, 1]
+            assert curve(rows, panel, line, "seed") == [0, 0]
+            queries = curve(rows, panel, line, "queries")
+            assert queries[0] == 0 < queries[1]
+        # Each client makes T steps of Q + 1 = 21 queries.
+        assert curve(rows, panel, "FedZO", "queries") == [0, clients * steps * 21]
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_attack_figures_end_to_end(name, finished):
+    results = finished(name)
+    assert {p.name for p in (results / name).iterdir()} == {f"{name}.png", f"{name}.pdf", "curves.csv", "settings.json"}
+    rows = table(results / name)
+    check_axes(rows, ATTACKS[name], clients=10)
+    for row in rows:
+        assert 0.0 <= float(row["success"]) <= float(row["weak"]) <= 1.0  # F < 0 is the weaker rule
+        assert IMAGES * float(row["success"]) in range(IMAGES + 1)
+        assert row["round"] != "0" or float(row["success"]) == 0.0  # images are drawn among those not fooled yet
+    check_plots(results / name, name)
+    check_settings(results / name, name, results / "runs", count=len(ATTACKS[name]) * len(LINES) * IMAGES)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_metric_figures_end_to_end(name, finished):
+    results = finished(name)
+    assert {p.name for p in (results / name).iterdir()} == {f"{name}.png", f"{name}.pdf", "curves.csv", "settings.json"}
+    rows = table(results / name)
+    check_axes(rows, METRICS[name], clients=7)
+    for row in rows:
+        assert 0.0 <= float(row["F"]) <= 1.0
+        assert float(row["percent"]) == pytest.approx(100.0 * float(row["F"]))
+    for panel in METRICS[name]:
+        starts = {curve(rows, panel, line, "F")[0] for line in LINES}
+        assert len(starts) == 1  # all algorithms start from the same classifier
+        ends = {curve(rows, panel, line, "F")[1] for line in LINES}
+        assert ends != starts
+    check_plots(results / name, name)
+    named = check_settings(results / name, name, results / "runs", count=len(METRICS[name]) * len(LINES))
+    assert {dict(run["task"]["settings"])["metric"] for run in named} == {NAMES[name]}
+
+
+def test_an_attacked_image_ends_its_run_and_stays_attacked(tmp_path):
+    """The image nearest to being misclassified is attacked before the last round; the curve stays up after that."""
+    task = make("fig8", Scale(quick=True)).runs[0].task
+    attacks = build(task)
+    nearest = min(range(len(attacks)), key=lambda i: attacks[i].margin(attacks[i].x0))
+    run = Run(task, FedZO(), rounds=15, local_steps=20, seed=0, image=nearest)
+    figure = Figure("fig8", "one image", "success", (Panel("one", (Line("FedZO", ((run,),)),)),))
+    rows = table(reproduce(figure, tmp_path))
+    measured = Store(tmp_path / "runs").load(run)
+    reached = len(measured) - 1
+    assert 0 < reached < 15
+    assert [row["margin"] < 0 for row in measured] == [False] * reached + [True]
+    assert curve(rows, "one", "FedZO", "success") == [0.0] * reached + [1.0] * (16 - reached)
+    # Queries go on as if the run had: ten clients, 20 steps of 21 each.
+    assert curve(rows, "one", "FedZO", "queries") == [10 * 20 * 21 * r for r in range(16)]
+
+
+@pytest.mark.parametrize("name", ["fig7", "fig9"])
+def test_a_second_call_makes_no_run_and_trains_nothing(name, copy, monkeypatch):
+    results = copy(name)
+    before = (results / name / "curves.csv").read_bytes()
+    shutil.rmtree(results / name)
+    monkeypatch.setattr(Run, "__call__", lambda *_: pytest.fail("a run was made again"))
+    for module in (clients, classifier):
+        monkeypatch.setattr(module, "train", lambda *_, **__: pytest.fail("a model was trained again"))
+    assert command(name, results) == 0
+    assert (results / name / "curves.csv").read_bytes() == before
+
+
+# FedZO comes first and queries N T times in a run (here T = 5): ten clients make 50, the metric's seven make 35.
+@pytest.mark.parametrize(("name", "at", "kept"), [("fig7", 170, 3), ("fig9", 50, 1)])
+def test_an_interrupted_figure_goes_on_and_comes_out_the_same(
+    name, at, kept, finished, tmp_path, monkeypatch, capsys, runs_made
+):
+    """Ctrl-C in the middle of a round, within a client's query: runs done by then are kept, the others made later."""
+    expected = (finished(name) / name / "curves.csv").read_bytes()
+    count = len(make(name, Scale(quick=True, seeds=1, rounds=1, samples=700)).runs)
+    queries, original = [], Trajectory.query
+
+    def interrupted(self, x):
+        queries.append(len(x))
+        if len(queries) == at:
+            raise KeyboardInterrupt
+        return original(self, x)
+
+    monkeypatch.setattr(Trajectory, "query", interrupted)
+    runs_made.clear()
+    capsys.readouterr()
+    assert command(name, tmp_path) == 130
+    assert "finished runs are kept in" in capsys.readouterr().err
+    assert len(list((tmp_path / "runs").iterdir())) == kept == len(runs_made) - 1
+    assert not (tmp_path / name).exists()
+    runs_made.clear()
+    assert command(name, tmp_path) == 0
+    assert len(runs_made) == count - kept
+    assert (tmp_path / name / "curves.csv").read_bytes() == expected
+
+
+def test_interrupted_training_goes_on(tmp_path, monkeypatch):
+    """Ctrl-C while the fourth model is trained: three are in the cache, and the next call trains the other seven."""
+    build.cache_clear()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    begun, original = [], clients.train
+
+    def interrupted(*arguments):
+        begun.append(arguments)
+        if len(begun) == 4:
+            raise KeyboardInterrupt
+        original(*arguments)
+
+    monkeypatch.setattr(clients, "train", interrupted)
+    assert command("fig8", tmp_path) == 130
+    assert len(list((tmp_path / "cache" / "fzoos" / "models").iterdir())) == 3
+    monkeypatch.setattr(Run, "__call__", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    again: list[Any] = []
+    monkeypatch.setattr(clients, "train", lambda *arguments: again.append(arguments) or original(*arguments))
+    assert command("fig8", tmp_path) == 130
+    assert len(again) == 7
+    assert len(list((tmp_path / "cache" / "fzoos" / "models").iterdir())) == 10
+    build.cache_clear()
+
+
+def test_other_settings_are_not_mixed_in(copy, runs_made):
+    """Into one folder: more rounds, then other rows, then the first settings again."""
+    results = copy("fig9")
+    first = (results / "fig9" / "curves.csv").read_bytes()
+    short = table(results / "fig9")
+    runs_made.clear()
+    assert command("fig9", results, rounds=2) == 0
+    assert len(runs_made) == len(LINES)
+    longer = table(results / "fig9")
+    assert curve(longer, "P = 0.3, T = 5", "FedZO", "round") == [0, 1, 2]
+    assert [row for row in longer if row["round"] != "2"] == short  # the same seed begins the same way
+    runs_made.clear()
+    assert command("fig9", results, samples=600) == 0
+    assert len(runs_made) == len(LINES)
+    starts = curve(table(results / "fig9"), "P = 0.3, T = 5", "FedZO", "F")[0], float(short[0]["F"])
+    assert starts[0] != starts[1]  # another classifier, on other rows
+    runs_made.clear()
+    assert command("fig9", results) == 0
+    assert not runs_made
+    assert (results / "fig9" / "curves.csv").read_bytes() == first
+
+
+def test_runs_of_other_rounds_do_not_finish_an_attack_figure(copy, capsys):
+    """Of a figure of two rounds nothing is there, though all its runs of one round are."""
+    results = copy("fig7")
+    capsys.readouterr()
+    assert command("fig7", results, "--partial", rounds=2) == 2
+    assert "no panel of fig7 is finished yet" in capsys.readouterr().err
+    assert command("fig7", results, "--partial") == 0
+
+
+def test_weak_models_are_not_attacked(tmp_path, monkeypatch, capsys):
+    """One line says which model is too weak; no run is made."""
+    monkeypatch.setitem(DATASETS, "mnist", replace(DATASETS["mnist"], quick=replace(TOY["mnist"], min_accuracy=1.0)))
+    build.cache_clear()
+    capsys.readouterr()
+    assert command("fig8", tmp_path) == 2
+    error = capsys.readouterr().err
+    assert re.match(r"fzoos: the model of client \d has accuracy 0\.\d+ .*too weak to be worth attacking", error)
+    assert len(error.splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+    build.cache_clear()
