@@ -41,7 +41,20 @@ def own_settings(printed: str) -> None:
     assert smallest < float(reached["FZooS"]) < float(reached["FedZO"]) < start
 
 
-CHECKS = {"quickstart.py": quickstart, "budget_and_failures.py": budget_and_failures, "own_settings.py": own_settings}
+def program(printed):
+    """Nelder and Mead's simplex on the same three programs ends at 1.974 and 0.404."""
+    assert "completed: all 8 rounds are done" in printed
+    stiffness, damping = map(float, re.findall(r"stiffness ([\d.]+), damping ([\d.]+)", printed)[0])
+    assert abs(stiffness - 1.974) < 0.1
+    assert abs(damping - 0.404) < 0.05
+
+
+CHECKS = {
+    "quickstart.py": quickstart,
+    "budget_and_failures.py": budget_and_failures,
+    "own_settings.py": own_settings,
+    "program.py": program,
+}
 
 
 def test_every_example_is_checked():

@@ -3,12 +3,15 @@
 from fzoos.algorithms import FedProx, FedZO, FZooS, ScaffoldI, ScaffoldII
 from fzoos.errors import ObjectiveError
 from fzoos.estimators import FiniteDifferences
+from fzoos.federation.study import Study
 from fzoos.kernels import Matern52, SquaredExponential
 from fzoos.lengths import Constant, DistanceAware, Reciprocal, Theoretical
 from fzoos.minimize import minimize
 from fzoos.optimizers import SGD, Adam
+from fzoos.program import Program, ProgramError
 from fzoos.queries import ActiveQueries, InitialDesign
 from fzoos.result import Record, Result
+from fzoos.store import StoreError, load
 from fzoos.surrogates.fit import FitLengthScale
 
 __version__ = "0.1.0"
@@ -27,13 +30,18 @@ __all__ = [
     "InitialDesign",
     "Matern52",
     "ObjectiveError",
+    "Program",
+    "ProgramError",
     "Reciprocal",
     "Record",
     "Result",
     "ScaffoldI",
     "ScaffoldII",
     "SquaredExponential",
+    "StoreError",
+    "Study",
     "Theoretical",
     "__version__",
+    "load",
     "minimize",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
@@ -10,19 +9,18 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fzoos._check import check_count, check_number
+from fzoos._check import check_count
 from fzoos.algorithms import Algorithm, FZooS
-from fzoos.algorithms.base import Site
 from fzoos.arrays import FloatArray
 from fzoos.engines.local import LocalEngine
 from fzoos.errors import ObjectiveError
-from fzoos.federation.client import Client
 from fzoos.federation.server import Plan, Server
+from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
 from fzoos.optimizers import Adam, Optimizer
-from fzoos.problem import Box, Objective
+from fzoos.problem import Box, Objective, check_start
 from fzoos.progress import RoundProgress
 from fzoos.result import Record, Result, Status
-from fzoos.trajectory import OnFailure, Trajectory
+from fzoos.trajectory import OnFailure
 
 __all__ = ["minimize"]
 
@@ -93,18 +91,13 @@ def minimize(
     """
     _check_settings(algorithm, optimizer, rounds, local_steps, max_queries, on_failure, seed, workers)
     _check_callables(objectives, monitor, callback)
-    start, box = _check_start(x0, bounds)
+    start, box = check_start(x0, bounds)
     count = len(objectives)
-    omega = _check_weights(weights, count)
+    omega = check_weights(weights, count)
 
-    server_seed, shared_seed, *client_seeds = np.random.SeedSequence(seed).spawn(2 + count)
-    clients = []
-    for i, (objective, child) in enumerate(zip(objectives, client_seeds, strict=True)):
-        trajectory = Trajectory(
-            objective, box, vectorized=vectorized, client=i, on_failure=on_failure, keep=algorithm.keeps_trajectory
-        )
-        site = Site(trajectory, np.random.default_rng(child), box.dim, count, local_steps, algorithm.projected)
-        clients.append(Client(algorithm.client(site), optimizer))
+    seeds = Seeds.of(seed, count)
+    setting = Setting(box, algorithm, optimizer, count, local_steps, vectorized, on_failure)
+    clients = [setting.client(i, f, seeds.clients[i]) for i, f in enumerate(objectives)]
     with LocalEngine(clients, workers) as engine, RoundProgress(rounds, enabled=progress) as bar:
         server = Server(
             engine,
@@ -112,9 +105,9 @@ def minimize(
             box.to_cube(start),
             local_steps=local_steps,
             weights=omega,
-            participants=_participants(participation, count),
-            shared_seed=int(shared_seed.generate_state(1)[0]),
-            rng=np.random.default_rng(server_seed),
+            participants=count_participants(participation, count),
+            shared_seed=seeds.shared,
+            rng=np.random.default_rng(seeds.server),
         )
         run = _Run(server, engine, box, monitor)
         try:
@@ -227,54 +220,3 @@ def _check_callables(objectives: Any, monitor: Any, callback: Any) -> None:
     for name, value in (("monitor", monitor), ("callback", callback)):
         if value is not None and not callable(value):
             raise TypeError(f"{name} must be a function, got {value!r}")
-
-
-def _check_start(x0: ArrayLike, bounds: ArrayLike) -> tuple[FloatArray, Box]:
-    try:
-        start = np.array(x0, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"x0 must be a vector of numbers, got {x0!r}") from None
-    if start.ndim != 1 or not len(start):
-        raise ValueError(f"x0 must be a vector of shape (d,) with d >= 1, got shape {start.shape}")
-    if not np.all(np.isfinite(start)):
-        raise ValueError("x0 must hold finite numbers")
-    box = Box.of(bounds, len(start))
-    outside = np.flatnonzero((start < box.lower) | (start > box.upper))
-    if len(outside):
-        j = outside[0]
-        raise ValueError(
-            f"x0 is outside the bounds: x0[{j}] = {start[j]:g} is not in [{box.lower[j]:g}, {box.upper[j]:g}]"
-        )
-    return start, box
-
-
-def _check_weights(weights: ArrayLike | None, count: int) -> FloatArray:
-    """omega: not negative, summing to one."""
-    if weights is None:
-        return np.full(count, 1.0 / count)
-    try:
-        omega = np.array(weights, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"weights must be a vector of numbers, got {weights!r}") from None
-    if omega.shape != (count,):
-        raise ValueError(f"weights has shape {omega.shape} but there are {count} objectives")
-    if not np.all(np.isfinite(omega)) or np.any(omega < 0):
-        raise ValueError(f"weights must be finite and not negative, got {omega}")
-    if not np.any(omega):
-        raise ValueError("weights must not all be zero")
-    omega = omega / omega.max()  # so that the sum cannot overflow
-    normalised: FloatArray = omega / omega.sum()
-    return normalised
-
-
-def _participants(participation: float | int, count: int) -> int:
-    """How many clients take part in a round: a fraction (float) or a number (int)."""
-    check_number("participation", participation, 0.0)
-    if isinstance(participation, (int, np.integer)):
-        if not 1 <= participation <= count:
-            raise ValueError(f"participation as a number must be in 1..{count} (the clients), got {participation}")
-        return int(participation)
-    check_number("participation as a fraction", participation, 0.0, 1.0)
-    if participation == 0.0:
-        raise ValueError("participation must be above 0")
-    return max(1, math.floor(participation * count + 0.5))

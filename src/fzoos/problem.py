@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from fzoos.arrays import FloatArray
 
-__all__ = ["BatchObjective", "Box", "Objective"]
+__all__ = ["BatchObjective", "Box", "Objective", "check_start"]
 
 Objective = Callable[..., Any]
 """A user's function: (d,) -> float, or vectorised (n, d) -> (n,)."""
@@ -80,3 +80,23 @@ class Box:
         """
         x = self.lower + u * (self.upper - self.lower)
         return np.where((u <= 1.0) & (x > self.upper), self.upper, x)
+
+
+def check_start(x0: ArrayLike, bounds: ArrayLike) -> tuple[FloatArray, Box]:
+    """x_0 of shape (d,), and the box it is in."""
+    try:
+        start = np.array(x0, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"x0 must be a vector of numbers, got {x0!r}") from None
+    if start.ndim != 1 or not len(start):
+        raise ValueError(f"x0 must be a vector of shape (d,) with d >= 1, got shape {start.shape}")
+    if not np.all(np.isfinite(start)):
+        raise ValueError("x0 must hold finite numbers")
+    box = Box.of(bounds, len(start))
+    outside = np.flatnonzero((start < box.lower) | (start > box.upper))
+    if len(outside):
+        j = outside[0]
+        raise ValueError(
+            f"x0 is outside the bounds: x0[{j}] = {start[j]:g} is not in [{box.lower[j]:g}, {box.upper[j]:g}]"
+        )
+    return start, box

@@ -10,7 +10,7 @@ from fzoos.arrays import FloatArray
 
 __all__ = ["Record", "Result", "Status"]
 
-Status = Literal["completed", "stopped", "budget", "interrupted", "failed"]
+Status = Literal["completed", "stopped", "budget", "interrupted", "failed", "running"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ class Result:
         bytes_up: bytes from clients to the server.
         bytes_down: bytes from the server to clients.
         seconds: duration.
-        status: "completed", "stopped" (by the callback), "budget", "interrupted" (Ctrl-C) or "failed".
+        status: "completed", "stopped" (by the callback), "budget", "interrupted" (Ctrl-C), "failed", or "running" (read
+            from a file while the run goes on).
         message: the status in words.
         history: one `Record` per complete round.
 

@@ -100,10 +100,10 @@ class Federation:
 
         return objective
 
-    def exchange(self, requests):
-        replies = self._engine.exchange(requests)
-        self.wire.append((next(iter(requests.values())), replies))
-        return replies
+    def exchange(self, requests, timeout):
+        outcome = self._engine.exchange(requests)
+        self.wire.append((next(iter(requests.values())), outcome.replies))
+        return outcome
 
     def run(self, rounds):
         for _ in range(rounds):

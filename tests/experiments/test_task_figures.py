@@ -223,13 +223,13 @@ def test_an_interrupted_figure_goes_on_and_comes_out_the_same(
     """Ctrl-C in the middle of a round, within a client's query: runs done by then are kept, the others made later."""
     expected = (finished(name) / name / "curves.csv").read_bytes()
     count = len(make(name, Scale(quick=True, seeds=1, rounds=1, samples=700)).runs)
-    queries, original = [], Trajectory.query
+    queried, original = [], Trajectory.query
 
-    def interrupted(self, x):
-        queries.append(len(x))
-        if len(queries) == at:
+    def interrupted(self, *arguments, **named):
+        queried.append(self)
+        if len(queried) == at:
             raise KeyboardInterrupt
-        return original(self, x)
+        return original(self, *arguments, **named)
 
     monkeypatch.setattr(Trajectory, "query", interrupted)
     runs_made.clear()

@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from fzoos.federation.message import Message, average
+from fzoos.federation.aggregate import aggregate as average
+from fzoos.federation.message import Message
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,12 @@
 """The round loop of SPEC "One loop, five algorithms", with an engine that answers from a script."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from fzoos.algorithms.base import Algorithm
+from fzoos.engines.base import Outcome
 from fzoos.federation.message import Message
 from fzoos.federation.server import Server
 
@@ -16,6 +17,7 @@ class Scripted(Algorithm):
 
     two: bool = False
     seed: bool = False
+    sends: bool = False
     name = "scripted"
     label = "Scripted"
     carried = ("hint",)
@@ -28,8 +30,13 @@ class Scripted(Algorithm):
     def exchanges(self):
         return 2 if self.two else 1
 
+    projected: bool = False
+
     def client(self, site):
         raise NotImplementedError
+
+    def payload(self, dim):
+        return {"c": (1,), "hint": (1,)} if self.sends else {}
 
     def queries(self, local_steps, *, first, refreshed):
         return local_steps + 100 * first + 1000 * refreshed
@@ -43,13 +50,13 @@ class FakeEngine:
         self.log = []  # (kind, round, clients, request)
         self._x = None
 
-    def exchange(self, requests):
+    def exchange(self, requests, timeout):
         request = next(iter(requests.values()))
         assert all(other is request for other in requests.values())
         self.log.append((request.kind, request.round, tuple(requests), request))
         self._x = request.arrays.get("x", self._x)
         # backwards: the order in which replies come in must not matter
-        return {i: self._reply(i, request) for i in reversed(requests)}
+        return Outcome({i: self._reply(i, request) for i in reversed(requests)})
 
     def _reply(self, i, request):
         payload = {}
@@ -64,7 +71,7 @@ class FakeEngine:
 def server(engine, algorithm=None, weights=(1 / 3, 1 / 3, 1 / 3), participants=3, seed=0):
     return Server(
         engine,
-        algorithm or Scripted(),
+        replace(algorithm or Scripted(), sends=engine.payload_with is not None),
         np.array([0.0, 10.0]),
         local_steps=4,
         weights=np.array(weights),
@@ -223,7 +230,7 @@ def test_an_engine_that_fails_leaves_x():
     s = server(engine)
     s.run(s.plan())
 
-    def broken(requests):
+    def broken(requests, timeout):
         raise OSError
 
     engine.exchange = broken

@@ -6,6 +6,7 @@ The loop around it (T local steps, projection, averaging) is shared: `federation
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -104,6 +105,7 @@ class Algorithm(ABC):
     label: ClassVar[str]  # for tables and legends
     keeps_trajectory: ClassVar[bool] = False  # whether clients look back at their queries
     shares_seed: ClassVar[bool] = False  # whether requests carry the seed that all clients share
+    told: ClassVar[tuple[str, ...]] = ("correction_length", "uncertainty")  # what diagnostics may be called
     carried: ClassVar[tuple[str, ...]] = ()  # payload entries that go out again with the next refresh request
 
     @property
@@ -124,3 +126,7 @@ class Algorithm(ABC):
             first: whether it is the client's first round.
             refreshed: whether the round begins with a refresh exchange.
         """
+
+    def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
+        """The arrays that clients send beside x, and that come back averaged: names and shapes."""
+        return {}

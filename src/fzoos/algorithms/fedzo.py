@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 from fzoos.algorithms.base import Algorithm, ClientHalf, Site
@@ -40,7 +41,8 @@ class FiniteDifferenceClient(ClientHalf):
 
     def local_gradient(self, x: FloatArray) -> FloatArray:
         """FD(x)."""
-        return self._differences.estimate(self.site.trajectory.query, x, self.site.rng, self.site.projected)
+        query = partial(self.site.trajectory.query, purpose="difference")
+        return self._differences.estimate(query, x, self.site.rng, self.site.projected)
 
 
 @dataclass(frozen=True)

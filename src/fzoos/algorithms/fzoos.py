@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
@@ -18,6 +19,7 @@ from fzoos.queries import ActiveQueries, InitialDesign, uniform_around
 from fzoos.surrogates.fit import FitLengthScale, fit_length_scale
 from fzoos.surrogates.fourier import FourierFeatures, FourierSurrogate, shared_features
 from fzoos.surrogates.local import LocalSurrogate
+from fzoos.trajectory import Purpose
 
 __all__ = ["FZooS"]
 
@@ -140,6 +142,10 @@ class FZooS(Algorithm):
         count += 1 + self.refresh.picks if refreshed and self.refresh else 0
         return count
 
+    def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
+        """w_i, and log l where it is fitted."""
+        return {"w": (self.features,)} | ({} if self.fit is None else {"log_length_scale": (1,)})
+
     def client(self, site: Site) -> ClientHalf:
         """The client half; only here must the device be there: settings may come from another machine."""
         if self.device is not None:
@@ -176,8 +182,8 @@ class _Client(ClientHalf):
         self._meet(x, request)
         self._adopt_length_scale(request)
         assert self._settings.refresh is not None
-        self.site.trajectory.query(x[None, :])
-        self._query_actively(x, self._settings.refresh)
+        self.site.trajectory.query(x[None, :], "refresh")
+        self._query_actively(x, self._settings.refresh, "refresh")
         return self._payload(x, request.round)
 
     def begin(self, x: FloatArray, request: Message) -> None:
@@ -186,8 +192,8 @@ class _Client(ClientHalf):
         self._meet(x, request)
         self._uncertainties = []
         known = "w" in request.arrays and self._own is not None
-        if self._settings.fit and self._settings.exchanges == 1:
-            known = known and self._own_round == request.round - 1  # an older w_i had another length scale than w
+        if self._settings.fit:  # an older w_i had another length scale than w
+            known = known and self._own_round == request.round - (self._settings.exchanges == 1)
         self._difference = to_device(request.arrays["w"], self._settings.device) - self._own if known else None
         self._fixed = self._correction_vector(x) if known and self._settings.vector == "fixed" else None
         if self._settings.exchanges == 1:
@@ -234,9 +240,9 @@ class _Client(ClientHalf):
 
     def explore(self, x: FloatArray) -> None:
         """Active queries around the new iterate."""
-        self._uncertainties.append(self._query_actively(x, self._settings.active))
+        self._uncertainties.append(self._query_actively(x, self._settings.active, "active"))
 
-    def _query_actively(self, x: FloatArray, active: ActiveQueries | None) -> float:
+    def _query_actively(self, x: FloatArray, active: ActiveQueries | None, purpose: Purpose) -> float:
         """Query the most uncertain candidates around x; return the uncertainty at x as a share of the prior's."""
         points = x[None, :]
         if active is not None:
@@ -246,7 +252,7 @@ class _Client(ClientHalf):
         gp = self._surrogate.at(x)
         uncertainty = gp.grad_uncertainty(points)
         if active is not None:
-            self.site.trajectory.query(active.choose(points[1:], uncertainty[1:]))
+            self.site.trajectory.query(active.choose(points[1:], uncertainty[1:]), purpose)
         return float(uncertainty[0]) / gp.prior_trace
 
     def _half_spread(self, x: FloatArray) -> float:
@@ -260,7 +266,8 @@ class _Client(ClientHalf):
         self._seed = int(request.scalars["seed"])
         trajectory, initial = self.site.trajectory, self._settings.initial
         if trajectory.count == 0:
-            trajectory.query(self.site.project(uniform_around(x, initial.points, initial.radius, self.site.rng)))
+            design = uniform_around(x, initial.points, initial.radius, self.site.rng)
+            trajectory.query(self.site.project(design), "initial")
 
     # The payload
 

@@ -6,6 +6,7 @@ in what the control vector is: a fresh estimate at the server's x (I), or the me
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -93,6 +94,10 @@ class ScaffoldI(FiniteDifferenceAlgorithm):
         """The client half."""
         return _FreshClient(site, self.differences)
 
+    def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
+        """c_i."""
+        return {"c": (dim,)}
+
 
 @dataclass(frozen=True)
 class ScaffoldII(FiniteDifferenceAlgorithm):
@@ -123,3 +128,7 @@ class ScaffoldII(FiniteDifferenceAlgorithm):
     def client(self, site: Site) -> ClientHalf:
         """The client half."""
         return _AveragingClient(site, self.differences)
+
+    def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
+        """c_i."""
+        return {"c": (dim,)}

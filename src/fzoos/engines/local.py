@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import Self
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Protocol, Self
 
-from fzoos.federation.client import Client
+from fzoos.engines.base import Outcome
 from fzoos.federation.message import Message
 
-__all__ = ["LocalEngine"]
+__all__ = ["LocalEngine", "Party"]
+
+
+class Party(Protocol):
+    """Who answers requests: a `Client`, or a `Station` that also remembers on disk."""
+
+    @property
+    def queries(self) -> int:
+        """Queries made so far."""
+        ...
+
+    def handle(self, request: Message) -> Message:
+        """Answer one request of the server."""
+        ...
+
+    def stop(self) -> None:
+        """Make no further query."""
+        ...
 
 
 class LocalEngine:
@@ -20,33 +38,79 @@ class LocalEngine:
 
     Args:
         clients: the clients.
-        workers: how many of them work at the same time.
+        workers: how many of them work at the same time. With one, a time-out is not kept: nobody else is there to wait.
+        together: whether one client's failure ends the exchange: the others then make no further query.
     """
 
-    def __init__(self, clients: Sequence[Client], workers: int = 1) -> None:
-        self._clients = clients
+    def __init__(self, clients: Sequence[Party], workers: int = 1, together: bool = True) -> None:
+        self._clients, self._together = clients, together
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="fzoos-client") if workers > 1 else None
+        self._late: dict[int, Future[Message]] = {}  # answers that were not waited for any longer
 
     @property
     def queries(self) -> tuple[int, ...]:
         """Queries of each client so far, those of an unfinished round included."""
         return tuple(client.queries for client in self._clients)
 
-    def exchange(self, requests: Mapping[int, Message]) -> dict[int, Message]:
-        """Let the clients answer; an error of one of them is raised here, and the others make no further query."""
-        if self._pool is None:
-            return {i: self._clients[i].handle(request) for i, request in requests.items()}
-        futures = {i: self._pool.submit(self._clients[i].handle, request) for i, request in requests.items()}
+    def exchange(self, requests: Mapping[int, Message], timeout: float | None = None) -> Outcome:
+        """Let the clients answer."""
+        return self._serial(requests) if self._pool is None else self._parallel(self._pool, requests, timeout)
+
+    def _serial(self, requests: Mapping[int, Message]) -> Outcome:
+        outcome = Outcome()
+        for i, request in requests.items():
+            try:
+                outcome.replies[i] = self._clients[i].handle(request)
+            except Exception as error:
+                outcome.failures[i] = error
+                if self._together:
+                    break
+        return outcome
+
+    def _parallel(self, pool: ThreadPoolExecutor, requests: Mapping[int, Message], timeout: float | None) -> Outcome:
+        outcome = Outcome()
+        pending: dict[Future[Message], int] = {}
+        for i, request in requests.items():
+            if i in self._late and not self._late[i].done():
+                outcome.failures[i] = TimeoutError("still busy with an earlier request")
+            else:
+                pending[pool.submit(self._clients[i].handle, request)] = i
+        end = None if timeout is None else time.monotonic() + timeout
         try:
-            wait(futures.values(), return_when=FIRST_EXCEPTION)
-            for future in futures.values():
-                if future.done():
-                    future.result()  # raises the error, if there is one, without waiting for the others
+            while pending:
+                left = None if end is None else max(0.0, end - time.monotonic())
+                done, _ = wait(pending, timeout=left, return_when=FIRST_COMPLETED)
+                for future in done:
+                    self._take(future, pending.pop(future), outcome)
+                if outcome.failures and self._together:
+                    break
+                if not done:
+                    self._give_up(pending, timeout, outcome)
+                    break
         except BaseException:
-            for client in self._clients:
-                client.stop()
+            self._stop()
             raise
-        return {i: future.result() for i, future in futures.items()}
+        if outcome.failures and self._together:
+            self._stop()
+        return outcome
+
+    def _take(self, future: Future[Message], client: int, outcome: Outcome) -> None:
+        error = future.exception()
+        if error is None:
+            outcome.replies[client] = future.result()
+        elif isinstance(error, Exception):
+            outcome.failures[client] = error
+        else:
+            raise error
+
+    def _give_up(self, pending: dict[Future[Message], int], timeout: float | None, outcome: Outcome) -> None:
+        for future, i in pending.items():
+            self._late[i] = future
+            outcome.failures[i] = TimeoutError(f"no answer within {timeout:g} s")
+
+    def _stop(self) -> None:
+        for client in self._clients:
+            client.stop()
 
     def __enter__(self) -> Self:
         return self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -45,6 +45,10 @@ class Observed(Algorithm):
     def queries(self, local_steps: int, *, first: bool, refreshed: bool) -> int:
         """The inner algorithm's."""
         return self.inner.queries(local_steps, first=first, refreshed=refreshed)
+
+    def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
+        """The inner algorithm's."""
+        return self.inner.payload(dim)
 
     def client(self, site: Site) -> ClientHalf:
         """The inner algorithm's client half, observed."""

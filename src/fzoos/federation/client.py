@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from fzoos.algorithms.base import ClientHalf
 from fzoos.arrays import FloatArray
+from fzoos.federation.codec import MessageError
 from fzoos.federation.message import Message
 from fzoos.optimizers import Optimizer
 
@@ -21,12 +24,21 @@ class Client:
     def __init__(self, half: ClientHalf, optimizer: Optimizer) -> None:
         self._half, self._optimizer = half, optimizer
         self._optimizer_state = optimizer.init(half.site.dim)
-        self._x: FloatArray | None = None  # the server's x of this round, if a refresh brought it
+        self.x: FloatArray | None = None  # the server's x of this round
 
     @property
     def queries(self) -> int:
         """Queries made so far."""
         return self._half.site.trajectory.count
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """The client's random generator."""
+        return self._half.site.rng
+
+    def adopt(self, x: FloatArray, y: FloatArray) -> None:
+        """Take note of queries that were paid for in a request that was never answered."""
+        self._half.site.trajectory.adopt(x, y)
 
     def stop(self) -> None:
         """Make no further query; an answer under way ends at the next one (called from another thread)."""
@@ -34,14 +46,16 @@ class Client:
 
     def handle(self, request: Message) -> Message:
         """Answer one request of the server."""
-        self._half.site.trajectory.round = request.round
+        trajectory = self._half.site.trajectory
+        trajectory.round, trajectory.step = request.round, 0
         if request.kind == "refresh":
-            self._x = request.arrays["x"]
-            payload = self._half.refresh(self._x, request)
+            self.x = request.arrays["x"]
+            payload = self._half.refresh(self.x, request)
             return Message("payload", request.round, payload, {"queries": self.queries})
-        x = request.arrays.get("x", self._x)
-        assert x is not None, "an update without x follows a refresh that brought it"
-        return self._update(x, request)
+        self.x = request.arrays.get("x", self.x)
+        if self.x is None:
+            raise MessageError("an update without x, and no refresh that brought it")
+        return self._update(self.x, request)
 
     def _update(self, x: FloatArray, request: Message) -> Message:
         """x <- x - optimiser(g_local + gamma_t * correction), T times (the paper's eq. 2)."""
@@ -50,6 +64,7 @@ class Client:
             self._optimizer_state = self._optimizer.init(len(x))
         half.begin(x, request)
         for t in range(1, steps + 1):
+            half.site.trajectory.step = t
             gradient = half.gradient(x, t)
             self._optimizer_state, step = self._optimizer.step(self._optimizer_state, gradient)
             x = half.site.project(x - step)

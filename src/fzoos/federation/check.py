@@ -1,0 +1,71 @@
+"""Whether a message is what the other side is allowed to send: names, shapes, round, finite numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from fzoos.algorithms.base import Algorithm
+from fzoos.federation.codec import MessageError
+from fzoos.federation.message import Arrays, Message
+
+__all__ = ["check_reply", "check_request"]
+
+_REPLIES = {"refresh": "payload", "update": "iterate"}
+
+
+def check_reply(algorithm: Algorithm, request: Message, reply: Message, dim: int) -> None:
+    """Raise a MessageError unless this reply answers that request.
+
+    Args:
+        algorithm: says what its payload looks like.
+        request: what was asked.
+        reply: what came.
+        dim: d.
+    """
+    if reply.kind != _REPLIES[request.kind] or reply.round != request.round:
+        raise MessageError(
+            f"answered {request.kind!r} of round {request.round} with {reply.kind!r} of round {reply.round}"
+        )
+    expected: dict[str, tuple[int, ...]] = {} if request.kind == "refresh" else {"x": (dim,)}
+    if request.kind == "refresh" or algorithm.exchanges == 1:
+        expected |= algorithm.payload(dim)
+    _check_arrays(reply.arrays, expected, set(expected))
+    if "queries" not in reply.scalars or not reply.scalars["queries"] >= 0:
+        raise MessageError("the reply does not tell its number of queries")
+    _check_scalars(reply.scalars, {"queries", *algorithm.told})
+    x = reply.arrays.get("x")
+    if x is not None and algorithm.projected and (np.any(x < 0.0) or np.any(x > 1.0)):
+        raise MessageError("x is outside the box")
+
+
+def check_request(algorithm: Algorithm, request: Message, dim: int) -> None:
+    """Raise a MessageError unless a server of this study may ask this."""
+    if request.kind not in _REPLIES or (request.kind == "refresh" and algorithm.exchanges != 2):
+        raise MessageError(f"{request.kind!r} is not a request of {algorithm.label}")
+    if request.round < 1:
+        raise MessageError(f"rounds are counted from 1, got {request.round}")
+    needed = {"x"} if request.kind == "refresh" or algorithm.exchanges == 1 else set()
+    _check_arrays(request.arrays, {"x": (dim,)} | dict(algorithm.payload(dim)), needed)
+    _check_scalars(request.scalars, {"seed"})
+    if algorithm.shares_seed and "seed" not in request.scalars:
+        raise MessageError("the request does not tell the seed that all clients share")
+
+
+def _check_arrays(arrays: Arrays, expected: Mapping[str, tuple[int, ...]], needed: set[str]) -> None:
+    for name, array in arrays.items():
+        if name not in expected:
+            raise MessageError(f"array {name!r} is not expected; these are: {', '.join(expected) or 'none'}")
+        if array.shape != expected[name]:
+            raise MessageError(f"array {name!r} must have shape {expected[name]}, got {array.shape}")
+        if not np.all(np.isfinite(array)):
+            raise MessageError(f"array {name!r} holds NaN or infinity")
+    if needed - set(arrays):
+        raise MessageError(f"array {min(needed - set(arrays))!r} is missing")
+
+
+def _check_scalars(scalars: Mapping[str, float], allowed: set[str]) -> None:
+    unknown = set(scalars) - allowed
+    if unknown:
+        raise MessageError(f"scalar {min(unknown)!r} is not expected; these are: {', '.join(sorted(allowed))}")

@@ -1,0 +1,284 @@
+"""What must survive a crash at a client: its requests, its queries, its replies. Append-only, in one SQLite file.
+
+=========  ==========================================================================================================
+table      row
+=========  ==========================================================================================================
+about      name, value: format, study, site
+requests   id, digest, body: a request of the server as it came; written before the first query that it causes
+queries    id, request, round, step, purpose, x (float64 bytes, in the user's coordinates), y, error: written before the
+           value is used; y is NULL where the objective raised, which is then in error
+replies    request, body, generator: what was answered, and the random generator's state (JSON) after it; body is NULL
+           where the server went on without an answer
+=========  ==========================================================================================================
+
+Every row carries SHA-256(the row before it in the file, this row), so that a flipped bit or a missing row is seen when
+the journal is opened. A journal belongs to one process at a time, which holds a lock beside it.
+
+A commit is on the disk when it returns (write-ahead log, synchronous = FULL): neither `kill -9` nor a power cut loses a
+query whose value was used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import struct
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from fzoos.arrays import FloatArray
+from fzoos.federation.lock import FileLock
+
+__all__ = ["Journal", "JournalError", "Query", "Request"]
+
+_FORMAT = "1"
+_WAY_OUT = (
+    "Put a copy from a backup in its place, or move it away: the site then starts anew, without the queries paid for "
+    "before"
+)
+_TABLES = """
+CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE requests (id INTEGER PRIMARY KEY, digest BLOB NOT NULL, body BLOB NOT NULL, link BLOB NOT NULL) STRICT;
+CREATE TABLE queries (
+  id INTEGER PRIMARY KEY, request INTEGER NOT NULL, round INTEGER NOT NULL, step INTEGER NOT NULL,
+  purpose TEXT NOT NULL, x BLOB NOT NULL, y REAL, error TEXT, asked REAL NOT NULL, link BLOB NOT NULL) STRICT;
+CREATE TABLE replies (
+  id INTEGER PRIMARY KEY, request INTEGER NOT NULL UNIQUE, body BLOB, generator TEXT, link BLOB NOT NULL) STRICT;
+CREATE INDEX requests_by_digest ON requests (digest);
+CREATE INDEX queries_by_request ON queries (request);
+"""
+_CHAINED = {
+    "requests": ("digest", "body"),
+    "queries": ("request", "round", "step", "purpose", "x", "y", "error", "asked"),
+    "replies": ("request", "body", "generator"),
+}
+
+
+class JournalError(RuntimeError):
+    """The journal cannot be used; the message says why and what can be done."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request in the journal, and what was replied, if anything was yet."""
+
+    id: int
+    body: bytes
+    replied: bool
+    reply: bytes | None  # None though replied: the server had gone on without an answer
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query in the journal."""
+
+    x: FloatArray
+    y: float | None
+    round: int
+    step: int
+    purpose: str
+
+
+class Journal:
+    """The journal of one site.
+
+    Args:
+        path: of the file; made if it is not there.
+        study: id of the study.
+        site: name of the site.
+        wait: seconds to wait for another process that has it.
+
+    Raises:
+        JournalError: another study's, another program's, damaged, or in use elsewhere.
+
+    Example:
+        >>> import numpy as np, tempfile
+        >>> from pathlib import Path
+        >>> from fzoos.federation.journal import Journal
+        >>> path = Path(tempfile.mkdtemp()) / "site-1.journal"
+        >>> with Journal(path, study="s1", site="site-1") as journal:
+        ...     request = journal.begin(b"a request")
+        ...     journal.record(request, np.array([[0.5]]), np.array([2.0]), 1, 0, "initial")
+        ...     journal.reply(request, b"a reply", {})
+        >>> with Journal(path, study="s1", site="site-1") as journal:
+        ...     journal.count, journal.find(b"a request").reply
+        (1, b'a reply')
+    """
+
+    def __init__(self, path: str | Path, study: str, site: str, wait: float = 0.0) -> None:
+        self.path = Path(path)
+        self._lock = FileLock(self.path.with_name(self.path.name + ".lock"))
+        if not self._lock.acquire(wait):
+            raise JournalError(f"the journal {self.path} is in use by another process of this machine")
+        try:
+            self._open(study, site)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, study: str, site: str) -> None:
+        new = not self.path.exists() or self.path.stat().st_size == 0
+        self._links = dict.fromkeys(_CHAINED, b"")
+        try:
+            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            if new:
+                about = {"format": _FORMAT, "study": study, "site": site}
+                self._db.executescript("BEGIN;" + _TABLES)
+                self._db.executemany("INSERT INTO about VALUES (?, ?)", about.items())
+                self._db.execute("COMMIT")
+            else:
+                self._check(study, site)
+            self.count = int(self._db.execute("SELECT count(*) FROM queries").fetchone()[0])
+        except sqlite3.Error as error:
+            raise JournalError(f"the journal {self.path} cannot be read: {error}. {_WAY_OUT}") from None
+
+    def _check(self, study: str, site: str) -> None:
+        damaged = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if damaged != "ok":
+            raise JournalError(f"the journal {self.path} is damaged: {damaged.splitlines()[0]}. {_WAY_OUT}")
+        about = dict(self._db.execute("SELECT name, value FROM about"))
+        if about.get("format") != _FORMAT:
+            found = about.get("format")
+            raise JournalError(f"the journal {self.path} has format {found}; this program reads {_FORMAT}")
+        for name, expected in (("study", study), ("site", site)):
+            if about.get(name) != expected:
+                raise JournalError(
+                    f"the journal {self.path} belongs to {name} {about.get(name)!r}, not {expected!r}; "
+                    "a changed study needs a journal of its own"
+                )
+        for table, columns in _CHAINED.items():
+            expected_id = 1
+            for id, link, *row in self._db.execute(f"SELECT id, link, {', '.join(columns)} FROM {table} ORDER BY id"):
+                self._links[table] = _link(self._links[table], row)
+                if id != expected_id or link != self._links[table]:
+                    raise JournalError(f"the journal {self.path} is damaged at row {id} of {table}. {_WAY_OUT}")
+                expected_id += 1
+
+    def _append(self, table: str, rows: list[tuple[Any, ...]]) -> int:
+        """Add rows, all or none; the last one's id."""
+        columns = _CHAINED[table]
+        text = f"INSERT INTO {table} ({', '.join(columns)}, link) VALUES ({', '.join('?' * (len(columns) + 1))})"
+        link = self._links[table]
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                for row in rows:
+                    link = _link(link, row)
+                    last = self._db.execute(text, (*row, link)).lastrowid
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise JournalError(
+                f"the journal {self.path} cannot be written: {error}. Nothing that it holds is lost; make room or "
+                "mend the disk and start again"
+            ) from None
+        self._links[table] = link
+        assert last is not None
+        return last
+
+    def begin(self, body: bytes) -> int:
+        """Keep a request; its id."""
+        return self._append("requests", [(hashlib.sha256(body).digest(), body)])
+
+    def find(self, body: bytes) -> Request | None:
+        """The last request with this very content, if it came before."""
+        digest = hashlib.sha256(body).digest()
+        row = self._db.execute("SELECT max(id) FROM requests WHERE digest = ?", (digest,)).fetchone()
+        return None if row[0] is None else next(self._requests("WHERE requests.id = ?", row[0]))
+
+    def requests(self) -> Iterator[Request]:
+        """All of them, in the order in which they came."""
+        return self._requests("")
+
+    @property
+    def last(self) -> Request | None:
+        """The last one."""
+        return next(self._requests("WHERE requests.id = (SELECT max(id) FROM requests)"), None)
+
+    def _requests(self, where: str, *values: int) -> Iterator[Request]:
+        text = (
+            "SELECT requests.id, requests.body, replies.id IS NOT NULL, replies.body FROM requests "
+            f"LEFT JOIN replies ON replies.request = requests.id {where} ORDER BY requests.id"
+        )
+        for id, body, replied, reply in self._db.execute(text, values).fetchall():
+            yield Request(id, body, bool(replied), reply)
+
+    def record(
+        self,
+        request: int,
+        points: FloatArray,
+        values: FloatArray | None,
+        round: int,
+        step: int,
+        purpose: str,
+        error: str | None = None,
+    ) -> None:
+        """Keep queries: points, shape (n, d), and their values, or the error that was raised in their place."""
+        y = [None] * len(points) if values is None else [float(v) for v in values]
+        told = ["nan" if v is not None and v != v else error for v in y]  # SQLite has no NaN
+        now = time.time()
+        rows = [
+            (request, round, step, purpose, np.ascontiguousarray(x, "<f8").tobytes(), None if e == "nan" else v, e, now)
+            for x, v, e in zip(points, y, told, strict=True)
+        ]
+        self._append("queries", rows)
+        self.count += len(points)
+
+    def queries(self, request: int | None = None) -> list[Query]:
+        """Those of one request, or all, in order, without those that raised an error; NaN is a value."""
+        where, values = ("", ()) if request is None else ("AND request = ?", (request,))
+        good = "(error IS NULL OR error = 'nan')"
+        text = f"SELECT x, y, round, step, purpose FROM queries WHERE {good} {where} ORDER BY id"
+        return [
+            Query(np.frombuffer(x, "<f8"), float("nan") if y is None else y, *rest)
+            for x, y, *rest in self._db.execute(text, values)
+        ]
+
+    def reply(self, request: int, body: bytes | None, generator: Mapping[str, Any]) -> None:
+        """Keep a reply and the generator's state after it; None where the server went on without one."""
+        self._append("replies", [(request, body, json.dumps(dict(generator)))])
+
+    @property
+    def generator(self) -> dict[str, Any] | None:
+        """The generator's state after the last reply."""
+        text = "SELECT generator FROM replies WHERE body IS NOT NULL ORDER BY id DESC LIMIT 1"
+        row = self._db.execute(text).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def close(self) -> None:
+        """Let others have it."""
+        if hasattr(self, "_db"):
+            self._db.close()
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _link(before: bytes, row: Any) -> bytes:
+    """SHA-256 over the row before and this one, each value with its type and length."""
+    digest = hashlib.sha256(before)
+    for value in row:
+        if isinstance(value, float):
+            data = struct.pack("<d", value)
+        elif isinstance(value, bytes):
+            data = value
+        else:
+            data = repr(value).encode()
+        digest.update(struct.pack("<cQ", type(value).__name__[0].encode(), len(data)))
+        digest.update(data)
+    return digest.digest()

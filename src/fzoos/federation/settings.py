@@ -1,0 +1,100 @@
+"""Algorithms and optimisers from plain tables, as they stand in a study's file.
+
+A setting that is itself a record is a table; where several kinds are possible, its "name" says which:
+
+    [algorithm]
+    name = "fzoos"
+    kernel = { name = "SquaredExponential", length_scale = 1.0 }
+    active = { candidates = 100, picks = 5, radius = 0.01 }
+    refresh = false                                              # none
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from fzoos.algorithms import ALGORITHMS
+from fzoos.algorithms.base import Algorithm
+from fzoos.estimators import FiniteDifferences
+from fzoos.kernels import Matern52, SquaredExponential
+from fzoos.lengths import Constant, DistanceAware, Reciprocal, Theoretical
+from fzoos.optimizers import SGD, Adam, Optimizer
+from fzoos.queries import ActiveQueries, InitialDesign
+from fzoos.surrogates.fit import FitLengthScale
+
+__all__ = ["make_algorithm", "make_optimizer"]
+
+_OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "sgd": SGD}
+_RECORDS: dict[str, tuple[type, ...]] = {  # which records a setting can be; a single one needs no name
+    "kernel": (Matern52, SquaredExponential),
+    "length": (Constant, DistanceAware, Reciprocal, Theoretical),
+    "active": (ActiveQueries,),
+    "refresh": (ActiveQueries,),
+    "initial": (InitialDesign,),
+    "fit": (FitLengthScale,),
+    "differences": (FiniteDifferences,),
+}
+
+
+def make_algorithm(table: Mapping[str, Any]) -> Algorithm:
+    """An algorithm's settings.
+
+    Args:
+        table: "name", and settings by their names; `preset = "paper"` begins with the paper's.
+
+    Example:
+        >>> from fzoos.federation.settings import make_algorithm
+        >>> make_algorithm({"name": "fzoos", "features": 500, "refresh": {"candidates": 9, "picks": 2}}).refresh.picks
+        2
+    """
+    cls, settings = _choose("algorithm", table, ALGORITHMS)
+    preset = settings.pop("preset", None)
+    if preset not in (None, "paper") or (preset and not hasattr(cls, "paper")):
+        raise ValueError(f"preset of {table['name']} must be 'paper' where there is one, got {preset!r}")
+    values = _values("algorithm", cls, settings)
+    made: Algorithm = (cls.paper if preset else cls)(**values)
+    return made
+
+
+def make_optimizer(table: Mapping[str, Any]) -> Optimizer:
+    """An optimiser's settings.
+
+    Example:
+        >>> from fzoos.federation.settings import make_optimizer
+        >>> make_optimizer({"name": "sgd", "learning_rate": 0.1})
+        SGD(learning_rate=0.1)
+    """
+    cls, settings = _choose("optimizer", table, _OPTIMIZERS)
+    made: Optimizer = cls(**_values("optimizer", cls, settings))
+    return made
+
+
+def _choose(what: str, table: Any, kinds: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    if not isinstance(table, Mapping) or table.get("name") not in kinds:
+        name = table.get("name") if isinstance(table, Mapping) else table
+        raise ValueError(f"{what}: name must be one of {', '.join(kinds)}, got {name!r}")
+    return kinds[table["name"]], {key: value for key, value in table.items() if key != "name"}
+
+
+def _values(what: str, cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
+    known = [f.name for f in fields(cls)]
+    for name in settings:
+        if name not in known:
+            raise ValueError(f"{what}: there is no setting {name!r}; the settings are {', '.join(known)}")
+    return {name: _value(f"{what}.{name}", name, value) for name, value in settings.items()}
+
+
+def _value(where: str, name: str, value: Any) -> Any:
+    if name not in _RECORDS:
+        return value
+    if value is False:
+        return None
+    kinds = {cls.__name__: cls for cls in _RECORDS[name]}
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{where} must be a table, or false for none, got {value!r}")
+    if len(kinds) == 1 and "name" not in value:
+        value = {"name": next(iter(kinds)), **value}
+    cls, settings = _choose(where, value, kinds)
+    return cls(**_values(where, cls, settings))

@@ -1,0 +1,106 @@
+"""How the parts of a run are put together, the same for `minimize` and for a study."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fzoos._check import check_number
+from fzoos.algorithms.base import Algorithm, Site
+from fzoos.arrays import FloatArray
+from fzoos.federation.client import Client
+from fzoos.optimizers import Optimizer
+from fzoos.problem import Box, Objective
+from fzoos.trajectory import Ledger, OnFailure, Trajectory
+
+__all__ = ["Seeds", "Setting", "check_weights", "count_participants"]
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """Where the randomness of a run comes from, each part apart from the others."""
+
+    server: np.random.SeedSequence
+    shared: int  # of the features, the same at all clients
+    clients: tuple[np.random.SeedSequence, ...]
+
+    @classmethod
+    def of(cls, seed: int | None, clients: int) -> Seeds:
+        """From one seed; None: from the operating system."""
+        server, shared, *each = np.random.SeedSequence(seed).spawn(2 + clients)
+        return cls(server, int(shared.generate_state(1)[0]), tuple(each))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all clients of a run have in common.
+
+    Args:
+        box: the bounds.
+        algorithm: its settings.
+        optimizer: what the clients do with gradient estimates.
+        clients: N.
+        local_steps: T.
+        vectorized: whether objectives take batches.
+        on_failure: what a NaN or infinite value does.
+    """
+
+    box: Box
+    algorithm: Algorithm
+    optimizer: Optimizer
+    clients: int
+    local_steps: int
+    vectorized: bool = False
+    on_failure: OnFailure = "raise"
+
+    def client(
+        self, index: int, objective: Objective, seed: np.random.SeedSequence, ledger: Ledger | None = None
+    ) -> Client:
+        """A client with its trajectory and its half of the algorithm."""
+        trajectory = Trajectory(
+            objective,
+            self.box,
+            vectorized=self.vectorized,
+            client=index,
+            on_failure=self.on_failure,
+            keep=self.algorithm.keeps_trajectory,
+            ledger=ledger,
+        )
+        rng = np.random.default_rng(seed)
+        site = Site(trajectory, rng, self.box.dim, self.clients, self.local_steps, self.algorithm.projected)
+        return Client(self.algorithm.client(site), self.optimizer)
+
+
+def check_weights(weights: Any, count: int) -> FloatArray:
+    """omega: not negative, summing to one."""
+    if weights is None:
+        return np.full(count, 1.0 / count)
+    try:
+        omega = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"weights must be a vector of numbers, got {weights!r}") from None
+    if omega.shape != (count,):
+        raise ValueError(f"weights has shape {omega.shape} but there are {count} objectives")
+    if not np.all(np.isfinite(omega)) or np.any(omega < 0):
+        raise ValueError(f"weights must be finite and not negative, got {omega}")
+    if not np.any(omega):
+        raise ValueError("weights must not all be zero")
+    omega = omega / omega.max()  # so that the sum cannot overflow
+    normalised: FloatArray = omega / omega.sum()
+    return normalised
+
+
+def count_participants(participation: float | int, count: int) -> int:
+    """How many clients take part in a round: a fraction (float) or a number (int)."""
+    check_number("participation", participation, 0.0)
+    if isinstance(participation, (int, np.integer)):
+        if not 1 <= participation <= count:
+            raise ValueError(f"participation as a number must be in 1..{count} (the clients), got {participation}")
+        return int(participation)
+    check_number("participation as a fraction", participation, 0.0, 1.0)
+    if participation == 0.0:
+        raise ValueError("participation must be above 0")
+    return max(1, math.floor(participation * count + 0.5))

@@ -1,0 +1,251 @@
+"""One party of a study: a client, its journal and its objective. Bytes in, bytes out, nothing lost.
+
+After a restart the client is made again by answering all requests of the journal once more, with the values of the
+queries from the journal: the same numbers, generator and surrogates come out, and no query is made. It needs nothing of
+an algorithm but that it is deterministic.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from fzoos.arrays import FloatArray
+from fzoos.errors import ObjectiveError
+from fzoos.federation.check import check_request
+from fzoos.federation.client import Client
+from fzoos.federation.codec import MessageError, decode, encode, encode_failure
+from fzoos.federation.journal import Journal, JournalError, Query
+from fzoos.federation.message import Message
+from fzoos.federation.study import Study
+from fzoos.problem import Objective
+from fzoos.trajectory import Purpose
+
+__all__ = ["BudgetError", "NotAsked", "Station"]
+
+_SAME = 1e-9  # recalled points may differ by rounding: another machine adds up in another order
+
+_OTHER_VERSION = "was written by other settings or another version of the program"
+
+log = logging.getLogger("fzoos")
+
+
+class NotAsked(RuntimeError):
+    """An objective has no value yet, and asking cost nothing: the values come later, from people."""
+
+
+class BudgetError(RuntimeError):
+    """The site's budget of queries does not allow what is asked."""
+
+
+class Station:
+    """A site of a study.
+
+    Args:
+        study: the study.
+        client: the site's index in `study.sites`.
+        objective: its black box, (d,) -> float, or (n, d) -> (n,) if the study is vectorised.
+        journal: path of its journal.
+        max_queries: a budget of the site's own, beside the study's.
+        wait: seconds to wait for another process that has the journal.
+
+    Example:
+        >>> import numpy as np, tempfile
+        >>> from pathlib import Path
+        >>> from fzoos.federation.codec import decode, encode
+        >>> from fzoos.federation.message import Message
+        >>> from fzoos.federation.station import Station
+        >>> from fzoos.federation.study import Study
+        >>> study = Study("demo", x0=(0.0, 0.0), bounds=(-1.0, 1.0), sites=("a",), algorithm={"name": "fedzo"})
+        >>> path = Path(tempfile.mkdtemp()) / "a.journal"
+        >>> request = encode(Message("update", 1, {"x": np.array([0.5, 0.5])}), study.id)
+        >>> with Station(study, 0, lambda x: float(x @ x), path) as station:
+        ...     reply = station.answer(request)
+        ...     reply == station.answer(request), station.queries        # from the journal the second time
+        (True, 210)
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        client: int,
+        objective: Objective,
+        journal: str | Path,
+        *,
+        max_queries: int | None = None,
+        wait: float = 0.0,
+    ) -> None:
+        self._study, self._index, self._objective = study, client, objective
+        budgets = [n for n in (max_queries, study.max_queries_per_client) if n is not None]
+        self._budget = min(budgets, default=None)
+        self._journal = Journal(journal, study.id, study.sites[client], wait)
+        self._turn = threading.Lock()
+        self._client: Client | None = None  # None: to be made again from the journal
+        self._ledger = _Ledger(self._journal)
+
+    @property
+    def queries(self) -> int:
+        """Queries paid for so far, in all processes."""
+        return self._journal.count
+
+    def answer(self, data: bytes) -> bytes:
+        """The reply to a request, both as bytes; where there is none, the reason as bytes."""
+        try:
+            request = decode(data, self._study.id)
+            check_request(self._study.algorithm_settings, request, self._study.dim)
+            return self._reply(data, request)
+        except Exception as error:
+            log.warning("site %s has no answer: %s", self._study.sites[self._index], error)
+            return encode_failure(_public(error), self._study.id)
+
+    def handle(self, request: Message) -> Message:
+        """The same, for an engine in this process: messages in place of bytes; raises where there is no answer."""
+        check_request(self._study.algorithm_settings, request, self._study.dim)
+        return decode(self._reply(encode(request, self._study.id), request), self._study.id)
+
+    def _reply(self, data: bytes, request: Message) -> bytes:
+        with self._turn:
+            known = self._journal.find(data)
+            if known is not None and known.reply is not None:
+                return known.reply
+            client = self._client or self._restore()
+            self._client = None  # until the answer is there: a half-done request leaves a client in between
+            self._check_budget(request)
+            id = self._enter(data, client)
+            self._ledger.open(id, self._budget)
+            message = client.handle(request)
+            message = Message(message.kind, message.round, message.arrays, {**message.scalars, "queries": self.queries})
+            assert client.x is not None
+            message = self._study.protect(message, client.x)
+            reply = encode(message, self._study.id)
+            self._journal.reply(id, reply, client.generator.bit_generator.state)
+            self._client = client
+            return reply
+
+    def _enter(self, data: bytes, client: Client) -> int:
+        """Keep the request; one before it that was never answered is given up, but not its queries."""
+        last = self._journal.last
+        if last is None or last.replied:
+            return self._journal.begin(data)
+        if last.body == data:
+            return last.id
+        _adopt(client, self._journal.queries(last.id), self._study)
+        self._journal.reply(last.id, None, {})
+        return self._journal.begin(data)
+
+    def _restore(self) -> Client:
+        """The client as it was after its last answer."""
+        client = self._study.client(self._index, self._objective, self._ledger)
+        for entry in self._journal.requests():
+            if entry.reply is not None:
+                self._ledger.replay(entry.id)
+                client.handle(decode(entry.body, self._study.id))
+            elif entry.replied:
+                _adopt(client, self._journal.queries(entry.id), self._study)
+        expected = self._journal.generator
+        if expected is not None and client.generator.bit_generator.state != expected:
+            raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it ends in another state")
+        return client
+
+    def _check_budget(self, request: Message) -> None:
+        """Refuse a round that the budget does not allow before its first query, not in the middle."""
+        if self._budget is None:
+            return
+        algorithm, steps = self._study.algorithm_settings, self._study.local_steps
+        cost = algorithm.queries(steps, first=self.queries == 0, refreshed=request.kind == "refresh")
+        if request.kind == "update" and algorithm.exchanges == 2 and request.round > 1:
+            return  # decided at the refresh
+        if self.queries + cost > self._budget:
+            raise BudgetError(
+                f"round {request.round} needs {cost} queries; {self.queries} of the site's {self._budget} are spent"
+            )
+
+    def stop(self) -> None:
+        """Make no further query; an answer under way ends at the next one (called from another thread)."""
+        self._ledger.stopped = True
+
+    def close(self) -> None:
+        """End the objective, if it is a program, and let others have the journal."""
+        close: Callable[[], None] | None = getattr(self._objective, "close", None)
+        if close is not None:
+            close()
+        self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class _Ledger:
+    """A journal as a trajectory sees it: one request at a time, its kept queries first."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._kept: deque[Query] = deque()
+        self._request: int | None = None  # None: everything is in the journal already
+        self._budget: int | None = None
+        self.stopped = False
+
+    def replay(self, request: int) -> None:
+        """What follows answers a request that was answered before."""
+        self._kept, self._request = deque(self._journal.queries(request)), None
+
+    def open(self, request: int, budget: int | None) -> None:
+        """What follows answers this request; some of its queries may be there from before a crash."""
+        self.replay(request)
+        self._request, self._budget = request, budget
+
+    def recall(self, points: FloatArray) -> FloatArray | None:
+        """The values of these points if they are the next in the journal."""
+        if not self._kept and self._request is not None:
+            self._check_going_on(len(points))
+            return None
+        if len(self._kept) < len(points):
+            raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it lacks queries")
+        found = [self._kept.popleft() for _ in points]
+        if not np.allclose([query.x for query in found], points, rtol=_SAME, atol=_SAME):
+            raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it asked other points")
+        return np.array([query.y for query in found])
+
+    def record(self, points: FloatArray, values: FloatArray, round: int, step: int, purpose: Purpose) -> None:
+        """Commit them."""
+        assert self._request is not None
+        self._journal.record(self._request, points, values, round, step, purpose)
+
+    def fail(self, points: FloatArray, error: Exception, round: int, step: int, purpose: Purpose) -> None:
+        """Commit them without values, unless nothing was asked at all."""
+        assert self._request is not None
+        if not isinstance(error.__cause__, NotAsked):
+            self._journal.record(self._request, points, None, round, step, purpose, error=str(error))
+
+    def _check_going_on(self, more: int) -> None:
+        if self.stopped:
+            raise CancelledError("the run has ended")
+        if self._budget is not None and self._journal.count + more > self._budget:
+            raise BudgetError(f"{self._journal.count} of the site's {self._budget} queries are spent")
+
+
+def _adopt(client: Client, queries: list[Query], study: Study) -> None:
+    if queries:
+        points = study.box.to_cube(np.stack([query.x for query in queries]))
+        client.adopt(points, np.array([query.y for query in queries]))
+
+
+def _public(error: Exception) -> str:
+    """What the server may know: an objective's own words stay at the site."""
+    if isinstance(error, (MessageError, JournalError, BudgetError)):
+        return str(error)
+    if isinstance(error, ObjectiveError):
+        if isinstance(error.__cause__, NotAsked):
+            return str(error.__cause__)
+        return f"the objective failed in round {error.round}"
+    return f"{type(error).__name__} at the site"

@@ -1,0 +1,234 @@
+"""A study: everything that the server and the sites agree on, in one file that all of them have."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from fzoos._check import check_count, check_positive
+from fzoos.algorithms.base import Algorithm
+from fzoos.arrays import FloatArray
+from fzoos.federation.aggregate import AGGREGATES
+from fzoos.federation.client import Client
+from fzoos.federation.message import Message
+from fzoos.federation.privacy import Privacy
+from fzoos.federation.settings import make_algorithm, make_optimizer
+from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
+from fzoos.optimizers import Optimizer
+from fzoos.problem import Box, Objective, check_start
+from fzoos.trajectory import Ledger, OnFailure
+
+__all__ = ["Study"]
+
+_RUNNING = frozenset(  # how the server conducts it; sites need not be told when these change
+    {
+        "rounds",
+        "participation",
+        "min_clients",
+        "timeout",
+        "retries",
+        "max_queries",
+        "max_queries_per_client",
+        "aggregate",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study, as in `study.toml`.
+
+    Args:
+        name: of the study.
+        x0: the start: d numbers, or one number for all coordinates where `dim` is given.
+        bounds: one (lower, upper) pair for all coordinates, or d pairs.
+        sites: names of the sites; a client's index is its place here.
+        dim: d; needed only where x0 is one number.
+        rounds: R.
+        local_steps: T.
+        seed: of everything random, the same at all parties.
+        vectorized: whether the sites' objectives take batches.
+        algorithm: "name" and settings.
+        optimizer: "name" and settings.
+        weights: omega, one per site; None: all equal.
+        participation: sites that take part in a round: a float is a fraction, an int a number.
+        min_clients: an exchange counts if so many sites answer; None: all that take part.
+        timeout: seconds that an exchange is waited for.
+        retries: how often an exchange with too few answers is tried again before the run stops.
+        max_queries: the run stops before a round that would take all sites together beyond this number.
+        max_queries_per_client: no site makes more queries than this.
+        on_failure: what a site does when its objective returns NaN or infinity: "raise" (no answer) or "skip".
+        aggregate: "mean", or the robust "median" and "trimmed".
+        privacy: noise on what leaves a site: "clip", "noise" and "delta"; None: no noise.
+
+    A running study may be given more rounds, another time-out and the like; what changes a number at a site makes
+    another study (`id`).
+
+    Example:
+        >>> from fzoos.federation.study import Study
+        >>> study = Study("demo", x0=0.5, dim=3, bounds=(0.0, 1.0), sites=("a", "b"), algorithm={"name": "fedzo"})
+        >>> study.dim, study.algorithm_settings.label, len(study.id)
+        (3, 'FedZO', 16)
+    """
+
+    name: str
+    x0: Any
+    bounds: Any
+    sites: tuple[str, ...]
+    dim: int = 0
+    rounds: int = 50
+    local_steps: int = 10
+    seed: int = 0
+    vectorized: bool = False
+    algorithm: Mapping[str, Any] = field(default_factory=lambda: {"name": "fzoos"})
+    optimizer: Mapping[str, Any] = field(default_factory=lambda: {"name": "adam", "learning_rate": 0.01})
+    weights: Any = None
+    participation: float | int = 1.0
+    min_clients: int | None = None
+    timeout: float = 600.0
+    retries: int = 2
+    max_queries: int | None = None
+    max_queries_per_client: int | None = None
+    on_failure: OnFailure = "raise"
+    aggregate: str = "mean"
+    privacy: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise ValueError(f"name must be a word, got {self.name!r}")
+        sites: Any = self.sites
+        if isinstance(sites, str) or not sites or not all(isinstance(s, str) and s for s in sites):
+            raise ValueError(f"sites must be a list of names, got {sites!r}")
+        if len(set(sites)) != len(sites):
+            raise ValueError(f"sites must have different names, got {list(sites)}")
+        object.__setattr__(self, "sites", tuple(sites))
+        check_count("dim", self.dim)
+        if self.dim and np.ndim(self.x0) == 0:
+            object.__setattr__(self, "x0", [self.x0] * self.dim)
+        check_count("rounds", self.rounds, low=1)
+        check_count("local_steps", self.local_steps, low=1)
+        check_count("seed", self.seed)
+        check_positive("timeout", self.timeout)
+        check_count("retries", self.retries)
+        if self.min_clients is not None:
+            check_count("min_clients", self.min_clients, low=1)
+            if self.min_clients > len(sites):
+                raise ValueError(f"min_clients is {self.min_clients} but there are only {len(sites)} sites")
+        for name in ("max_queries", "max_queries_per_client"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), low=1)
+        if self.on_failure not in get_args(OnFailure):
+            raise ValueError(f"on_failure must be one of {', '.join(get_args(OnFailure))}, got {self.on_failure!r}")
+        if self.aggregate not in AGGREGATES:
+            raise ValueError(f"aggregate must be one of {', '.join(AGGREGATES)}, got {self.aggregate!r}")
+        start = self.start
+        if self.dim and len(start) != self.dim:
+            raise ValueError(f"x0 has {len(start)} values but dim is {self.dim}")
+        object.__setattr__(self, "dim", len(start))
+        for name in ("algorithm_settings", "optimizer_settings", "noise", "omega", "participants"):
+            getattr(self, name)  # each checks what it is made of
+
+    @classmethod
+    def load(cls, path: str | Path) -> Study:
+        """From a TOML file.
+
+        Raises:
+            ValueError: it is not TOML, or an entry is unknown, missing or wrong; the message names the file.
+            FileNotFoundError: there is no such file.
+        """
+        path = Path(path)
+        try:
+            found = tomllib.loads(path.read_text(encoding="utf-8"))
+            known = [f.name for f in fields(cls)]
+            for name in found:
+                if name not in known:
+                    raise ValueError(f"there is no setting {name!r}; the settings are {', '.join(known)}")
+            for name in ("name", "x0", "bounds", "sites"):
+                if name not in found:
+                    raise ValueError(f"{name} is missing")
+            return cls(**found)
+        except FileNotFoundError:
+            raise FileNotFoundError(f"there is no study at {path}") from None
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path}: {error}") from None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        settings: dict[str, Any] = json.loads(json.dumps(asdict(self), default=_plain))
+        return settings
+
+    @cached_property
+    def id(self) -> str:
+        """Changes whenever anything changes that a number at a site depends on."""
+        settings = {name: value for name, value in self.settings.items() if name not in _RUNNING}
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+
+    @cached_property
+    def start(self) -> FloatArray:
+        """x_0, in the user's coordinates."""
+        return check_start(self.x0, self.bounds)[0]
+
+    @cached_property
+    def box(self) -> Box:
+        """The bounds."""
+        return check_start(self.x0, self.bounds)[1]
+
+    @cached_property
+    def algorithm_settings(self) -> Algorithm:
+        """The algorithm."""
+        return make_algorithm(self.algorithm)
+
+    @cached_property
+    def optimizer_settings(self) -> Optimizer:
+        """The optimiser."""
+        return make_optimizer(self.optimizer)
+
+    @cached_property
+    def omega(self) -> FloatArray:
+        """The weights, summing to one."""
+        return check_weights(self.weights, len(self.sites))
+
+    @cached_property
+    def participants(self) -> int:
+        """How many sites take part in a round."""
+        return count_participants(self.participation, len(self.sites))
+
+    @cached_property
+    def noise(self) -> Privacy | None:
+        """What is added to what leaves a site."""
+        return None if self.privacy is None else Privacy.of(self.privacy)
+
+    @cached_property
+    def seeds(self) -> Seeds:
+        """Of the server and the clients."""
+        return Seeds.of(self.seed, len(self.sites))
+
+    def client(self, index: int, objective: Objective, ledger: Ledger | None = None) -> Client:
+        """The client of a site."""
+        setting = Setting(
+            self.box,
+            self.algorithm_settings,
+            self.optimizer_settings,
+            len(self.sites),
+            self.local_steps,
+            self.vectorized,
+            self.on_failure,
+        )
+        return setting.client(index, objective, self.seeds.clients[index], ledger)
+
+    def protect(self, reply: Message, x: FloatArray) -> Message:
+        """A reply as it may leave a site; x is the server's, in the cube."""
+        return reply if self.noise is None else self.noise.protect(reply, x)
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else repr(value)

@@ -1,0 +1,251 @@
+"""Runs on disk: one SQLite file with the settings, every round and the last checkpoint. Readable while a run writes.
+
+===========  ========================================================================================================
+table        row
+===========  ========================================================================================================
+about        name, value: format
+runs         id, name, study (settings, JSON), started, status, message, x (float64 bytes), queries (JSON, per client),
+             bytes_up, bytes_down, seconds, extra (JSON)
+rounds       run, round, queries, bytes_up, bytes_down, seconds, step, monitor, diagnostics (JSON), x (float64 bytes)
+failures     run, round, client, reason, at: what was gone on from
+checkpoints  run, body, digest: the server between two exchanges; only the last one is kept
+===========  ========================================================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from fzoos.arrays import FloatArray
+from fzoos.result import Record, Result
+
+__all__ = ["Store", "StoreError", "load"]
+
+_FORMAT = "1"
+_TABLES = """
+CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE runs (
+  id INTEGER PRIMARY KEY, name TEXT NOT NULL, study TEXT NOT NULL, started REAL NOT NULL, status TEXT NOT NULL,
+  message TEXT NOT NULL, x BLOB NOT NULL, queries TEXT NOT NULL, bytes_up INTEGER NOT NULL,
+  bytes_down INTEGER NOT NULL, seconds REAL NOT NULL, extra TEXT NOT NULL) STRICT;
+CREATE TABLE rounds (
+  run INTEGER NOT NULL, round INTEGER NOT NULL, queries INTEGER NOT NULL, bytes_up INTEGER NOT NULL,
+  bytes_down INTEGER NOT NULL, seconds REAL NOT NULL, step REAL NOT NULL, monitor REAL, diagnostics TEXT NOT NULL,
+  x BLOB NOT NULL, PRIMARY KEY (run, round)) STRICT;
+CREATE TABLE failures (
+  run INTEGER NOT NULL, round INTEGER NOT NULL, client INTEGER NOT NULL, reason TEXT NOT NULL, at REAL NOT NULL
+) STRICT;
+CREATE TABLE checkpoints (run INTEGER PRIMARY KEY, body BLOB NOT NULL, digest BLOB NOT NULL) STRICT;
+"""
+
+
+class StoreError(RuntimeError):
+    """A file of runs cannot be used; the message says why."""
+
+
+class Store:
+    """A file of runs.
+
+    Args:
+        path: of the file; made if it is not there and `create` is set.
+        create: whether it may be made.
+
+    Raises:
+        StoreError: it is not ours, newer than this program, locked or damaged.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> from fzoos.store import Store
+        >>> with Store(Path(tempfile.mkdtemp()) / "runs.db") as store:
+        ...     run = store.begin("demo", {"rounds": 3}, np.zeros(2), clients=3)
+        ...     store.result(run).status
+        'running'
+    """
+
+    def __init__(self, path: str | Path, create: bool = True) -> None:
+        self.path = Path(path)
+        new = not self.path.exists() or self.path.stat().st_size == 0
+        if new and not create:
+            raise StoreError(f"there is no run at {self.path}")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10.0)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            if new:
+                self._db.executescript(
+                    "BEGIN;" + _TABLES + f"INSERT INTO about VALUES ('format', '{_FORMAT}'); COMMIT;"
+                )
+            self._check()
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path} cannot be read as a file of runs: {error}") from None
+
+    def _check(self) -> None:
+        tables = {row[0] for row in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not {"about", "runs", "rounds"} <= tables:
+            raise StoreError(
+                f"{self.path} is not a file of runs: it has the tables {', '.join(sorted(tables)) or 'none'}"
+            )
+        found = self._db.execute("SELECT value FROM about WHERE name = 'format'").fetchone()
+        if found is None or found[0] != _FORMAT:
+            newer = "" if found is None else f" {found[0]}"
+            raise StoreError(f"{self.path} has format{newer}; this program reads {_FORMAT}: a newer one wrote it")
+        damaged = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if damaged != "ok":
+            raise StoreError(f"{self.path} is damaged: {damaged.splitlines()[0]}")
+
+    def begin(self, name: str, study: Mapping[str, Any], x: FloatArray, clients: int) -> int:
+        """A new run; its id."""
+        values = (name, json.dumps(study), time.time(), "running", "", _bytes(x), json.dumps([0] * clients), 0, 0, 0.0)
+        cursor = self._execute(f"INSERT INTO runs VALUES (NULL, {', '.join('?' * 10)}, '{{}}')", values)
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
+
+    @property
+    def last(self) -> int | None:
+        """The id of the last run."""
+        found: int | None = self._db.execute("SELECT max(id) FROM runs").fetchone()[0]
+        return found
+
+    def study(self, run: int) -> dict[str, Any]:
+        """The settings of a run."""
+        found: dict[str, Any] = json.loads(self._one("SELECT study FROM runs WHERE id = ?", run)[0])
+        return found
+
+    def checkpoint(self, run: int, body: bytes, queries: list[int], record: Record | None, x: FloatArray) -> None:
+        """Keep the server's state and, at the end of a round, its record: both or none."""
+        self._execute("BEGIN IMMEDIATE")
+        try:
+            digest = hashlib.sha256(body).digest()
+            self._execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)", (run, body, digest))
+            self._execute("UPDATE runs SET queries = ? WHERE id = ?", (json.dumps(queries), run))
+            if record is not None:
+                diagnostics = json.dumps(dict(record.diagnostics))
+                counts = (record.round, record.queries, record.bytes_up, record.bytes_down, record.seconds, record.step)
+                values = (run, *counts, record.monitor, diagnostics, _bytes(x))
+                self._execute(f"INSERT OR REPLACE INTO rounds VALUES ({', '.join('?' * 10)})", values)
+                totals = (_bytes(x), record.bytes_up, record.bytes_down, record.seconds, run)
+                self._execute("UPDATE runs SET x = ?, bytes_up = ?, bytes_down = ?, seconds = ? WHERE id = ?", totals)
+            self._execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    def last_checkpoint(self, run: int) -> bytes | None:
+        """The server's last state; None before the first exchange."""
+        found = self._db.execute("SELECT body, digest FROM checkpoints WHERE run = ?", (run,)).fetchone()
+        if found is None:
+            return None
+        body, digest = found
+        if hashlib.sha256(body).digest() != digest:
+            raise StoreError(f"the checkpoint in {self.path} is damaged; put a copy from a backup in its place")
+        return bytes(body)
+
+    def fail(self, run: int, round: int, client: int, reason: str) -> None:
+        """Keep that a client did not answer, and why."""
+        self._execute("INSERT INTO failures VALUES (?, ?, ?, ?, ?)", (run, round, client, reason, time.time()))
+
+    def failures(self, run: int) -> list[tuple[int, int, str]]:
+        """Round, client and reason of each."""
+        return self._db.execute("SELECT round, client, reason FROM failures WHERE run = ?", (run,)).fetchall()
+
+    def finish(self, run: int, status: str, message: str, extra: Mapping[str, Any]) -> None:
+        """The outcome; a run can be taken up again all the same."""
+        values = (status, message, json.dumps(dict(extra)), run)
+        self._execute("UPDATE runs SET status = ?, message = ?, extra = ? WHERE id = ?", values)
+
+    def result(self, run: int) -> Result:
+        """What there is of a run."""
+        row = self._one("SELECT x, queries, bytes_up, bytes_down, seconds, status, message FROM runs WHERE id = ?", run)
+        x, queries, bytes_up, bytes_down, seconds, status, message = row
+        per_client = tuple(json.loads(queries))
+        text = (
+            "SELECT round, queries, bytes_up, bytes_down, seconds, step, monitor, diagnostics FROM rounds "
+            "WHERE run = ? ORDER BY round"
+        )
+        rows = self._db.execute(text, (run,)).fetchall()
+        names = ("round", "queries", "bytes_up", "bytes_down", "seconds", "step", "monitor")
+        history = tuple(Record(**dict(zip(names, row, strict=False)), diagnostics=json.loads(row[-1])) for row in rows)
+        return Result(
+            x=np.frombuffer(x, "<f8").astype(np.float64),
+            rounds=len(history),
+            queries=sum(per_client),
+            queries_per_client=per_client,
+            bytes_up=bytes_up,
+            bytes_down=bytes_down,
+            seconds=seconds,
+            status=status,
+            message=message,
+            history=history,
+        )
+
+    def extra(self, run: int) -> dict[str, Any]:
+        """What else is known of a run: epsilon, if it was private."""
+        found: dict[str, Any] = json.loads(self._one("SELECT extra FROM runs WHERE id = ?", run)[0])
+        return found
+
+    def _one(self, text: str, run: int) -> tuple[Any, ...]:
+        row: tuple[Any, ...] | None = self._db.execute(text, (run,)).fetchone()
+        if row is None:
+            raise StoreError(f"{self.path} has no run {run}")
+        return row
+
+    def _execute(self, text: str, values: tuple[Any, ...] = ()) -> sqlite3.Cursor:
+        try:
+            return self._db.execute(text, values)
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path} cannot be written: {error}") from None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _bytes(x: FloatArray) -> bytes:
+    return np.ascontiguousarray(x, "<f8").tobytes()
+
+
+def load(path: str | Path, run: int | None = None) -> Result:
+    """A run from a file of runs.
+
+    Args:
+        path: of the file, or of a study's folder with a `result.db` in it.
+        run: its id; None: the last one.
+
+    Raises:
+        StoreError: there is none, or the file cannot be used.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import fzoos
+        >>> from fzoos.federation import LocalStudy, Study
+        >>> study = Study("demo", x0=0.5, dim=2, bounds=(0, 1), sites=("a",), rounds=2, algorithm={"name": "fedzo"})
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> result = LocalStudy(study, folder, [lambda x: float(x @ x)]).run()
+        >>> bool((fzoos.load(folder).x == result.x).all())
+        True
+    """
+    path = Path(path)
+    with Store(path / "result.db" if path.is_dir() else path, create=False) as store:
+        found = store.last if run is None else run
+        if found is None:
+            raise StoreError(f"{path} has no run yet")
+        return store.result(found)
