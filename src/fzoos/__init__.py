@@ -8,6 +8,7 @@ from fzoos.kernels import Matern52, SquaredExponential
 from fzoos.lengths import Constant, DistanceAware, Reciprocal, Theoretical
 from fzoos.minimize import minimize
 from fzoos.optimizers import SGD, Adam
+from fzoos.people import People
 from fzoos.program import Program, ProgramError
 from fzoos.queries import ActiveQueries, InitialDesign
 from fzoos.result import Record, Result
@@ -30,6 +31,7 @@ __all__ = [
     "InitialDesign",
     "Matern52",
     "ObjectiveError",
+    "People",
     "Program",
     "ProgramError",
     "Reciprocal",

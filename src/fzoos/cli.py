@@ -1,4 +1,4 @@
-"""The command line: `fzoos compare`, `fzoos run` and `fzoos reproduce`."""
+"""The command line: `fzoos compare`, `fzoos run`, `fzoos reproduce`, and the commands of studies (`cli_study`)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ from rich.progress import Progress, TaskID
 from fzoos import __version__
 from fzoos.algorithms import ALGORITHMS, Algorithm
 from fzoos.arrays import check_device
+from fzoos.cli_study import add_to
 from fzoos.errors import ObjectiveError
 from fzoos.experiments.figures import FIGURES, Scale
 from fzoos.experiments.figures import make as make_figure
 from fzoos.experiments.reproduce import figure_list
 from fzoos.experiments.reproduce import reproduce as reproduce_figure
+from fzoos.federation.journal import JournalError
 from fzoos.minimize import minimize
 from fzoos.progress import round_columns, status
 from fzoos.report import Trial, check_plot_path, plot, table
 from fzoos.result import Record
+from fzoos.store import StoreError
 from fzoos.tasks import TASKS, Ackley, Levy, Quadratic
 
 __all__ = ["app", "main"]
@@ -40,6 +43,8 @@ Examples:
   fzoos compare levy --dim 50 --algorithms fedzo,fzoos --seeds 3 --output levy.png
   fzoos run ackley --algorithm fzoos --rounds 30 --json result.json
   fzoos reproduce fig1 --quick --jobs 2
+  fzoos scaffold flare my-study
+  fzoos study my-study
 """
 _T = TypeVar("_T")
 
@@ -181,13 +186,16 @@ def reproduce(
     return 0
 
 
+add_to(app)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; whatever goes wrong is one line on stderr, and exit code 2 if the input was wrong."""
     try:
         code = app(args=arguments, prog_name="fzoos", standalone_mode=False)
     except _UsageError as error:
         code = _complain(error.format_message(), 2)  # type: ignore[attr-defined]
-    except (ValueError, OSError, MemoryError) as error:
+    except (ValueError, OSError, MemoryError, StoreError, JournalError) as error:
         code = _complain(error, 2)
     except (typer.Abort, KeyboardInterrupt):
         code = _complain("interrupted", 130)

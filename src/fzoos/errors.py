@@ -11,7 +11,11 @@ if TYPE_CHECKING:
 
 from fzoos.arrays import FloatArray
 
-__all__ = ["ObjectiveError"]
+__all__ = ["NotAsked", "ObjectiveError"]
+
+
+class NotAsked(RuntimeError):
+    """An objective has no value yet, and asking cost nothing: the values come later, from people."""
 
 
 class ObjectiveError(RuntimeError):

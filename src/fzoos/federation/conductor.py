@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fzoos.engines.base import Engine
+from fzoos.errors import NotAsked
 from fzoos.federation.codec import pack, unpack
 from fzoos.federation.lock import FileLock
 from fzoos.federation.server import Dropouts, Plan, Server, TooFewClients
@@ -105,7 +106,11 @@ class _Conductor:
             except KeyboardInterrupt:
                 status, message = "interrupted", f"interrupted in round {self._server.round + 1}"
             except TooFewClients as error:
-                status, message = "failed", f"{error}; the study can be resumed"
+                waiting = [str(e.__cause__) for e in error.failures.values() if isinstance(e.__cause__, NotAsked)]
+                if len(waiting) == len(error.failures):
+                    status, message = "stopped", "; ".join(waiting)
+                else:
+                    status, message = "failed", f"{error}; the study can be resumed"
             except BaseException as error:
                 self._store.finish(self._run, "failed", f"{type(error).__name__}: {error}", self._extra())
                 raise
@@ -176,6 +181,8 @@ class _Conductor:
             )
 
     def _failed(self, client: int, round: int, error: Exception) -> None:
+        if isinstance(error.__cause__, NotAsked):
+            return
         site = self._study.sites[client]
         log.warning("round %d: no answer of %s: %s", round, site, error)
         self._store.fail(self._run, round, client, f"{site}: {error}")

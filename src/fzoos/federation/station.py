@@ -18,7 +18,7 @@ from typing import Self
 import numpy as np
 
 from fzoos.arrays import FloatArray
-from fzoos.errors import ObjectiveError
+from fzoos.errors import NotAsked, ObjectiveError
 from fzoos.federation.check import check_request
 from fzoos.federation.client import Client
 from fzoos.federation.codec import MessageError, decode, encode, encode_failure
@@ -28,17 +28,13 @@ from fzoos.federation.study import Study
 from fzoos.problem import Objective
 from fzoos.trajectory import Purpose
 
-__all__ = ["BudgetError", "NotAsked", "Station"]
+__all__ = ["BudgetError", "Station"]
 
 _SAME = 1e-9  # recalled points may differ by rounding: another machine adds up in another order
 
 _OTHER_VERSION = "was written by other settings or another version of the program"
 
 log = logging.getLogger("fzoos")
-
-
-class NotAsked(RuntimeError):
-    """An objective has no value yet, and asking cost nothing: the values come later, from people."""
 
 
 class BudgetError(RuntimeError):

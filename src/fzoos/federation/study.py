@@ -38,6 +38,7 @@ _RUNNING = frozenset(  # how the server conducts it; sites need not be told when
         "max_queries",
         "max_queries_per_client",
         "aggregate",
+        "vectorized",
     }
 )
 
