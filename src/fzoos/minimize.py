@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -16,6 +17,7 @@ from fzoos.engines.local import LocalEngine
 from fzoos.errors import ObjectiveError
 from fzoos.federation.server import Plan, Server
 from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
+from fzoos.keeper import Keeper
 from fzoos.optimizers import Adam, Optimizer
 from fzoos.problem import Box, Objective, check_start
 from fzoos.progress import RoundProgress
@@ -44,6 +46,8 @@ def minimize(
     seed: int | None = None,
     workers: int = 1,
     progress: bool = False,
+    store: str | Path | None = None,
+    name: str | None = None,
 ) -> Result:
     """Minimise F(x) = sum_i omega_i f_i(x) over a box, from values of the private f_i only.
 
@@ -72,6 +76,8 @@ def minimize(
         seed: makes the run reproducible bit for bit on the same machine, whatever `workers` is.
         workers: clients that work at the same time, on threads.
         progress: show a progress bar.
+        store: a file (SQLite; made if it is not there) in which the run is kept, round by round: see `fzoos.load`.
+        name: of the run in that file; default: the algorithm's.
 
     Returns:
         A `Result`; after Ctrl-C too, with what was reached so far.
@@ -109,7 +115,10 @@ def minimize(
             shared_seed=seeds.shared,
             rng=np.random.default_rng(seeds.server),
         )
-        run = _Run(server, engine, box, monitor)
+        settings = {"algorithm": algorithm, "optimizer": optimizer, "rounds": rounds, "local_steps": local_steps}
+        settings |= {"bounds": bounds, "weights": weights, "participation": participation, "seed": seed}
+        keeper = Keeper(store, name or algorithm.label, settings, start, count)
+        run = _Run(server, engine, box, monitor, keeper)
         try:
             while server.round < rounds:
                 plan = server.plan()
@@ -126,14 +135,19 @@ def minimize(
         except ObjectiveError as error:
             error.result = run.result("failed", str(error))
             raise
+        except BaseException as error:
+            keeper.finish("failed", f"{type(error).__name__}: {error}")
+            raise
         return run.result("completed", f"all {rounds} rounds are done")
 
 
 class _Run:
     """Keeps the history of a run."""
 
-    def __init__(self, server: Server, engine: LocalEngine, box: Box, monitor: Callable[..., Any] | None) -> None:
-        self._server, self._engine, self._box, self._monitor = server, engine, box, monitor
+    def __init__(
+        self, server: Server, engine: LocalEngine, box: Box, monitor: Callable[..., Any] | None, keeper: Keeper
+    ) -> None:
+        self._server, self._engine, self._box, self._monitor, self._keeper = server, engine, box, monitor, keeper
         self._history: list[Record] = []
         self._seconds = 0.0
         self.x = box.from_cube(server.x)  # after the last round of the history
@@ -162,12 +176,16 @@ class _Run:
             step=float(np.linalg.norm(x - self.x)),
             monitor=None if self._monitor is None else float(self._monitor(x.copy())),
             diagnostics=server.diagnostics,
+            queries_per_client=self._engine.queries,
+            distances=tuple(server.distances),
         )
         self._history.append(record)
         self.x = x
+        self._keeper.record(record, x)
         return record
 
     def result(self, status: Status, message: str) -> Result:
+        self._keeper.finish(status, message)
         return Result(
             x=self.x,
             rounds=self.rounds,

@@ -27,6 +27,8 @@ class Record:
         monitor: the monitor's value at x, if there is a monitor.
         diagnostics: the algorithm's own, means over clients and local steps: "correction_length" (gamma_t) and, where
             it has a surrogate, "uncertainty" (posterior over prior variance of the gradient, 1: nothing is known).
+        queries_per_client: the same for each client, as far as it has told.
+        distances: of each client's x from the mean of this round, in the unit cube; None where it took no part.
     """
 
     round: int
@@ -37,6 +39,8 @@ class Record:
     step: float
     monitor: float | None
     diagnostics: Mapping[str, float] = field(default_factory=dict)
+    queries_per_client: tuple[int, ...] = ()
+    distances: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True)

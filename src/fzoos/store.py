@@ -5,8 +5,9 @@ table        row
 ===========  ========================================================================================================
 about        name, value: format
 runs         id, name, study (settings, JSON), started, status, message, x (float64 bytes), queries (JSON, per client),
-             bytes_up, bytes_down, seconds, extra (JSON)
-rounds       run, round, queries, bytes_up, bytes_down, seconds, step, monitor, diagnostics (JSON), x (float64 bytes)
+             bytes_up, bytes_down, seconds, extra (JSON), host and pid (of the process that writes it)
+rounds       run, round, queries, bytes_up, bytes_down, seconds, step, monitor, diagnostics (JSON), clients (JSON:
+             queries and distances), x (float64 bytes)
 failures     run, round, client, reason, at: what was gone on from
 checkpoints  run, body, digest: the server between two exchanges; only the last one is kept
 ===========  ========================================================================================================
@@ -16,9 +17,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import os
+import platform
 import sqlite3
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,7 +32,7 @@ import numpy as np
 from fzoos.arrays import FloatArray
 from fzoos.result import Record, Result
 
-__all__ = ["Store", "StoreError", "load"]
+__all__ = ["Store", "StoreError", "Summary", "load"]
 
 _FORMAT = "1"
 _TABLES = """
@@ -35,11 +40,12 @@ CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE runs (
   id INTEGER PRIMARY KEY, name TEXT NOT NULL, study TEXT NOT NULL, started REAL NOT NULL, status TEXT NOT NULL,
   message TEXT NOT NULL, x BLOB NOT NULL, queries TEXT NOT NULL, bytes_up INTEGER NOT NULL,
-  bytes_down INTEGER NOT NULL, seconds REAL NOT NULL, extra TEXT NOT NULL) STRICT;
+  bytes_down INTEGER NOT NULL, seconds REAL NOT NULL, extra TEXT NOT NULL, host TEXT NOT NULL,
+  pid INTEGER NOT NULL) STRICT;
 CREATE TABLE rounds (
   run INTEGER NOT NULL, round INTEGER NOT NULL, queries INTEGER NOT NULL, bytes_up INTEGER NOT NULL,
   bytes_down INTEGER NOT NULL, seconds REAL NOT NULL, step REAL NOT NULL, monitor REAL, diagnostics TEXT NOT NULL,
-  x BLOB NOT NULL, PRIMARY KEY (run, round)) STRICT;
+  clients TEXT NOT NULL, x BLOB NOT NULL, PRIMARY KEY (run, round)) STRICT;
 CREATE TABLE failures (
   run INTEGER NOT NULL, round INTEGER NOT NULL, client INTEGER NOT NULL, reason TEXT NOT NULL, at REAL NOT NULL
 ) STRICT;
@@ -49,6 +55,21 @@ CREATE TABLE checkpoints (run INTEGER PRIMARY KEY, body BLOB NOT NULL, digest BL
 
 class StoreError(RuntimeError):
     """A file of runs cannot be used; the message says why."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run in a list: id, name, when it began (seconds since 1970), status, and what it has reached and cost."""
+
+    id: int
+    name: str
+    started: float
+    status: str
+    rounds: int
+    queries: int
+    bytes: int
+    seconds: float
+    monitor: float | None
 
 
 class Store:
@@ -106,10 +127,30 @@ class Store:
 
     def begin(self, name: str, study: Mapping[str, Any], x: FloatArray, clients: int) -> int:
         """A new run; its id."""
-        values = (name, json.dumps(study), time.time(), "running", "", _bytes(x), json.dumps([0] * clients), 0, 0, 0.0)
-        cursor = self._execute(f"INSERT INTO runs VALUES (NULL, {', '.join('?' * 10)}, '{{}}')", values)
+        counts = (json.dumps([0] * clients), 0, 0, 0.0, "{}")
+        values = (name, json.dumps(study), time.time(), "running", "", _bytes(x), *counts, platform.node(), os.getpid())
+        cursor = self._execute(f"INSERT INTO runs VALUES (NULL, {', '.join('?' * len(values))})", values)
         assert cursor.lastrowid is not None
         return cursor.lastrowid
+
+    def take(self, run: int) -> None:
+        """This process writes the run from now on."""
+        values = ("running", "", platform.node(), os.getpid(), run)
+        self._execute("UPDATE runs SET status = ?, message = ?, host = ?, pid = ? WHERE id = ?", values)
+
+    @property
+    def runs(self) -> list[Summary]:
+        """All of them, the oldest first; one whose process is gone is not running."""
+        text = (
+            "SELECT id, name, started, status, host, pid, bytes_up + bytes_down, seconds, queries, "
+            "(SELECT count(*) FROM rounds WHERE run = runs.id), "
+            "(SELECT monitor FROM rounds WHERE run = runs.id ORDER BY round DESC LIMIT 1) FROM runs ORDER BY id"
+        )
+        found = []
+        for id, name, started, status, host, pid, total, seconds, queries, rounds, monitor in self._db.execute(text):
+            status = "interrupted" if status == "running" and _is_gone(host, pid) else status
+            found.append(Summary(id, name, started, status, rounds, sum(json.loads(queries)), total, seconds, monitor))
+        return found
 
     @property
     def last(self) -> int | None:
@@ -130,17 +171,33 @@ class Store:
             self._execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)", (run, body, digest))
             self._execute("UPDATE runs SET queries = ? WHERE id = ?", (json.dumps(queries), run))
             if record is not None:
-                diagnostics = json.dumps(dict(record.diagnostics))
-                counts = (record.round, record.queries, record.bytes_up, record.bytes_down, record.seconds, record.step)
-                values = (run, *counts, record.monitor, diagnostics, _bytes(x))
-                self._execute(f"INSERT OR REPLACE INTO rounds VALUES ({', '.join('?' * 10)})", values)
-                totals = (_bytes(x), record.bytes_up, record.bytes_down, record.seconds, run)
-                self._execute("UPDATE runs SET x = ?, bytes_up = ?, bytes_down = ?, seconds = ? WHERE id = ?", totals)
+                self._insert(run, record, x)
             self._execute("COMMIT")
         except BaseException:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise
+
+    def record(self, run: int, record: Record, x: FloatArray) -> None:
+        """Keep a round of a run that has no checkpoints."""
+        self._execute("BEGIN IMMEDIATE")
+        self._insert(run, record, x)
+        self._execute("UPDATE runs SET queries = ? WHERE id = ?", (json.dumps(record.queries_per_client), run))
+        self._execute("COMMIT")
+
+    def _insert(self, run: int, record: Record, x: FloatArray) -> None:
+        diagnostics = json.dumps({name: _finite(value) for name, value in record.diagnostics.items()})
+        clients = json.dumps(
+            {
+                "queries": list(record.queries_per_client),
+                "distances": list(record.distances),
+            }
+        )
+        counts = (record.round, record.queries, record.bytes_up, record.bytes_down, record.seconds, record.step)
+        values = (run, *counts, record.monitor, diagnostics, clients, _bytes(x))
+        self._execute(f"INSERT OR REPLACE INTO rounds VALUES ({', '.join('?' * len(values))})", values)
+        totals = (_bytes(x), record.bytes_up, record.bytes_down, record.seconds, run)
+        self._execute("UPDATE runs SET x = ?, bytes_up = ?, bytes_down = ?, seconds = ? WHERE id = ?", totals)
 
     def last_checkpoint(self, run: int) -> bytes | None:
         """The server's last state; None before the first exchange."""
@@ -167,16 +224,17 @@ class Store:
 
     def result(self, run: int) -> Result:
         """What there is of a run."""
-        row = self._one("SELECT x, queries, bytes_up, bytes_down, seconds, status, message FROM runs WHERE id = ?", run)
-        x, queries, bytes_up, bytes_down, seconds, status, message = row
+        columns = "x, queries, bytes_up, bytes_down, seconds, status, message, host, pid"
+        row = self._one(f"SELECT {columns} FROM runs WHERE id = ?", run)
+        x, queries, bytes_up, bytes_down, seconds, status, message, host, pid = row
+        if status == "running" and _is_gone(host, pid):
+            status, message = "interrupted", "its process is gone"
         per_client = tuple(json.loads(queries))
         text = (
-            "SELECT round, queries, bytes_up, bytes_down, seconds, step, monitor, diagnostics FROM rounds "
+            "SELECT round, queries, bytes_up, bytes_down, seconds, step, monitor, diagnostics, clients FROM rounds "
             "WHERE run = ? ORDER BY round"
         )
-        rows = self._db.execute(text, (run,)).fetchall()
-        names = ("round", "queries", "bytes_up", "bytes_down", "seconds", "step", "monitor")
-        history = tuple(Record(**dict(zip(names, row, strict=False)), diagnostics=json.loads(row[-1])) for row in rows)
+        history = tuple(_record(row) for row in self._db.execute(text, (run,)))
         return Result(
             x=np.frombuffer(x, "<f8").astype(np.float64),
             rounds=len(history),
@@ -216,6 +274,38 @@ class Store:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _record(row: tuple[Any, ...]) -> Record:
+    names = ("round", "queries", "bytes_up", "bytes_down", "seconds", "step", "monitor")
+    told = json.loads(row[8])
+    return Record(
+        **dict(zip(names, row, strict=False)),
+        diagnostics={name: _number(value) for name, value in json.loads(row[7]).items()},
+        queries_per_client=tuple(told["queries"]),
+        distances=tuple(told["distances"]),
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _is_gone(host: str, pid: int) -> bool:
+    """Whether a process of this machine has ended; of others nothing is known."""
+    if host != platform.node():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
 
 
 def _bytes(x: FloatArray) -> bytes:

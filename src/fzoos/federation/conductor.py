@@ -98,7 +98,7 @@ class _Conductor:
             self._restore(body)
 
     def run(self, progress: bool, callback: Callable[[Record], Any] | None) -> Result:
-        self._store.finish(self._run, "running", "", self._extra())
+        self._store.take(self._run)
         status: Status
         with RoundProgress(self._study.rounds, enabled=progress) as bar:
             try:
@@ -151,6 +151,8 @@ class _Conductor:
                 step=float(np.linalg.norm(x - self._x)),
                 monitor=None,
                 diagnostics=server.diagnostics,
+                queries_per_client=tuple(server.queries),
+                distances=tuple(server.distances),
             )
             self._x = x
         self._store.checkpoint(self._run, self._body(), server.queries, self._record, x)

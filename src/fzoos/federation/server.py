@@ -113,6 +113,7 @@ class Server:
         self.queries = [0] * len(weights)  # of each client, as it last told
         self.bytes_up = self.bytes_down = 0
         self.diagnostics: dict[str, float] = {}
+        self.distances: list[float | None] = [None] * len(weights)  # of each client's x from the mean, in the last round
 
     @property
     def begun(self) -> bool:
@@ -155,6 +156,10 @@ class Server:
         self._met.update(replies)
         mean = self._average(replies)
         self.x = mean.pop("x")
+        self.distances = [
+            float(np.linalg.norm(replies[i].arrays["x"] - self.x)) if i in replies else None
+            for i in range(len(self._weights))
+        ]
         if mean:
             self._payload = mean
         weights = self._weights[list(replies)]
