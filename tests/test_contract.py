@@ -19,7 +19,9 @@ from fzoos import (
     FZooS,
     InitialDesign,
     Matern52,
+    Measured,
     ObjectiveError,
+    UnseenDirections,
     minimize,
 )
 from fzoos.algorithms import ALGORITHMS
@@ -38,6 +40,10 @@ SETTINGS = {name: cls(**CHEAPER.get(name, {})) for name, cls in ALGORITHMS.items
     "fzoos-one-exchange": FZooS(**QUICK | {"refresh": None}),
     "fzoos-whole-trajectory": FZooS(**QUICK | {"points": None, "feature_points": None, "kernel": Matern52()}),
     "fzoos-fitted": FZooS(**QUICK | {"fit": FitLengthScale(points=40), "vector": "fixed"}),
+    "fzoos-frugal": FZooS.frugal(
+        **QUICK | {"initial": InitialDesign(6, 0.05, "orthogonal"), "refresh": UnseenDirections(3)}
+    ),
+    "fzoos-measured": FZooS(**QUICK | {"length": Measured()}),
     "fzoos-fitted-one-exchange": FZooS(**QUICK | {"fit": FitLengthScale(points=40), "refresh": None}),
 }
 

@@ -5,12 +5,12 @@ from fzoos.errors import ObjectiveError
 from fzoos.estimators import FiniteDifferences
 from fzoos.federation.study import Study
 from fzoos.kernels import Matern52, SquaredExponential
-from fzoos.lengths import Constant, DistanceAware, Reciprocal, Theoretical
+from fzoos.lengths import Constant, DistanceAware, Measured, Reciprocal, Theoretical
 from fzoos.minimize import minimize
 from fzoos.optimizers import SGD, Adam
 from fzoos.people import People
 from fzoos.program import Program, ProgramError
-from fzoos.queries import ActiveQueries, InitialDesign
+from fzoos.queries import ActiveQueries, InitialDesign, UnseenDirections
 from fzoos.result import Record, Result
 from fzoos.store import StoreError, load
 from fzoos.surrogates.fit import FitLengthScale
@@ -30,6 +30,7 @@ __all__ = [
     "FitLengthScale",
     "InitialDesign",
     "Matern52",
+    "Measured",
     "ObjectiveError",
     "People",
     "Program",
@@ -43,6 +44,7 @@ __all__ = [
     "StoreError",
     "Study",
     "Theoretical",
+    "UnseenDirections",
     "__version__",
     "load",
     "minimize",

@@ -28,7 +28,7 @@ import numpy as np
 from fzoos._check import check_number, check_positive
 from fzoos.kernels import Kernel
 
-__all__ = ["Constant", "CorrectionLength", "DistanceAware", "Moment", "Reciprocal", "Theoretical"]
+__all__ = ["Constant", "CorrectionLength", "DistanceAware", "Measured", "Moment", "Reciprocal", "Theoretical"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,8 @@ class Moment:
     noise: float  # sigma^2
     points: int  # n
     mean_squared_distance: Callable[[], float]  # iota; a function, as most lengths do not need it
+    heterogeneity: float | None = None  # G as the surrogates measure it, in the objective's units
+    uncertainty: float | None = None  # mean posterior trace of the clients' gradients at x_r, in the same units
 
 
 class CorrectionLength(ABC):
@@ -146,6 +148,38 @@ class DistanceAware(CorrectionLength):
         explained = 4.0 * omega * h / (moment.dim * (1.0 + moment.noise / max(moment.points, 1)))
         error = max(omega * kappa - explained, 0.0) + moment.clients * self.feature_error
         return self.heterogeneity / (self.heterogeneity + 2.0 * error)
+
+
+@dataclass(frozen=True)
+class Measured(CorrectionLength):
+    """gamma = G / (G + c U), with G and U measured by the clients' surrogates at x_r.
+
+    G = mean_i ||grad mu_i||^2 - ||mean_i grad mu_i||^2, how far the clients' gradients are from their mean; U, the mean
+    posterior trace: how far they may be from the truth. One number of each per client and round travels. Where clients
+    are alike, G is mostly error and the correction is left; where they differ, it is taken whole.
+
+    Args:
+        weight: c; 1 would be Cor. 1 for a surrogate whose error is as large as its variance says.
+
+    Example:
+        >>> from fzoos import FZooS
+        >>> from fzoos.lengths import Measured
+        >>> FZooS(length=Measured(0.3)).length.weight
+        0.3
+    """
+
+    weight: float = 0.1  # c
+
+    def __post_init__(self) -> None:
+        check_positive("weight (c)", self.weight)
+
+    def __call__(self, moment: Moment) -> float:
+        """G / (G + c U); 1 where nothing was measured."""
+        g, u = moment.heterogeneity, moment.uncertainty
+        if g is None or u is None:
+            return 1.0
+        total = g + self.weight * u
+        return g / total if total > 0.0 else 1.0
 
 
 def _omega(dim: int, delta: float) -> float:

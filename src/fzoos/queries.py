@@ -1,15 +1,19 @@
-"""Which points a client asks about: the initial design, and active queries where the surrogate is most uncertain."""
+"""Which points a client asks about: the initial design, the most uncertain candidates, directions not asked yet."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
 from fzoos._check import check_count, check_positive
 from fzoos.arrays import FloatArray
+from fzoos.estimators import FiniteDifferences
 
-__all__ = ["ActiveQueries", "InitialDesign", "uniform_around"]
+__all__ = ["ActiveQueries", "Design", "InitialDesign", "UnseenDirections", "uniform_around"]
+
+Design = Literal["uniform", "orthogonal"]
 
 
 @dataclass(frozen=True)
@@ -47,11 +51,13 @@ class ActiveQueries:
 
 @dataclass(frozen=True)
 class InitialDesign:
-    """The queries before a client's first round, while its trajectory is empty: uniform within +-radius of x.
+    """The queries before a client's first round, while its trajectory is empty.
 
     Args:
         points: how many.
         radius: in units of the unit cube.
+        kind: "uniform": uniform within +-radius of x in every coordinate; "orthogonal": x itself and one point in each
+            of random orthonormal directions, at the distance sqrt(d) radius, the half diagonal of that box.
 
     Example:
         >>> from fzoos import InitialDesign
@@ -61,10 +67,72 @@ class InitialDesign:
 
     points: int = 10
     radius: float = 0.01
+    kind: Design = "uniform"
 
     def __post_init__(self) -> None:
         check_count("points", self.points, low=1)
         check_positive("radius", self.radius)
+        if self.kind not in get_args(Design):
+            raise ValueError(f"kind must be one of {', '.join(get_args(Design))}, got {self.kind!r}")
+
+    def around(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """The points, shape (points, d)."""
+        if self.kind == "uniform":
+            return uniform_around(x, self.points, self.radius, rng)
+        return _star(x, self.points - 1, self.radius, rng, np.empty((0, len(x))))
+
+
+@dataclass(frozen=True)
+class UnseenDirections:
+    """Query x and points in orthonormal directions, orthogonal to those in which there are points nearby already.
+
+    A surrogate knows the slope along directions in which it has points and nothing of the others, so that a query is
+    worth most where none is: the picks are the joint choice of largest uncertainty, as far as distances allow it.
+
+    Args:
+        picks: how many, besides x.
+        radius: the distance is sqrt(d) radius, in units of the unit cube; None: half the mean |x_r - x_i|.
+        known: how many of the nearest points say which directions are known; at most d - picks are used.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos.queries import UnseenDirections
+        >>> near = np.array([[0.6, 0.5, 0.5]])                     # the first coordinate is known
+        >>> points = UnseenDirections(picks=2).around(np.full(3, 0.5), 0.1, np.random.default_rng(0), near)
+        >>> bool(abs(points[:, 0] - 0.5).max() < 1e-12)
+        True
+    """
+
+    picks: int = 60
+    radius: float | None = None
+    known: int = 250
+
+    def __post_init__(self) -> None:
+        check_count("picks", self.picks, low=1)
+        check_count("known", self.known)
+        if self.radius is not None:
+            check_positive("radius", self.radius)
+
+    def around(self, x: FloatArray, radius: float, rng: np.random.Generator, near: FloatArray) -> FloatArray:
+        """x and the picks, shape (1 + picks, d); `near` are the points nearby, the nearest first."""
+        count = max(0, min(self.known, len(x) - self.picks))
+        return _star(x, self.picks, radius, rng, near[:count])
+
+
+def _star(x: FloatArray, count: int, radius: float, rng: np.random.Generator, near: FloatArray) -> FloatArray:
+    """x, and `count` points at distance sqrt(d) radius in orthonormal directions, orthogonal to near - x."""
+    length = np.sqrt(len(x)) * radius
+    if not count:
+        return x[None, :]
+    if not len(near):
+        directions = FiniteDifferences(count=count, directions="orthonormal").draw(len(x), rng)
+    else:
+        known, _ = np.linalg.qr((near - x).T)
+        fresh = rng.standard_normal((len(x), count))
+        for _ in range(2):  # twice is enough: what rounding leaves of the known directions goes the second time
+            fresh -= known @ (known.T @ fresh)
+        directions = np.linalg.qr(fresh)[0].T
+    return np.concatenate([x[None, :], x + length * directions])
 
 
 def uniform_around(x: FloatArray, count: int, radius: float, rng: np.random.Generator) -> FloatArray:

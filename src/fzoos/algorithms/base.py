@@ -109,6 +109,11 @@ class Algorithm(ABC):
     carried: ClassVar[tuple[str, ...]] = ()  # payload entries that go out again with the next refresh request
 
     @property
+    def refreshes_first(self) -> bool:
+        """Whether the first round begins with a refresh as well."""
+        return False
+
+    @property
     def exchanges(self) -> int:
         """Exchanges per round: 2 if payloads are refreshed at the server's x before the local steps, else 1."""
         return 1

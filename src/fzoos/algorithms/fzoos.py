@@ -11,13 +11,13 @@ import numpy as np
 
 from fzoos._check import check_count, check_number
 from fzoos.algorithms.base import Algorithm, ClientHalf, Site
-from fzoos.arrays import Array, FloatArray, check_device, check_device_name, to_device, to_numpy
+from fzoos.algorithms.correction import Correction, GradientCorrection, WeightsCorrection
+from fzoos.arrays import FloatArray, check_device, check_device_name
 from fzoos.federation.message import Arrays, Message
 from fzoos.kernels import Kernel, Matern52, SquaredExponential
-from fzoos.lengths import Constant, CorrectionLength, Moment, Reciprocal
-from fzoos.queries import ActiveQueries, InitialDesign, uniform_around
+from fzoos.lengths import Constant, CorrectionLength, Measured, Moment, Reciprocal
+from fzoos.queries import ActiveQueries, InitialDesign, UnseenDirections, uniform_around
 from fzoos.surrogates.fit import FitLengthScale, fit_length_scale
-from fzoos.surrogates.fourier import FourierFeatures, FourierSurrogate, shared_features
 from fzoos.surrogates.local import LocalSurrogate
 from fzoos.trajectory import Purpose
 
@@ -44,6 +44,10 @@ class FZooS(Algorithm):
         refresh: queries around the server's x, besides x itself, before the payload is renewed; None: no such queries,
             and one exchange a round instead of two.
         initial: queries before a client's first round.
+        early: whether the first round begins with a refresh too, in which newcomers make their initial queries: there
+            is then a correction from the first step on.
+        sends: "weights": w_i, M numbers from which the gradient anywhere follows; "gradient": grad mu_i(x_r), d
+            numbers, and the correction vector is the same during the round.
         length: gamma_t.
         vector: "adaptive": the correction vector is taken at the current x; "fixed": at x_{r-1} for the whole round.
         device: None for NumPy, or a PyTorch device such as "cuda" for the surrogates' arithmetic.
@@ -72,8 +76,10 @@ class FZooS(Algorithm):
     points: int | None = 500
     feature_points: int | None = 500
     active: ActiveQueries | None = field(default_factory=lambda: ActiveQueries(100, 5, 0.01))
-    refresh: ActiveQueries | None = field(default_factory=lambda: ActiveQueries(200, 50, None))
+    refresh: ActiveQueries | UnseenDirections | None = field(default_factory=lambda: ActiveQueries(200, 50, None))
     initial: InitialDesign = field(default_factory=lambda: InitialDesign(100, 0.01))
+    early: bool = False
+    sends: Literal["weights", "gradient"] = "weights"
     length: CorrectionLength = field(default_factory=Constant)  # gamma_t
     vector: Literal["adaptive", "fixed"] = "adaptive"  # x' = x'' = x, or x_{r-1}
     device: str | None = None
@@ -95,11 +101,15 @@ class FZooS(Algorithm):
         _check_type("active", self.active, (ActiveQueries, type(None)))
         if self.active is not None and self.active.radius is None:
             raise ValueError("active needs a radius; only refresh can take it from |x_r - x_i|")
-        _check_type("refresh", self.refresh, (ActiveQueries, type(None)))
+        _check_type("refresh", self.refresh, (ActiveQueries, UnseenDirections, type(None)))
         _check_type("initial", self.initial, InitialDesign)
         _check_type("length", self.length, CorrectionLength)
         if self.device is not None:
             check_device_name(self.device)
+        if self.sends not in ("weights", "gradient"):
+            raise ValueError(f"sends must be 'weights' or 'gradient', got {self.sends!r}")
+        if self.refresh is None and (self.early or self.sends == "gradient"):
+            raise ValueError("early and sends='gradient' need a refresh exchange, but refresh is None")
         if self.vector not in ("adaptive", "fixed"):
             raise ValueError(f"vector must be 'adaptive' or 'fixed', got {self.vector!r}")
 
@@ -130,6 +140,33 @@ class FZooS(Algorithm):
         }
         return cls(**(settings | changes))
 
+    @classmethod
+    def frugal(cls, **changes: Any) -> Self:
+        """Fewer queries, rounds and bytes; keyword arguments change single settings.
+
+        Orthogonal initial directions, a correction from the first round on, queries where nothing is known yet, the
+        surrogate's gradient in place of its weights, and a correction length that the surrogates measure.
+
+        Example:
+            >>> from fzoos import FZooS
+            >>> FZooS.frugal().sends
+            'gradient'
+        """
+        settings: dict[str, Any] = {
+            "active": ActiveQueries(100, 2, 0.01),
+            "refresh": UnseenDirections(60),
+            "initial": InitialDesign(301, 0.01, "orthogonal"),
+            "early": True,
+            "sends": "gradient",
+            "length": Measured(),
+        }
+        return cls(**(settings | changes))
+
+    @property
+    def refreshes_first(self) -> bool:
+        """`early`."""
+        return self.early
+
     @property
     def exchanges(self) -> int:
         """2, or 1 without queries at the server's x."""
@@ -139,12 +176,15 @@ class FZooS(Algorithm):
         """(T - 1) picks, the initial design in the client's first round, 1 + picks at a refresh."""
         count = (local_steps - 1) * (self.active.picks if self.active else 0)
         count += self.initial.points if first else 0
-        count += 1 + self.refresh.picks if refreshed and self.refresh else 0
+        if refreshed and self.refresh and not (first and self.early):  # early newcomers have just asked around x
+            count += 1 + self.refresh.picks
         return count
 
     def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
-        """w_i, and log l where it is fitted."""
-        return {"w": (self.features,)} | ({} if self.fit is None else {"log_length_scale": (1,)})
+        """w_i or the gradient, log l where it is fitted, and what a measured length needs."""
+        shapes: dict[str, tuple[int, ...]] = {"w": (self.features,)} if self.sends == "weights" else {"g": (dim,)}
+        shapes |= {} if self.fit is None else {"log_length_scale": (1,)}
+        return shapes | ({"measured": (2,)} if isinstance(self.length, Measured) else {})
 
     def client(self, site: Site) -> ClientHalf:
         """The client half; only here must the device be there: settings may come from another machine."""
@@ -163,39 +203,35 @@ class _Client(ClientHalf):
     def __init__(self, site: Site, settings: FZooS) -> None:
         super().__init__(site)
         self._settings = settings
-        self._seed = 0  # the shared seed of the features, told by the server
-        self._fourier: FourierSurrogate | None = None
+        kind = WeightsCorrection if settings.sends == "weights" else GradientCorrection
+        self._correction: Correction = kind(settings, site)
         self._use(settings.kernel)
-        self._own: Array | None = None  # w_i
-        self._own_round = 0
-        self._own_features: FourierFeatures | None = None  # those that w_i belongs to
-        self._difference: Array | None = None  # w - w_i
+        self._corrects = False  # whether there is a correction in this round
         self._fixed: FloatArray | None = None  # the correction vector of the round, if it is fixed
         self._last: FloatArray | None = None  # where the last local steps ended, x_i
         self._moment = (0, 0)  # r, t
+        self._measured: tuple[float | None, float | None] = (None, None)  # G, U
         self._uncertainties: list[float] = []
 
     # The three parts of a round
 
     def refresh(self, x: FloatArray, request: Message) -> Arrays:
-        """Query x and around it, then renew w_i."""
-        self._meet(x, request)
+        """Query x and around it, then renew the payload."""
+        new = self._meet(x, request)
         self._adopt_length_scale(request)
-        assert self._settings.refresh is not None
-        self.site.trajectory.query(x[None, :], "refresh")
-        self._query_actively(x, self._settings.refresh, "refresh")
+        if not (new and self._settings.early):
+            self._query_around(x)
         return self._payload(x, request.round)
 
     def begin(self, x: FloatArray, request: Message) -> None:
-        """w - w_i for this round; the first round has no w and a newcomer no w_i: then there is no correction."""
+        """The correction of this round; a first round without a payload, and a newcomer, have none."""
         super().begin(x, request)
         self._meet(x, request)
         self._uncertainties = []
-        known = "w" in request.arrays and self._own is not None
-        if self._settings.fit:  # an older w_i had another length scale than w
-            known = known and self._own_round == request.round - (self._settings.exchanges == 1)
-        self._difference = to_device(request.arrays["w"], self._settings.device) - self._own if known else None
-        self._fixed = self._correction_vector(x) if known and self._settings.vector == "fixed" else None
+        self._corrects = self._correction.take(request)
+        if self._corrects:
+            self._measured = self._measure(x, request)
+        self._fixed = self._correction.vector(x) if self._corrects and self._settings.vector == "fixed" else None
         if self._settings.exchanges == 1:
             self._adopt_length_scale(request)
 
@@ -210,16 +246,11 @@ class _Client(ClientHalf):
         return self._surrogate.at(x).grad_mean(x)
 
     def correction(self, x: FloatArray, t: int) -> tuple[float, FloatArray] | None:
-        if self._difference is None:
+        if not self._corrects:
             return None
         self._moment = (self._moment[0], t)
-        vector = self._correction_vector(x) if self._fixed is None else self._fixed
+        vector = self._correction.vector(x) if self._fixed is None else self._fixed
         return self._settings.length(self._describe(x)), vector
-
-    def _correction_vector(self, x: FloatArray) -> FloatArray:
-        """grad phi(x)^T (w - w_i)."""
-        assert self._own_features is not None
-        return self._own_features.grad(x, self._difference)
 
     def _describe(self, x: FloatArray) -> Moment:
         round, step = self._moment
@@ -234,13 +265,35 @@ class _Client(ClientHalf):
             noise=self._settings.noise,
             points=len(trajectory),
             mean_squared_distance=lambda: float(np.mean(np.sum((trajectory.x - x) ** 2, axis=1))),
+            heterogeneity=self._measured[0],
+            uncertainty=self._measured[1],
         )
+
+    def _measure(self, x: FloatArray, request: Message) -> tuple[float | None, float | None]:
+        """G = mean_i ||g_i||^2 - ||mean_i g_i||^2, and U."""
+        if "measured" not in request.arrays:
+            return None, None
+        squares, uncertainty = request.arrays["measured"].tolist()
+        mean = self._correction.mean(x)
+        return max(squares - float(mean @ mean), 0.0), uncertainty
 
     # Queries
 
     def explore(self, x: FloatArray) -> None:
         """Active queries around the new iterate."""
         self._uncertainties.append(self._query_actively(x, self._settings.active, "active"))
+
+    def _query_around(self, x: FloatArray) -> None:
+        """Query the server's x and around it."""
+        refresh, trajectory = self._settings.refresh, self.site.trajectory
+        if isinstance(refresh, UnseenDirections):
+            radius = self._half_spread(x) if refresh.radius is None else refresh.radius
+            near = trajectory.x[trajectory.nearest(x, refresh.known)]
+            near = near[np.argsort(np.sum((near - x) ** 2, axis=1), kind="stable")]
+            trajectory.query(self.site.project(refresh.around(x, radius, self.site.rng, near)), "refresh")
+            return
+        trajectory.query(x[None, :], "refresh")
+        self._query_actively(x, refresh, "refresh")
 
     def _query_actively(self, x: FloatArray, active: ActiveQueries | None, purpose: Purpose) -> float:
         """Query the most uncertain candidates around x; return the uncertainty at x as a share of the prior's."""
@@ -260,33 +313,31 @@ class _Client(ClientHalf):
         spread = 0.0 if self._last is None else 0.5 * float(np.mean(np.abs(x - self._last)))
         return spread if spread > 0.0 else self._settings.initial.radius
 
-    def _meet(self, x: FloatArray, request: Message) -> None:
-        """Take note of the round; before the first one, query the initial design around x."""
+    def _meet(self, x: FloatArray, request: Message) -> bool:
+        """Take note of the round; a newcomer queries the initial design around x. Whether it is one."""
         self._moment = (request.round, 0)
-        self._seed = int(request.scalars["seed"])
-        trajectory, initial = self.site.trajectory, self._settings.initial
-        if trajectory.count == 0:
-            design = uniform_around(x, initial.points, initial.radius, self.site.rng)
-            trajectory.query(self.site.project(design), "initial")
+        self._correction.seed = int(request.scalars["seed"])
+        if self.site.trajectory.count:
+            return False
+        self.site.trajectory.query(self.site.project(self._settings.initial.around(x, self.site.rng)), "initial")
+        return True
 
     # The payload
 
     def _payload(self, x: FloatArray, round: int) -> Arrays:
-        """w_i over the points in use around x, and log l where it is fitted."""
+        """What the others need for the correction, log l where it is fitted, and what a measured length needs."""
         settings, trajectory = self._settings, self.site.trajectory
-        if self._fourier is None:
-            features = shared_features(self._seed, settings.features, self.site.dim, self._kernel, settings.device)
-            self._fourier = FourierSurrogate(features, settings.noise)
-        index = trajectory.nearest(x, settings.feature_points)
-        self._own = self._fourier.weights(index, trajectory.x, trajectory.y)
-        self._own_features, self._own_round = self._fourier.features, round
-        payload = {"w": to_numpy(self._own)}
+        payload = self._correction.renew(x, round, self._surrogate)
         if settings.fit is not None:
             near = trajectory.nearest(x, settings.fit.points)
             fitted = fit_length_scale(
                 self._kernel, settings.noise, trajectory.x[near], trajectory.y[near], settings.fit
             )
             payload["log_length_scale"] = np.array([math.log(fitted)])
+        if isinstance(settings.length, Measured):
+            gp = self._surrogate.at(x)
+            own, trace = gp.grad_mean(x), float(gp.grad_uncertainty(x[None, :])[0])
+            payload["measured"] = np.array([own @ own, trace * gp.scale**2])
         return payload
 
     def _adopt_length_scale(self, request: Message) -> None:
@@ -298,7 +349,7 @@ class _Client(ClientHalf):
         settings = self._settings
         self._kernel = kernel
         self._surrogate = LocalSurrogate(self.site.trajectory, kernel, settings.noise, settings.points, settings.device)
-        self._fourier = None
+        self._correction.use(kernel)
 
     def diagnostics(self) -> dict[str, float]:
         """Beside the correction length: the posterior over the prior trace (1: nothing is known), mean over steps."""

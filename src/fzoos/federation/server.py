@@ -174,7 +174,7 @@ class Server:
         return aggregate([reply.arrays for reply in replies.values()], self._weights[list(replies)], self._combine)
 
     def _refreshes(self, round: int) -> bool:
-        return self._algorithm.exchanges == 2 and round > 1
+        return self._algorithm.exchanges == 2 and (round > 1 or self._algorithm.refreshes_first)
 
     def _request(self, kind: Kind, plan: Plan, arrays: dict[str, FloatArray]) -> Message:
         return Message(kind, plan.round, arrays, self._seed)

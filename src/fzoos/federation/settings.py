@@ -1,6 +1,7 @@
 """Algorithms and optimisers from plain tables, as they stand in a study's file.
 
-A setting that is itself a record is a table; where several kinds are possible, its "name" says which:
+A setting that is itself a record is a table; where several kinds are possible, its "name" says which, the first of
+them if there is none:
 
     [algorithm]
     name = "fzoos"
@@ -19,19 +20,19 @@ from fzoos.algorithms import ALGORITHMS
 from fzoos.algorithms.base import Algorithm
 from fzoos.estimators import FiniteDifferences
 from fzoos.kernels import Matern52, SquaredExponential
-from fzoos.lengths import Constant, DistanceAware, Reciprocal, Theoretical
+from fzoos.lengths import Constant, DistanceAware, Measured, Reciprocal, Theoretical
 from fzoos.optimizers import SGD, Adam, Optimizer
-from fzoos.queries import ActiveQueries, InitialDesign
+from fzoos.queries import ActiveQueries, InitialDesign, UnseenDirections
 from fzoos.surrogates.fit import FitLengthScale
 
 __all__ = ["make_algorithm", "make_optimizer"]
 
 _OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "sgd": SGD}
-_RECORDS: dict[str, tuple[type, ...]] = {  # which records a setting can be; a single one needs no name
+_RECORDS: dict[str, tuple[type, ...]] = {  # which records a setting can be; the first needs no name
     "kernel": (Matern52, SquaredExponential),
-    "length": (Constant, DistanceAware, Reciprocal, Theoretical),
+    "length": (Constant, DistanceAware, Measured, Reciprocal, Theoretical),
     "active": (ActiveQueries,),
-    "refresh": (ActiveQueries,),
+    "refresh": (ActiveQueries, UnseenDirections),
     "initial": (InitialDesign,),
     "fit": (FitLengthScale,),
     "differences": (FiniteDifferences,),
@@ -42,7 +43,7 @@ def make_algorithm(table: Mapping[str, Any]) -> Algorithm:
     """An algorithm's settings.
 
     Args:
-        table: "name", and settings by their names; `preset = "paper"` begins with the paper's.
+        table: "name", and settings by their names; `preset = "paper"` or `"frugal"` begins with those of FZooS.
 
     Example:
         >>> from fzoos.federation.settings import make_algorithm
@@ -51,10 +52,11 @@ def make_algorithm(table: Mapping[str, Any]) -> Algorithm:
     """
     cls, settings = _choose("algorithm", table, ALGORITHMS)
     preset = settings.pop("preset", None)
-    if preset not in (None, "paper") or (preset and not hasattr(cls, "paper")):
-        raise ValueError(f"preset of {table['name']} must be 'paper' where there is one, got {preset!r}")
+    presets = [name for name in ("paper", "frugal") if hasattr(cls, name)]
+    if preset is not None and preset not in presets:
+        raise ValueError(f"preset of {table['name']} must be one of {', '.join(presets) or 'none'}, got {preset!r}")
     values = _values("algorithm", cls, settings)
-    made: Algorithm = (cls.paper if preset else cls)(**values)
+    made: Algorithm = (getattr(cls, preset) if preset else cls)(**values)
     return made
 
 
@@ -94,7 +96,7 @@ def _value(where: str, name: str, value: Any) -> Any:
     kinds = {cls.__name__: cls for cls in _RECORDS[name]}
     if not isinstance(value, Mapping):
         raise ValueError(f"{where} must be a table, or false for none, got {value!r}")
-    if len(kinds) == 1 and "name" not in value:
+    if "name" not in value:
         value = {"name": next(iter(kinds)), **value}
     cls, settings = _choose(where, value, kinds)
     return cls(**_values(where, cls, settings))

@@ -22,11 +22,11 @@ from fzoos.errors import NotAsked, ObjectiveError
 from fzoos.federation.check import check_request
 from fzoos.federation.client import Client
 from fzoos.federation.codec import MessageError, decode, encode, encode_failure
-from fzoos.federation.journal import Journal, JournalError, Query
+from fzoos.federation.journal import Journal, JournalError, Query, Request
 from fzoos.federation.message import Message
 from fzoos.federation.study import Study
 from fzoos.problem import Objective
-from fzoos.trajectory import Purpose
+from fzoos.trajectory import OnFailure, Purpose
 
 __all__ = ["BudgetError", "Station"]
 
@@ -84,7 +84,7 @@ class Station:
         self._journal = Journal(journal, study.id, study.sites[client], wait)
         self._turn = threading.Lock()
         self._client: Client | None = None  # None: to be made again from the journal
-        self._ledger = _Ledger(self._journal)
+        self._ledger = _Ledger(self._journal, study.on_failure)
 
     @property
     def queries(self) -> int:
@@ -111,9 +111,9 @@ class Station:
             known = self._journal.find(data)
             if known is not None and known.reply is not None:
                 return known.reply
+            self._check_budget(request, known)
             client = self._client or self._restore()
             self._client = None  # until the answer is there: a half-done request leaves a client in between
-            self._check_budget(request)
             id = self._enter(data, client)
             self._ledger.open(id, self._budget)
             message = client.handle(request)
@@ -150,13 +150,15 @@ class Station:
             raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it ends in another state")
         return client
 
-    def _check_budget(self, request: Message) -> None:
+    def _check_budget(self, request: Message, known: Request | None) -> None:
         """Refuse a round that the budget does not allow before its first query, not in the middle."""
         if self._budget is None:
             return
         algorithm, steps = self._study.algorithm_settings, self._study.local_steps
-        cost = algorithm.queries(steps, first=self.queries == 0, refreshed=request.kind == "refresh")
-        if request.kind == "update" and algorithm.exchanges == 2 and request.round > 1:
+        cost = algorithm.queries(steps, first=self._journal.generator is None, refreshed=request.kind == "refresh")
+        if known is not None and not known.replied:  # some of them were paid for before a crash
+            cost -= len(self._journal.queries(known.id))
+        if request.kind == "update" and algorithm.exchanges == 2 and (request.round > 1 or algorithm.refreshes_first):
             return  # decided at the refresh
         if self.queries + cost > self._budget:
             raise BudgetError(
@@ -184,8 +186,8 @@ class Station:
 class _Ledger:
     """A journal as a trajectory sees it: one request at a time, its kept queries first."""
 
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    def __init__(self, journal: Journal, on_failure: OnFailure) -> None:
+        self._journal, self._on_failure = journal, on_failure
         self._kept: deque[Query] = deque()
         self._request: int | None = None  # None: everything is in the journal already
         self._budget: int | None = None
@@ -213,9 +215,11 @@ class _Ledger:
         return np.array([query.y for query in found])
 
     def record(self, points: FloatArray, values: FloatArray, round: int, step: int, purpose: Purpose) -> None:
-        """Commit them."""
+        """Commit them; those that will be taken for an error are asked again when the request is."""
         assert self._request is not None
-        self._journal.record(self._request, points, values, round, step, purpose)
+        failed = self._on_failure == "raise" and not np.all(np.isfinite(values))
+        error = "NaN or infinity, here or in its batch" if failed else None
+        self._journal.record(self._request, points, values, round, step, purpose, error)
 
     def fail(self, points: FloatArray, error: Exception, round: int, step: int, purpose: Purpose) -> None:
         """Commit them without values, unless nothing was asked at all."""
@@ -232,14 +236,20 @@ class _Ledger:
 
 def _adopt(client: Client, queries: list[Query], study: Study) -> None:
     if queries:
-        points = study.box.to_cube(np.stack([query.x for query in queries]))
+        points, box = np.stack([query.x for query in queries]), study.box
+        if study.algorithm_settings.projected:
+            points = box.to_cube(points)
+        else:  # they may be outside, and stay there
+            points = (points - box.lower) / (box.upper - box.lower)
         client.adopt(points, np.array([query.y for query in queries]))
 
 
 def _public(error: Exception) -> str:
     """What the server may know: an objective's own words stay at the site."""
-    if isinstance(error, (MessageError, JournalError, BudgetError)):
+    if isinstance(error, (MessageError, BudgetError)):
         return str(error)
+    if isinstance(error, JournalError):
+        return "the site cannot use its journal; its own log says why"
     if isinstance(error, ObjectiveError):
         if isinstance(error.__cause__, NotAsked):
             return str(error.__cause__)

@@ -112,6 +112,11 @@ class DerivedGP:
             self._scaled_alpha = y.scale * self.factor.solve(to_device(y.values, self._device))
         return self._scaled_alpha
 
+    @property
+    def scale(self) -> float:
+        """What a standardised observation is multiplied by to be in the units of y."""
+        return Standardised.of(self._y).scale
+
     def grad_uncertainty(self, x: FloatArray) -> FloatArray:
         """trace Sigma_grad at each row of x, for standardised observations: shape (m, d) -> (m,)."""
         if not len(self):
