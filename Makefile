@@ -1,5 +1,6 @@
 # make demo    compare the five algorithms on a small federated problem and draw the result
 # make test    linter, type checker and tests
+# make test-deploy    servers and sites as processes, with certificates, and what happens when they are killed
 #
 # Both make a virtual environment in .venv first. They need Python 3.11 or later, make and a package registry;
 # another Python is chosen with `make demo PYTHON=python3.12`.
@@ -14,7 +15,7 @@ export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help demo test
+.PHONY: help demo test test-deploy
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -26,7 +27,10 @@ test: $(VENV)/test-installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --doctest-modules src tests
+	$(BIN)/pytest -n 2 --dist loadfile --doctest-modules src tests
+
+test-deploy: $(VENV)/test-installed
+	$(BIN)/pytest -m deploy tests/deploy
 
 # The files in .venv whose names end in -installed say what is there, so that nothing is installed twice.
 $(VENV)/pip-installed:

@@ -456,7 +456,7 @@ def test_numpy_integers_are_integers():
 def test_progress_bar_changes_nothing(capsys):
     """progress = True shows the rounds and leaves the run as it is."""
     assert np.array_equal(call(rounds=2, progress=True).x, call(rounds=2).x)
-    assert "2/2" in capsys.readouterr().out
+    assert "2/2" in capsys.readouterr().err
 
 
 def test_public_names():

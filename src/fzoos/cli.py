@@ -1,9 +1,10 @@
-"""The command line: `fzoos compare`, `fzoos run`, `fzoos reproduce`, and the commands of studies (`cli_study`)."""
+"""The command line: `fzoos compare`, `fzoos run`, `fzoos reproduce`, and the commands of other files.
+
+Those of studies are in `cli_study.py`, those of kept runs in `cli_runs.py`; `cli_help.py` has all examples.
+"""
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -19,13 +20,18 @@ from rich.progress import Progress, TaskID
 from fzoos import __version__
 from fzoos.algorithms import ALGORITHMS, Algorithm
 from fzoos.arrays import check_device
+from fzoos.cli_dashboard import add_to as add_dashboard
+from fzoos.cli_help import add_examples, epilog
+from fzoos.cli_runs import add_to as add_runs
 from fzoos.cli_study import add_to
 from fzoos.errors import ObjectiveError
 from fzoos.experiments.figures import FIGURES, Scale
 from fzoos.experiments.figures import make as make_figure
 from fzoos.experiments.reproduce import figure_list
 from fzoos.experiments.reproduce import reproduce as reproduce_figure
+from fzoos.export import to_json
 from fzoos.federation.journal import JournalError
+from fzoos.kept import check_ours
 from fzoos.minimize import minimize
 from fzoos.progress import round_columns, status
 from fzoos.report import Trial, check_plot_path, plot, table
@@ -41,20 +47,27 @@ _HELP = """Federated black-box optimisation with trajectory-informed surrogate g
 Examples:
   fzoos compare quadratic --heterogeneity 5 --rounds 20
   fzoos compare levy --dim 50 --algorithms fedzo,fzoos --seeds 3 --output levy.png
-  fzoos run ackley --algorithm fzoos --rounds 30 --json result.json
+  fzoos run ackley --algorithm fzoos --rounds 30 --store runs.db
+  fzoos list runs.db
   fzoos reproduce fig1 --quick --jobs 2
   fzoos scaffold flare my-study
   fzoos study my-study
 """
 _T = TypeVar("_T")
+_STDOUT = Path("-")
 
 # The base class of all of typer's complaints about the command line. Newer versions of typer bring their own copy of
 # click, older ones import it, so there is no name for it that serves both.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
-app = typer.Typer(help=_HELP, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(help=_HELP, epilog=epilog(), rich_markup_mode=None, pretty_exceptions_enable=False)
 
-TaskName = Annotated[str, typer.Argument(metavar="TASK", help=f"One of {', '.join(TASKS)}.")]
+TaskName = Annotated[
+    str, typer.Argument(metavar="TASK", help=f"One of {', '.join(TASKS)}.", autocompletion=lambda: list(TASKS))
+]
+AlgorithmName = Annotated[
+    str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.", autocompletion=lambda: list(ALGORITHMS))
+]
 Heterogeneity = Annotated[float, typer.Option(min=0.0, help="C: how much the clients differ; 0: not at all.")]
 Rounds = Annotated[int, typer.Option(min=0, help="R: rounds of communication.")]
 Dim = Annotated[int, typer.Option(min=1, help="d: dimension.")]
@@ -63,6 +76,12 @@ LocalSteps = Annotated[int, typer.Option(min=1, help="T: local steps of each cli
 Seed = Annotated[int, typer.Option(min=0, help="Makes the task and the run reproducible.")]
 Workers = Annotated[int, typer.Option(min=1, help="Clients that work at the same time; results do not change.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", help="Write the result and its history there; -: to standard output.")
+]
+KeepIn = Annotated[
+    Path | None, typer.Option("--store", help="Keep every round in this file of runs; it is made if it is not there.")
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -89,6 +108,8 @@ def compare(
     seeds: Annotated[int, typer.Option(min=1, help="Repetitions, with seed, seed + 1, ...")] = 1,
     workers: Workers = 1,
     output: Annotated[Path | None, typer.Option(help="Plot file.  [default: fzoos-TASK.png]")] = None,
+    json_file: JsonFile = None,
+    store: KeepIn = None,
     quiet: Quiet = False,
 ) -> int:
     """Run several algorithms on a task; end with a table and a plot."""
@@ -96,15 +117,18 @@ def compare(
     chosen = list(dict.fromkeys(_choose("algorithm", name.strip(), ALGORITHMS) for name in algorithms.split(",")))
     path = output or Path(f"fzoos-{kind.name}.png")
     check_plot_path(path)
+    _check_files(json_file, store)
     problems = [kind(dim, clients, heterogeneity, seed + k) for k in range(seeds)]
-    settings = {"rounds": rounds, "local_steps": local_steps, "workers": workers}
+    settings = {"rounds": rounds, "local_steps": local_steps, "workers": workers, "store": store}
     trials: list[Trial] = []
+    outcomes: list[dict[str, Any]] = []
     message, code = "", 0
     with round_columns(Console(stderr=True, quiet=quiet)) as bars:
         rows = [bars.add_task(a.label, total=rounds * seeds, status="", start=False) for a in chosen]
         try:
             for (algorithm, row), k in product(zip(chosen, rows, strict=True), range(seeds)):
                 trials.append(_trial(algorithm, problems[k], bars, row, k * rounds, **settings))
+                outcomes.append(_outcome(algorithm, problems[k], trials[-1]))
                 message, code = _ending(trials[-1])
                 if code:
                     break
@@ -112,16 +136,19 @@ def compare(
             message, code = "interrupted", 130
     title = f"{kind.name}: C = {heterogeneity:g}, d = {dim}, N = {clients}, T = {local_steps}"
     title += f", mean of {seeds} seeds" if seeds > 1 else f", seed {seed}"
+    aside = json_file == _STDOUT  # what is for people then goes to stderr
     if trials:
-        Console().print(table(trials, title))
-        _plot(trials, path, title)
+        Console(stderr=aside).print(table(trials, title))
+        _plot(trials, path, title, aside)
+    if json_file is not None:
+        _write_json(json_file, outcomes)
     return _complain(message, code)
 
 
 @app.command()
 def run(
     task: TaskName,
-    algorithm: Annotated[str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.")] = "fzoos",
+    algorithm: AlgorithmName = "fzoos",
     heterogeneity: Heterogeneity = 5.0,
     rounds: Rounds = 20,
     dim: Dim = 300,
@@ -129,29 +156,34 @@ def run(
     local_steps: LocalSteps = 10,
     seed: Seed = 0,
     workers: Workers = 1,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the result and its history there.")] = None,
+    json_file: JsonFile = None,
+    store: KeepIn = None,
     quiet: Quiet = False,
 ) -> int:
     """Run one algorithm on a task; end with what it reached and what it cost."""
     chosen = _choose("algorithm", algorithm, ALGORITHMS)
     problem = _choose("task", task, TASKS)(dim, clients, heterogeneity, seed)
-    if json_file is not None:
-        json_file.touch()  # if it cannot be written, say so before the run
+    _check_files(json_file, store)
     with round_columns(Console(stderr=True, quiet=quiet)) as bars:
         row = bars.add_task(chosen.label, total=rounds, status="", start=False)
-        trial = _trial(chosen, problem, bars, row, rounds=rounds, local_steps=local_steps, workers=workers)
+        settings = {"rounds": rounds, "local_steps": local_steps, "workers": workers, "store": store}
+        trial = _trial(chosen, problem, bars, row, 0, **settings)
     result = trial.result
-    typer.echo(f"{trial.label} on {problem}")
-    typer.echo(f"status   {result.status}: {result.message}")
-    typer.echo(f"F        {trial.values[-1]:.6g} (at x0 {trial.start:.6g}, smallest {trial.minimum:.6g})")
-    typer.echo(f"rounds   {result.rounds}")
-    typer.echo(f"queries  {result.queries:,} (per client {', '.join(f'{q:,}' for q in result.queries_per_client)})")
-    typer.echo(f"bytes    {decimal(result.bytes_up)} up, {decimal(result.bytes_down)} down")
-    typer.echo(f"seconds  {result.seconds:.2f}")
+    lines = [
+        f"{trial.label} on {problem}",
+        f"status   {result.status}: {result.message}",
+        f"F        {trial.values[-1]:.6g} (at x0 {trial.start:.6g}, smallest {trial.minimum:.6g})",
+        f"rounds   {result.rounds}",
+        f"queries  {result.queries:,} (per client {', '.join(f'{q:,}' for q in result.queries_per_client)})",
+        f"bytes    {decimal(result.bytes_up)} up, {decimal(result.bytes_down)} down",
+        f"seconds  {result.seconds:.2f}",
+    ]
+    if store is not None:
+        lines.append(f"kept in  {store.resolve()}")
     if json_file is not None:
-        outcome = {"task": str(problem), "algorithm": str(chosen()), "version": __version__, **asdict(result)}
-        json_file.write_text(json.dumps(_plain(outcome), indent=2, allow_nan=False) + "\n", encoding="utf-8")
-        typer.echo(f"json     {json_file.resolve()}")
+        _write_json(json_file, _outcome(chosen, problem, trial))
+        lines += [f"json     {json_file.resolve()}"] if json_file != _STDOUT else []
+    typer.echo("\n".join(lines), err=json_file == _STDOUT)
     return _complain(*_ending(trial))
 
 
@@ -187,6 +219,9 @@ def reproduce(
 
 
 add_to(app)
+add_runs(app)
+add_dashboard(app)
+add_examples(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -195,7 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = app(args=arguments, prog_name="fzoos", standalone_mode=False)
     except _UsageError as error:
         code = _complain(error.format_message(), 2)  # type: ignore[attr-defined]
-    except (ValueError, OSError, MemoryError, StoreError, JournalError) as error:
+    except (ValueError, OSError, MemoryError, ImportError, StoreError, JournalError) as error:
         code = _complain(error, 2)
     except (typer.Abort, KeyboardInterrupt):
         code = _complain("interrupted", 130)
@@ -215,13 +250,33 @@ def _ending(trial: Trial) -> tuple[str, int]:
     return trial.result.message, {"interrupted": 130, "failed": 1}.get(trial.result.status, 0)
 
 
-def _plot(trials: Sequence[Trial], path: Path, title: str) -> None:
+def _check_files(json_file: Path | None, store: Path | None) -> None:
+    """What cannot be written is said before the run."""
+    if store is not None:
+        check_ours(store)
+    if json_file is not None and json_file != _STDOUT:
+        json_file.touch()
+
+
+def _outcome(algorithm: type[Algorithm], problem: Quadratic | Ackley | Levy, trial: Trial) -> dict[str, Any]:
+    known = {"task": str(problem), "algorithm": str(algorithm()), "version": __version__}
+    return {**known, "start": trial.start, "minimum": trial.minimum, **asdict(trial.result)}
+
+
+def _write_json(path: Path, outcome: Any) -> None:
+    if path == _STDOUT:
+        typer.echo(to_json(outcome), nl=False)
+    else:
+        path.write_text(to_json(outcome), encoding="utf-8")
+
+
+def _plot(trials: Sequence[Trial], path: Path, title: str, aside: bool) -> None:
     try:
         plot(trials, path, title)
     except ImportError:
-        typer.echo('no plot without matplotlib: pip install "fzoos[plot]"')
+        typer.echo('no plot without matplotlib: pip install "fzoos[plot]"', err=aside)
         return
-    typer.echo(f"plot: {path.resolve()}")
+    typer.echo(f"plot: {path.resolve()}", err=aside)
 
 
 def _choose(what: str, name: str, among: Mapping[str, _T]) -> _T:
@@ -249,6 +304,7 @@ def _trial(
         "vectorized": True,
         "monitor": task.value,
         "seed": task.seed,
+        "name": f"{algorithm.label} {task.name} C={task.heterogeneity:g} d={task.dim} N={task.clients}",
     }
     bars.start_task(row)
     try:
@@ -258,14 +314,3 @@ def _trial(
             raise
         result = error.result
     return Trial(algorithm.label, result, task.value(task.x0), task.minimum)
-
-
-def _plain(value: Any) -> Any:
-    """The same as lists, numbers and words that JSON has; NaN and infinity become null."""
-    if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if hasattr(value, "tolist"):
-        return _plain(value.tolist())
-    if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

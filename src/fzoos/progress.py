@@ -36,7 +36,7 @@ class RoundProgress:
     """Shows one bar for one run; does nothing if not enabled."""
 
     def __init__(self, rounds: int, enabled: bool) -> None:
-        self._progress = round_columns() if enabled else None
+        self._progress = round_columns(Console(stderr=True)) if enabled else None
         self._rounds = rounds
 
     def __enter__(self) -> Self:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from fzoos.arrays import FloatArray
+
+if TYPE_CHECKING:
+    import pandas
 
 __all__ = ["Record", "Result", "Status"]
 
@@ -41,6 +47,29 @@ class Record:
     diagnostics: Mapping[str, float] = field(default_factory=dict)
     queries_per_client: tuple[int, ...] = ()
     distances: tuple[float | None, ...] = ()
+
+    @property
+    def row(self) -> dict[str, float | None]:
+        """The record as one row of a table; the monitor's value is F there, and clients count from 0.
+
+        Example:
+            >>> from fzoos import Record
+            >>> record = Record(1, 42, 96, 64, 0.5, 0.1, 2.0, {"correction_length": 1.0}, (21, 21), (0.1, None))
+            >>> {name: record.row[name] for name in ("F", "diagnostics/correction_length", "clients/1/queries")}
+            {'F': 2.0, 'diagnostics/correction_length': 1.0, 'clients/1/queries': 21}
+        """
+        return {
+            "round": self.round,
+            "F": self.monitor,
+            "queries": self.queries,
+            "bytes_up": self.bytes_up,
+            "bytes_down": self.bytes_down,
+            "seconds": self.seconds,
+            "step": self.step,
+            **{f"diagnostics/{name}": value for name, value in self.diagnostics.items()},
+            **{f"clients/{i}/queries": count for i, count in enumerate(self.queries_per_client)},
+            **{f"clients/{i}/distance": distance for i, distance in enumerate(self.distances)},
+        }
 
 
 @dataclass(frozen=True)
@@ -79,3 +108,47 @@ class Result:
     status: Status
     message: str
     history: tuple[Record, ...]
+
+    @property
+    def columns(self) -> dict[str, list[float | None]]:
+        """The history as a table: the name of each column of `Record.row`, and its value in each round.
+
+        Example:
+            >>> import numpy as np
+            >>> from fzoos import FedZO, minimize
+            >>> result = minimize([lambda x: float(x @ x)], np.ones(3), bounds=(-1, 1), algorithm=FedZO(), rounds=2)
+            >>> result.columns["round"], result.columns["queries"]
+            ([1, 2], [210, 420])
+        """
+        rows = [record.row for record in self.history] or [Record(0, 0, 0, 0, 0.0, 0.0, None).row]
+        names = {name: None for row in rows for name in row}
+        # Beside the others: a diagnostic that the first round does not have.
+        ordered = sorted(names, key=lambda name: name.startswith("clients/"))
+        return {name: [row.get(name) for row in rows[: len(self.history)]] for name in ordered}
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The history as a table with one row per round and the columns of `Record.row`.
+
+        Raises:
+            ImportError: pandas is not installed.
+
+        Example:
+            >>> import numpy as np
+            >>> from fzoos import FedZO, minimize
+            >>> f = lambda x: float(x @ x)
+            >>> result = minimize([f], np.ones(3), bounds=(-1, 1), algorithm=FedZO(), rounds=2, monitor=f, seed=0)
+            >>> table = result.to_pandas()                              # doctest: +SKIP
+            >>> table.plot(x="queries", y="F", logy=True)               # doctest: +SKIP
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("to_pandas needs pandas: pip install 'fzoos[pandas]'") from None
+        return pandas.DataFrame({name: _array(values) for name, values in self.columns.items()})
+
+
+def _array(values: list[float | None]) -> np.ndarray[tuple[int], np.dtype[np.int64 | np.float64]]:
+    """Whole numbers stay whole; what is not known is NaN."""
+    if values and all(isinstance(value, int) for value in values):
+        return np.array(values, dtype=np.int64)
+    return np.array([math.nan if value is None else value for value in values], dtype=np.float64)

@@ -22,13 +22,15 @@ import os
 import platform
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
+from fzoos._sqlite import look_into
 from fzoos.arrays import FloatArray
 from fzoos.result import Record, Result
 
@@ -95,35 +97,54 @@ class Store:
 
     def __init__(self, path: str | Path, create: bool = True) -> None:
         self.path = Path(path)
-        new = not self.path.exists() or self.path.stat().st_size == 0
-        if new and not create:
-            raise StoreError(f"there is no run at {self.path}")
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            begun = self.path.exists() and self._check()
+            if not begun and not create:
+                raise StoreError(f"there is no run at {self.path}")
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10.0)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
-            if new:
-                self._db.executescript(
-                    "BEGIN;" + _TABLES + f"INSERT INTO about VALUES ('format', '{_FORMAT}'); COMMIT;"
-                )
-            self._check()
-        except sqlite3.Error as error:
+            if not begun:
+                self._make()
+        except (sqlite3.Error, UnicodeDecodeError, OSError) as error:
             raise StoreError(f"{self.path} cannot be read as a file of runs: {error}") from None
 
-    def _check(self) -> None:
-        tables = {row[0] for row in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if not {"about", "runs", "rounds"} <= tables:
-            raise StoreError(
-                f"{self.path} is not a file of runs: it has the tables {', '.join(sorted(tables)) or 'none'}"
-            )
-        found = self._db.execute("SELECT value FROM about WHERE name = 'format'").fetchone()
-        if found is None or found[0] != _FORMAT:
-            newer = "" if found is None else f" {found[0]}"
-            raise StoreError(f"{self.path} has format{newer}; this program reads {_FORMAT}: a newer one wrote it")
-        damaged = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if damaged != "ok":
-            raise StoreError(f"{self.path} is damaged: {damaged.splitlines()[0]}")
+    def _check(self) -> bool:
+        """Raise unless it is ours and sound, changing nothing; whether there is anything in it."""
+        with closing(look_into(self.path)) as db:
+            damaged = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if damaged != "ok":
+                raise StoreError(f"{self.path} is damaged: {damaged.splitlines()[-1]}")
+            tables = _tables(db)
+            if not tables:
+                return False
+            if not {"about", "runs", "rounds"} <= tables:
+                raise StoreError(f"{self.path} is not a file of runs: it has the tables {', '.join(sorted(tables))}")
+            found = db.execute("SELECT value FROM about WHERE name = 'format'").fetchone()
+            if found is None or found[0] != _FORMAT:
+                newer = "" if found is None else f" {found[0]}"
+                raise StoreError(f"{self.path} has format{newer}; this program reads {_FORMAT}: a newer one wrote it")
+        return True
+
+    def _make(self) -> None:
+        with self._transaction():
+            if not _tables(self._db):  # another process may have been quicker
+                for table in _TABLES.split(";\n"):
+                    self._db.execute(table)
+                self._db.execute("INSERT INTO about VALUES ('format', ?)", (_FORMAT,))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """What is written in it is there, all of it, or not at all."""
+        self._execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
 
     def begin(self, name: str, study: Mapping[str, Any], x: FloatArray, clients: int) -> int:
         """A new run; its id."""
@@ -165,25 +186,18 @@ class Store:
 
     def checkpoint(self, run: int, body: bytes, queries: list[int], record: Record | None, x: FloatArray) -> None:
         """Keep the server's state and, at the end of a round, its record: both or none."""
-        self._execute("BEGIN IMMEDIATE")
-        try:
+        with self._transaction():
             digest = hashlib.sha256(body).digest()
             self._execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)", (run, body, digest))
             self._execute("UPDATE runs SET queries = ? WHERE id = ?", (json.dumps(queries), run))
             if record is not None:
                 self._insert(run, record, x)
-            self._execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
 
     def record(self, run: int, record: Record, x: FloatArray) -> None:
         """Keep a round of a run that has no checkpoints."""
-        self._execute("BEGIN IMMEDIATE")
-        self._insert(run, record, x)
-        self._execute("UPDATE runs SET queries = ? WHERE id = ?", (json.dumps(record.queries_per_client), run))
-        self._execute("COMMIT")
+        with self._transaction():
+            self._insert(run, record, x)
+            self._execute("UPDATE runs SET queries = ? WHERE id = ?", (json.dumps(record.queries_per_client), run))
 
     def _insert(self, run: int, record: Record, x: FloatArray) -> None:
         diagnostics = json.dumps({name: _finite(value) for name, value in record.diagnostics.items()})
@@ -211,7 +225,7 @@ class Store:
 
     def fail(self, run: int, round: int, client: int, reason: str) -> None:
         """Keep that a client did not answer, and why."""
-        self._execute("INSERT INTO failures VALUES (?, ?, ?, ?, ?)", (run, round, client, reason, time.time()))
+        self._execute("INSERT INTO failures VALUES (?, ?, ?, ?, ?)", (run, round, client, _text(reason), time.time()))
 
     def failures(self, run: int) -> list[tuple[int, int, str]]:
         """Round, client and reason of each."""
@@ -219,22 +233,27 @@ class Store:
 
     def finish(self, run: int, status: str, message: str, extra: Mapping[str, Any]) -> None:
         """The outcome; a run can be taken up again all the same."""
-        values = (status, message, json.dumps(dict(extra)), run)
+        values = (status, _text(message), json.dumps(dict(extra)), run)
         self._execute("UPDATE runs SET status = ?, message = ?, extra = ? WHERE id = ?", values)
 
     def result(self, run: int) -> Result:
         """What there is of a run."""
         columns = "x, queries, bytes_up, bytes_down, seconds, status, message, host, pid"
-        row = self._one(f"SELECT {columns} FROM runs WHERE id = ?", run)
-        x, queries, bytes_up, bytes_down, seconds, status, message, host, pid = row
-        if status == "running" and _is_gone(host, pid):
-            status, message = "interrupted", "its process is gone"
-        per_client = tuple(json.loads(queries))
         text = (
             "SELECT round, queries, bytes_up, bytes_down, seconds, step, monitor, diagnostics, clients FROM rounds "
             "WHERE run = ? ORDER BY round"
         )
-        history = tuple(_record(row) for row in self._db.execute(text, (run,)))
+        self._db.execute("BEGIN")  # both at one moment: a run may be writing
+        try:
+            row = self._one(f"SELECT {columns} FROM runs WHERE id = ?", run)
+            rounds = self._db.execute(text, (run,)).fetchall()
+        finally:
+            self._db.execute("ROLLBACK")
+        x, queries, bytes_up, bytes_down, seconds, status, message, host, pid = row
+        if status == "running" and _is_gone(host, pid):
+            status, message = "interrupted", "its process is gone"
+        per_client = tuple(json.loads(queries))
+        history = tuple(_record(row) for row in rounds)
         return Result(
             x=np.frombuffer(x, "<f8").astype(np.float64),
             rounds=len(history),
@@ -306,6 +325,15 @@ def _is_gone(host: str, pid: int) -> bool:
     except PermissionError:
         return False
     return False
+
+
+def _tables(db: sqlite3.Connection) -> set[str]:
+    return {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def _text(words: str) -> str:
+    """Words, perhaps of an exception, as SQLite can hold them: without half characters."""
+    return words.encode("utf-8", "backslashreplace").decode()
 
 
 def _bytes(x: FloatArray) -> bytes:

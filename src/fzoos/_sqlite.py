@@ -1,0 +1,18 @@
+"""Looking into SQLite files before using them."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+__all__ = ["look_into"]
+
+
+def look_into(path: Path) -> sqlite3.Connection:
+    """A connection that changes nothing, not even by being closed: the file may be damaged, or another program's.
+
+    A file that was killed in the very first milliseconds of its life, before it had a write-ahead log, is an exception:
+    SQLite must put it right before it can be read.
+    """
+    half_made = path.with_name(path.name + "-journal").exists()
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode={'rw' if half_made else 'ro'}", uri=True, timeout=10.0)

@@ -1,0 +1,82 @@
+"""What `--help` says below the options: examples of every command, and the exit codes."""
+
+from __future__ import annotations
+
+import typer
+
+__all__ = ["EXAMPLES", "EXIT_CODES", "add_examples", "epilog"]
+
+EXIT_CODES = {
+    0: "done; also a study that its budget ended, or that waits for people",
+    1: "the run failed, or something unforeseen happened",
+    2: "wrong input: arguments, settings or files; nothing was begun",
+    130: "interrupted with Ctrl-C; what was reached is kept and shown",
+}
+
+EXAMPLES = {
+    "compare": (
+        "fzoos compare quadratic --heterogeneity 5 --rounds 20",
+        "fzoos compare levy --dim 50 --algorithms fedzo,fzoos --seeds 3 --output levy.png",
+        "fzoos compare ackley --dim 20 --quiet --json - --store runs.db",
+    ),
+    "run": (
+        "fzoos run ackley --algorithm fzoos --rounds 30 --store runs.db",
+        "fzoos run quadratic --dim 20 --quiet --json result.json",
+        "fzoos run levy --dim 20 --quiet --json -",
+    ),
+    "reproduce": (
+        "fzoos reproduce --list",
+        "fzoos reproduce fig1 --quick --jobs 2",
+    ),
+    "scaffold": (
+        "fzoos scaffold flare my-study",
+        "fzoos scaffold flower my-study",
+    ),
+    "study": (
+        "fzoos study my-study",
+        "fzoos study my-study --resume --quiet",
+    ),
+    "ask": (
+        "fzoos ask my-study --output points.csv",
+        "fzoos ask my-study --site site-1",
+    ),
+    "tell": ("fzoos tell my-study points.csv",),
+    "list": (
+        "fzoos list",
+        "fzoos list runs.db --json",
+    ),
+    "show": (
+        "fzoos show",
+        "fzoos show runs.db:3 --rounds 20",
+        "fzoos show my-study --json",
+    ),
+    "compare-runs": (
+        "fzoos compare-runs 1 2",
+        "fzoos compare-runs runs.db:1 my-study --json",
+    ),
+    "export": (
+        "fzoos export --output run.csv",
+        "fzoos export runs.db:3 --output run.parquet",
+        "fzoos export my-study -o run.json",
+    ),
+}
+
+
+def add_examples(app: typer.Typer) -> None:
+    """Give every command its examples; one that has an epilog of its own keeps it."""
+    for command in app.registered_commands:
+        assert command.callback is not None
+        name = command.name or command.callback.__name__.replace("_", "-")
+        if name in EXAMPLES and not isinstance(command.epilog, str):
+            command.epilog = _block("Examples:", EXAMPLES[name])
+
+
+def epilog() -> str:
+    """What stands below the list of commands."""
+    codes = _block("Exit codes:", [f"{code:>3}  {meaning}" for code, meaning in EXIT_CODES.items()])
+    return f"{codes}\n\nEach command has examples: fzoos COMMAND --help"
+
+
+def _block(heading: str, lines: list[str] | tuple[str, ...]) -> str:
+    """Lines that are not to be joined and wrapped: what \\b means."""
+    return "\n".join(["\b", heading, *(f"  {line}" for line in lines)])

@@ -1,0 +1,133 @@
+// Where the page's runs come from: a server that tells what is new, or the report's own data.
+"use strict";
+
+class LiveSource {
+  // changed(): something is new; connected(state): "live", "lost" or "refused".
+  constructor(changed, connected) {
+    this.live = true;
+    this.state = null;
+    this.details = new Map();
+    this.seen = new Map(); // of each run that goes on, when it came to how many rounds
+    this.wanted = new Set();
+    this.busy = new Set();
+    this.changed = changed;
+    this.connected = connected;
+    // Browsers allow few connections to one server: a page that nobody looks at gives its own back.
+    document.addEventListener("visibilitychange", () => (document.hidden ? this.close() : this.open()));
+    this.open();
+  }
+
+  open() {
+    this.close();
+    this.stream = new EventSource("events");
+    this.stream.addEventListener("runs", (event) => {
+      this.connected("live");
+      this.state = JSON.parse(event.data);
+      this.forget();
+      this.clock();
+      this.refresh();
+      this.changed();
+    });
+    this.stream.addEventListener("error", async () => {
+      this.connected("lost");
+      if (this.stream.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
+      const answer = await fetch("api/runs").catch(() => null);
+      if (answer && answer.status === 401) this.connected("refused");
+      else this.later = setTimeout(() => this.open(), 2000);
+    });
+  }
+
+  close() {
+    clearTimeout(this.later);
+    if (this.stream) this.stream.close();
+  }
+
+  // Runs that are gone, or whose file has been replaced by another.
+  forget() {
+    const started = new Map(this.state.runs.map((run) => [run.key, run]));
+    for (const [key, known] of this.details) {
+      const run = started.get(key);
+      if (!run || run.started !== known.started || run.rounds < known.history.round.length) this.details.delete(key);
+    }
+  }
+
+  clock() {
+    const at = performance.now() / 1000;
+    for (const run of this.state.runs) {
+      if (run.status !== "running") continue;
+      const times = this.seen.get(run.key) || [];
+      if (times.length && times.at(-1).rounds === run.rounds) continue;
+      this.seen.set(run.key, [...times, { at, rounds: run.rounds }].slice(-12));
+    }
+  }
+
+  // Seconds that a round takes, as seen from here: the monitor's and all that goes on between two rounds is in it.
+  pace(key) {
+    const times = this.seen.get(key) || [];
+    if (times.length < 3) return null;
+    const [first, last] = [times[1], times.at(-1)]; // the first is when this page was opened
+    return last.rounds > first.rounds ? (last.at - first.at) / (last.rounds - first.rounds) : null;
+  }
+
+  want(keys) {
+    this.wanted = new Set(keys);
+    this.refresh();
+  }
+
+  refresh() {
+    if (!this.state) return;
+    for (const run of this.state.runs) if (this.wanted.has(run.key) && this.stale(run)) this.fetch(run.key);
+  }
+
+  stale(run) {
+    const known = this.details.get(run.key);
+    return !known || known.rounds !== run.rounds || known.status !== run.status || known.queries !== run.queries;
+  }
+
+  async fetch(key) {
+    if (this.busy.has(key)) return;
+    this.busy.add(key);
+    try {
+      const known = this.details.get(key);
+      const after = known ? known.history.round.at(-1) || 0 : 0;
+      const answer = await fetch(`api/run?key=${encodeURIComponent(key)}&after=${after}`);
+      if (!answer.ok) return;
+      const fresh = await answer.json();
+      if (this.details.get(key) !== known) return; // it was forgotten meanwhile
+      if (known) fresh.history = joined(known.history, fresh.history);
+      this.details.set(key, fresh);
+      this.changed();
+    } catch {
+      // the connection is lost; the stream notices too, and all is asked for again when it is back
+    } finally {
+      this.busy.delete(key);
+    }
+  }
+}
+
+class ReportSource {
+  constructor(data) {
+    this.live = false;
+    this.state = data;
+    this.details = new Map(data.details.map((details) => [details.key, details]));
+  }
+
+  want() {}
+
+  pace() {
+    return null;
+  }
+}
+
+function joined(before, after) {
+  const size = before.round.length;
+  const whole = {};
+  for (const name of Object.keys(before)) if (name !== "diagnostics") whole[name] = before[name].concat(after[name]);
+  whole.diagnostics = {};
+  for (const name of new Set([...Object.keys(before.diagnostics), ...Object.keys(after.diagnostics)])) {
+    const old = before.diagnostics[name] || new Array(size).fill(null);
+    const fresh = after.diagnostics[name] || new Array(after.round.length).fill(null);
+    whole.diagnostics[name] = old.concat(fresh);
+  }
+  return whole;
+}
