@@ -46,8 +46,8 @@ def scaffold(
     if engine not in ENGINES:
         raise ValueError(f"there is no engine {engine!r}; choose from {', '.join(ENGINES)}")
     name = folder.name
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,39}", name):
-        raise ValueError(f"a study's name must begin with a letter and be of a-z, 0-9 and -, got {name!r}")
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,31}", name):
+        raise ValueError(f"a study's name must begin with a letter and be of at most 32 a-z, 0-9 and -, got {name!r}")
     if folder.exists():
         raise ValueError(f"{folder} is there already; nothing was written")
     with as_file(files("fzoos") / "scaffold" / engine) as template:

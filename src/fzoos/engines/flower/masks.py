@@ -1,0 +1,49 @@
+"""The masks of secure aggregation, stretched from their seeds by AES.
+
+SecAgg+ hides a client's vector behind pseudo-random masks that cancel in the sum (Bonawitz et al. 2017, Bell et al.
+2020). Flower 1.41 folds a mask's seed of 256 bits into 32 and feeds those to a Mersenne Twister: whoever sees a masked
+vector can try all seeds in hours. The protocol asks for a secure generator, AES in counter mode in the authors' own
+implementation; this is that one, from the `cryptography` package. Server and sites must use the same.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.hashes import SHA256, Hash
+from numpy.typing import NDArray
+
+__all__ = ["masks", "use_strong_masks"]
+
+_USERS = (
+    "flwr.client.mod.secure_aggregation.secaggplus_mod",
+    "flwr.server.workflow.secure_aggregation.secaggplus_workflow",
+)
+
+
+def masks(seed: bytes, modulus: int, shapes: list[tuple[int, ...]]) -> list[NDArray[np.int64]]:
+    """Arrays of these shapes, uniform on 0, ..., modulus - 1 (a power of two), determined by the seed.
+
+    Example:
+        >>> from fzoos.engines.flower.masks import masks
+        >>> one, two = masks(bytes(32), 2**32, [(2,), (3,)])
+        >>> one.shape, two.shape
+        ((2,), (3,))
+    """
+    digest = Hash(SHA256())
+    digest.update(seed)
+    # The key is used for this one stream, so that the counter may begin at zero.
+    stream = Cipher(algorithms.AES(digest.finalize()), modes.CTR(bytes(16))).encryptor()
+    words = (np.frombuffer(stream.update(bytes(8 * int(np.prod(shape)))), "<u8") for shape in shapes)
+    return [(word & np.uint64(modulus - 1)).astype(np.int64).reshape(s) for word, s in zip(words, shapes, strict=True)]
+
+
+def use_strong_masks() -> None:
+    """Let Flower's SecAgg+, the client's half and the server's, take its masks from here."""
+    for name in _USERS:
+        module = import_module(name)
+        if not hasattr(module, "pseudo_rand_gen"):
+            raise RuntimeError(f"{name} has no pseudo_rand_gen: secure aggregation is made for Flower 1.41")
+        module.pseudo_rand_gen = masks  # type: ignore[attr-defined]

@@ -1,0 +1,128 @@
+"""The server's side of secure aggregation: Flower's SecAgg+ in place of a plain exchange.
+
+One exchange becomes four: keys, shares of keys, masked vectors, shares that unmask the sum. What comes out is the
+weighted average over the sites that sent their vectors, and never one of these vectors.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from flwr.app import ArrayRecord, ConfigRecord, Context, RecordDict
+from flwr.common import FitIns, FitRes, Parameters, parameters_to_ndarrays
+from flwr.common.secure_aggregation.secaggplus_constants import Stage
+from flwr.server.compat.legacy_context import LegacyContext
+from flwr.server.strategy import FedAvg
+from flwr.server.workflow import SecAggPlusWorkflow
+from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD
+from flwr.server.workflow.constant import Key as WorkflowKey
+from flwr.server.workflow.secure_aggregation.secaggplus_workflow import WorkflowState
+from flwr.serverapp import Grid
+
+from fzoos.arrays import FloatArray
+from fzoos.engines.flower.masks import use_strong_masks
+from fzoos.engines.flower.stages import StageGrid
+from fzoos.engines.flower.vectors import MODULUS, WEIGHT, levels
+
+__all__ = ["Aggregate", "secure_aggregate"]
+
+
+@dataclass
+class Aggregate:
+    """What a secure aggregation gives.
+
+    Attributes:
+        mean: the weighted average of the vectors; None if there was none.
+        told: what each node in the average said in clear beside its vector.
+        failures: why the other nodes are not in it.
+    """
+
+    mean: FloatArray | None = None
+    told: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    failures: dict[int, Exception] = field(default_factory=dict)
+
+
+def secure_aggregate(
+    grid: Grid, requests: Mapping[int, tuple[bytes, str]], *, round: int, enough: int, seconds: float, poll: float
+) -> Aggregate:
+    """Ask nodes for vectors and get their weighted average.
+
+    Args:
+        grid: Flower's connection to the nodes.
+        requests: for each node, the encoded request and the site's name.
+        round: the round, for Flower's log.
+        enough: the least number of nodes that a sum may be over.
+        seconds: the time for all of it. Each stage but the one in which sites work gets a sixth, at most a minute.
+        poll: seconds between two looks for replies.
+    """
+    use_strong_masks()
+    start, quick = time.monotonic(), min(60.0, seconds / 6)
+    ends = {
+        Stage.SETUP: start + quick,
+        Stage.SHARE_KEYS: start + 2 * quick,
+        Stage.COLLECT_MASKED_VECTORS: start + seconds - quick,
+        Stage.UNMASK: start + seconds,
+    }
+    stages = StageGrid(grid, ends, poll)
+    n = len(requests)
+    workflow = _Workflow(
+        num_shares=1.0,  # a share for everybody
+        reconstruction_threshold=max(enough, n // 2 + 1),  # more than half: nobody can be called lost and be unmasked
+        max_weight=float(WEIGHT),
+        clipping_range=1.0,
+        quantization_range=levels(n),
+        modulus_range=MODULUS,
+    )
+    collector = _Collector(requests)
+    state = RecordDict(
+        {
+            MAIN_CONFIGS_RECORD: ConfigRecord({WorkflowKey.CURRENT_ROUND: round}),
+            MAIN_PARAMS_RECORD: ArrayRecord(),
+        }
+    )
+    context = Context(run_id=0, node_id=0, node_config={}, state=state, run_config={})
+    problem: Exception = RuntimeError("secure aggregation ended without a sum")
+    try:
+        workflow(stages, LegacyContext(context, strategy=collector))
+    except Exception as error:  # shares that do not fit together, for example: then there is no sum
+        problem = error
+    result = collector.aggregate
+    result.failures = {node: stages.failures.get(node, problem) for node in requests if node not in result.told}
+    return result
+
+
+class _Workflow(SecAggPlusWorkflow):
+    """Flower's workflow, which also stands the loss of a site before the keys are shared."""
+
+    def share_keys_stage(self, grid: Grid, context: LegacyContext, state: WorkflowState) -> bool:
+        """Share the keys; who has not done so has put no mask on anything, and is no longer counted."""
+        done = super().share_keys_stage(grid, context, state)
+        left = set(state.active_node_ids)
+        state.sampled_node_ids = left
+        state.nid_to_neighbours = {node: state.nid_to_neighbours[node] & left for node in left}
+        return done and self._check_threshold(state)
+
+
+class _Collector(FedAvg):
+    """The strategy that the workflow wants: it hands out our requests and keeps what came of them."""
+
+    def __init__(self, requests: Mapping[int, tuple[bytes, str]]) -> None:
+        super().__init__()
+        self._requests, self.aggregate = requests, Aggregate()
+
+    def configure_fit(self, server_round: int, parameters: Parameters, client_manager: Any) -> Any:
+        """Our requests, one for each node."""
+        return [
+            (SimpleNamespace(node_id=node), FitIns(Parameters([data], "bytes"), {"site": site}))
+            for node, (data, site) in self._requests.items()
+        ]
+
+    def aggregate_fit(self, server_round: int, results: list[tuple[Any, FitRes]], failures: Any) -> Any:
+        """Keep the average, which the workflow has put in the place of each node's own vector."""
+        self.aggregate.told = {proxy.node_id: result.metrics for proxy, result in results}
+        self.aggregate.mean = parameters_to_ndarrays(results[0][1].parameters)[0]
+        return None, {}

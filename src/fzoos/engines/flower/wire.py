@@ -1,0 +1,41 @@
+"""What a Flower message carries: the codec's bytes, and the site that it is meant for.
+
+The bytes travel as an array, which Flower cuts into pieces of a few megabytes: a message of any length passes the size
+limits of proxies on the way. (In a `ConfigRecord` they would be one piece, and 80 MB would take ten seconds.)
+"""
+
+from __future__ import annotations
+
+from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+
+from fzoos.federation.codec import MessageError
+
+__all__ = ["ANSWER", "SITE", "pack", "unpack"]
+
+ANSWER = "query"  # Flower's name for: answer this request
+SITE = "query.site"  # and for: which site are you?
+
+_DATA, _ADDRESS = "fzoos", "fzoos.address"
+
+
+def pack(data: bytes, site: str) -> RecordDict:
+    """A message's content.
+
+    Example:
+        >>> from fzoos.engines.flower.wire import pack, unpack
+        >>> unpack(pack(b"an encoded message", "site-1"))
+        (b'an encoded message', 'site-1')
+    """
+    array = Array(dtype="uint8", shape=(len(data),), stype="bytes", data=data)
+    return RecordDict({_DATA: ArrayRecord({"data": array}), _ADDRESS: ConfigRecord({"site": site})})
+
+
+def unpack(content: RecordDict) -> tuple[bytes, str]:
+    """The bytes and the site of a message; whatever else came is a `MessageError`."""
+    record, address = content.get(_DATA), content.get(_ADDRESS)
+    if not isinstance(record, ArrayRecord) or list(record) != ["data"]:
+        raise MessageError(f"the message has no array record {_DATA!r} with one array 'data'")
+    site = address.get("site") if isinstance(address, ConfigRecord) else None
+    if not isinstance(site, str):
+        raise MessageError("the message does not say which site it belongs to")
+    return record["data"].data, site
