@@ -341,8 +341,12 @@ class _Client(ClientHalf):
         return payload
 
     def _adopt_length_scale(self, request: Message) -> None:
-        if "log_length_scale" in request.arrays:
-            self._use(self._kernel.with_length_scale(math.exp(float(request.arrays["log_length_scale"][0]))))
+        fit = self._settings.fit
+        if fit is not None and "log_length_scale" in request.arrays:
+            told = float(request.arrays["log_length_scale"][0])
+            # Nobody fits a scale beyond these; one that lies must not break the others.
+            scale = math.exp(min(max(told, math.log(fit.low)), math.log(fit.high)))
+            self._use(self._kernel.with_length_scale(scale))
 
     def _use(self, kernel: Kernel) -> None:
         """Make the surrogates anew with this kernel."""

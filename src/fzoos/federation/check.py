@@ -13,6 +13,8 @@ from fzoos.federation.message import Arrays, Message
 __all__ = ["check_reply", "check_request"]
 
 _REPLIES = {"refresh": "payload", "update": "iterate"}
+_MAX_SIZE = 1e100  # of a number: its square, and sums of squares, can still be computed by everybody
+_MAX_QUERIES = 2**40  # the sum over all clients is still an integer of the file of runs
 
 
 def check_reply(algorithm: Algorithm, request: Message, reply: Message, dim: int) -> None:
@@ -32,12 +34,11 @@ def check_reply(algorithm: Algorithm, request: Message, reply: Message, dim: int
     if request.kind == "refresh" or algorithm.exchanges == 1:
         expected |= algorithm.payload(dim)
     _check_arrays(reply.arrays, expected, set(expected))
-    if "queries" not in reply.scalars or not reply.scalars["queries"] >= 0:
+    queries = reply.scalars.get("queries", -1)
+    if not 0 <= queries < _MAX_QUERIES or queries != int(queries):
         raise MessageError("the reply does not tell its number of queries")
     _check_scalars(reply.scalars, {"queries", *algorithm.told})
-    x = reply.arrays.get("x")
-    if x is not None and algorithm.projected and (np.any(x < 0.0) or np.any(x > 1.0)):
-        raise MessageError("x is outside the box")
+    _check_inside(algorithm, reply)
 
 
 def check_request(algorithm: Algorithm, request: Message, dim: int) -> None:
@@ -48,6 +49,7 @@ def check_request(algorithm: Algorithm, request: Message, dim: int) -> None:
         raise MessageError(f"rounds are counted from 1, got {request.round}")
     needed = {"x"} if request.kind == "refresh" or algorithm.exchanges == 1 else set()
     _check_arrays(request.arrays, {"x": (dim,)} | dict(algorithm.payload(dim)), needed)
+    _check_inside(algorithm, request)
     _check_scalars(request.scalars, {"seed"})
     if algorithm.shares_seed and "seed" not in request.scalars:
         raise MessageError("the request does not tell the seed that all clients share")
@@ -61,8 +63,16 @@ def _check_arrays(arrays: Arrays, expected: Mapping[str, tuple[int, ...]], neede
             raise MessageError(f"array {name!r} must have shape {expected[name]}, got {array.shape}")
         if not np.all(np.isfinite(array)):
             raise MessageError(f"array {name!r} holds NaN or infinity")
+        if np.any(np.abs(array) > _MAX_SIZE):
+            raise MessageError(f"array {name!r} holds numbers beyond {_MAX_SIZE:g}")
     if needed - set(arrays):
         raise MessageError(f"array {min(needed - set(arrays))!r} is missing")
+
+
+def _check_inside(algorithm: Algorithm, message: Message) -> None:
+    x = message.arrays.get("x")
+    if x is not None and algorithm.projected and (np.any(x < 0.0) or np.any(x > 1.0)):
+        raise MessageError("x is outside the box")
 
 
 def _check_scalars(scalars: Mapping[str, float], allowed: set[str]) -> None:

@@ -25,6 +25,7 @@ class Client:
         self._half, self._optimizer = half, optimizer
         self._optimizer_state = optimizer.init(half.site.dim)
         self.x: FloatArray | None = None  # the server's x of this round
+        self._x_round = 0
 
     @property
     def queries(self) -> int:
@@ -49,12 +50,14 @@ class Client:
         trajectory = self._half.site.trajectory
         trajectory.round, trajectory.step = request.round, 0
         if request.kind == "refresh":
-            self.x = request.arrays["x"]
+            self.x, self._x_round = request.arrays["x"], request.round
             payload = self._half.refresh(self.x, request)
             return Message("payload", request.round, payload, {"queries": self.queries})
-        self.x = request.arrays.get("x", self.x)
-        if self.x is None:
-            raise MessageError("an update without x, and no refresh that brought it")
+        if "x" in request.arrays:
+            self.x = request.arrays["x"]
+        elif self._x_round != request.round:
+            raise MessageError("an update without x, and no refresh of its round that brought it")
+        assert self.x is not None
         return self._update(self.x, request)
 
     def _update(self, x: FloatArray, request: Message) -> Message:

@@ -80,7 +80,7 @@ def decode(data: bytes, study: str) -> Message:
         _check_fields(header, {"failure", "study"})
         if arrays or not isinstance(header["failure"], str) or len(header["failure"]) > _MAX_REASON:
             raise MessageError("a failure must have a reason in words and nothing else")
-        raise RemoteFailure(header["failure"])
+        raise RemoteFailure(_printable(header["failure"]))
     _check_fields(header, {"kind", "round", "study", "scalars"})
     if header["kind"] not in get_args(Kind):
         raise MessageError(f"kind must be one of {', '.join(get_args(Kind))}, got {_short(header['kind'])}")
@@ -134,6 +134,8 @@ def _arrays(shapes: dict[str, Any], data: bytes, start: int) -> dict[str, FloatA
         count = math.prod(shape)
         if start + 8 * count > len(data):
             raise MessageError(f"array {name!r} of shape {shape} goes beyond the end of the message")
+        if count == 0 and math.prod(max(n, 1) for n in shape) > len(data):
+            raise MessageError(f"array {name!r} has the shape {shape}, and nothing in it")  # NumPy cannot hold it
         found[name] = np.frombuffer(data, "<f8", count, start).astype(np.float64).reshape(shape)
         start += 8 * count
     if start != len(data):
@@ -146,7 +148,7 @@ def _scalars(found: Any) -> dict[str, float]:
         raise MessageError("scalars must be an object of a few numbers")
     for name, value in found.items():
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not _NAME.fullmatch(name) or not number or not math.isfinite(value) or abs(value) > 2.0**63:
+        if not _NAME.fullmatch(name) or not number or not abs(value) <= 2**63:  # NaN is not, either
             raise MessageError(f"scalar {_short(name)} must be a finite number, got {_short(value)}")
     return found
 
@@ -170,6 +172,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a number")
+
+
+def _printable(text: str) -> str:
+    """A stranger's words, safe in a terminal, a log and a database: no escape sequences, line breaks or surrogates."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _short(value: Any) -> str:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fzoos.engines.base import Engine
+from fzoos.engines.base import Engine, Outcome
 from fzoos.errors import NotAsked
 from fzoos.federation.codec import pack, unpack
 from fzoos.federation.lock import FileLock
+from fzoos.federation.message import Message
+from fzoos.federation.privacy import Releases
 from fzoos.federation.server import Dropouts, Plan, Server, TooFewClients
 from fzoos.federation.study import Study
 from fzoos.progress import RoundProgress
@@ -56,7 +58,11 @@ def conduct(
     """
     path = Path(path)
     lock = FileLock(path.with_name(path.name + ".lock"))
-    if not lock.acquire():
+    try:
+        mine = lock.acquire()
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error}") from None
+    if not mine:
         raise StoreError(f"{path} is in use by another process: the study is running already")
     try:
         with Store(path) as store:
@@ -68,9 +74,12 @@ def conduct(
 class _Conductor:
     def __init__(self, study: Study, engine: Engine, store: Store, resume: bool) -> None:
         self._study, self._store = study, store
+        if study.noise is not None:
+            study.noise.check(study.algorithm_settings)
+        self._releases = Releases(study.algorithm_settings, len(study.sites))
         needed = study.participants if study.min_clients is None else study.min_clients
         self._server = Server(
-            engine,
+            engine if study.noise is None else _Announced(engine, self._ask),
             study.algorithm_settings,
             study.box.to_cube(study.start),
             local_steps=study.local_steps,
@@ -86,12 +95,12 @@ class _Conductor:
         self._seconds, self._started = 0.0, time.perf_counter()
         self._x = study.start  # after the last complete round
         self._record: Record | None = None
-        self._releases = 0  # arrays that a site which answered everything has sent
         last = store.last
         body = store.last_checkpoint(last) if resume and last is not None else None
         if last is not None and resume:
             self._check_same(last)
             self._run = last
+            self._releases.restore(store.extra(last))
         else:
             self._run = store.begin(study.name, study.settings, study.start, len(study.sites))
         if body is not None:
@@ -114,7 +123,10 @@ class _Conductor:
             except BaseException as error:
                 self._store.finish(self._run, "failed", f"{type(error).__name__}: {error}", self._extra())
                 raise
-        self._store.finish(self._run, status, message, self._extra())
+        extra = self._extra()
+        if extra:
+            message += f"; epsilon = {extra['epsilon']:.3g} at delta = {extra['delta']:g} for each site"
+        self._store.finish(self._run, status, message, extra)
         return self._store.result(self._run)
 
     def _rounds(self, bar: RoundProgress, callback: Callable[[Record], Any] | None) -> tuple[Status, str]:
@@ -138,7 +150,6 @@ class _Conductor:
         """After each exchange."""
         server, study = self._server, self._study
         x = study.box.from_cube(server.x)
-        self._releases += len(study.algorithm_settings.payload(study.dim)) if server.begun else self._sent_with_x()
         self._record = None
         if not server.begun:
             seconds = self._seconds + time.perf_counter() - self._started
@@ -157,21 +168,22 @@ class _Conductor:
             self._x = x
         self._store.checkpoint(self._run, self._body(), server.queries, self._record, x)
 
-    def _sent_with_x(self) -> int:
-        algorithm = self._study.algorithm_settings
-        return 1 + (len(algorithm.payload(self._study.dim)) if algorithm.exchanges == 1 else 0)
+    def _ask(self, requests: Mapping[int, Message]) -> None:
+        """Before each exchange of a private study: what may be lost is on the disk before it is."""
+        if self._releases.ask(requests):
+            self._store.finish(self._run, "running", "", self._extra())
 
     def _body(self) -> bytes:
         values, arrays = self._server.state
         seconds = self._seconds + time.perf_counter() - self._started
-        text = json.dumps({"server": values, "seconds": seconds, "releases": self._releases})
+        text = json.dumps({"server": values, "seconds": seconds})
         return pack({"state": text, "study": self._study.id}, {**arrays, "user_x": self._x})
 
     def _restore(self, body: bytes) -> None:
         header, arrays = unpack(body, limit=_NO_LIMIT, max_header=_NO_LIMIT)
         state = json.loads(header["state"])
         self._x = arrays.pop("user_x")
-        self._seconds, self._releases = state["seconds"], state["releases"]
+        self._seconds = state["seconds"]
         self._server.restore(state["server"], arrays)
 
     def _check_same(self, run: int) -> None:
@@ -193,4 +205,15 @@ class _Conductor:
         privacy = self._study.noise
         if privacy is None:
             return {}
-        return {"epsilon": privacy.epsilon(self._releases), "delta": privacy.delta, "releases": self._releases}
+        return {"epsilon": privacy.epsilon(self._releases.most), "delta": privacy.delta, **self._releases.state}
+
+
+class _Announced:
+    """An engine that says what it will send before it does."""
+
+    def __init__(self, engine: Engine, announce: Callable[[Mapping[int, Message]], None]) -> None:
+        self._engine, self._announce = engine, announce
+
+    def exchange(self, requests: Mapping[int, Message], timeout: float | None) -> Outcome:
+        self._announce(requests)
+        return self._engine.exchange(requests, timeout)

@@ -6,13 +6,15 @@ table      row
 about      name, value: format, study, site
 requests   id, digest, body: a request of the server as it came; written before the first query that it causes
 queries    id, request, round, step, purpose, x (float64 bytes, in the user's coordinates), y, error: written before the
-           value is used; y is NULL where the objective raised, which is then in error
+           value is used; y is NULL where the objective raised, which is then in error, and where SQLite cannot hold
+           it: error is then "nan" or "-0.0"
 replies    request, body, generator: what was answered, and the random generator's state (JSON) after it; body is NULL
            where the server went on without an answer
 =========  ==========================================================================================================
 
-Every row carries SHA-256(the row before it in the file, this row), so that a flipped bit or a missing row is seen when
-the journal is opened. A journal belongs to one process at a time, which holds a lock beside it.
+Every row carries SHA-256(the row before it in the table, this row), so that a flipped bit or a missing row is seen when
+the journal is opened; that its end is there is known from the number of rows, in a file beside it (`tally.py`). What is
+refused is left as it was. A journal belongs to one process at a time, which holds a lock beside it.
 
 A commit is on the disk when it returns (write-ahead log, synchronous = FULL): neither `kill -9` nor a power cut loses a
 query whose value was used.
@@ -22,25 +24,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import sqlite3
 import struct
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
+from fzoos._sqlite import look_into
 from fzoos.arrays import FloatArray
 from fzoos.federation.lock import FileLock
+from fzoos.federation.tally import Tally
 
 __all__ = ["Journal", "JournalError", "Query", "Request"]
 
 _FORMAT = "1"
 _WAY_OUT = (
-    "Put a copy from a backup in its place, or move it away: the site then starts anew, without the queries paid for "
-    "before"
+    "Put a copy from a backup in its place and remove the files beside it whose names begin with its name, or move all "
+    "of them away: the site then starts anew, without the queries paid for before"
 )
 _TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -53,6 +59,7 @@ CREATE TABLE replies (
 CREATE INDEX requests_by_digest ON requests (digest);
 CREATE INDEX queries_by_request ON queries (request);
 """
+_ODD = ("nan", "-0.0")
 _CHAINED = {
     "requests": ("digest", "body"),
     "queries": ("request", "round", "step", "purpose", "x", "y", "error", "asked"),
@@ -113,40 +120,69 @@ class Journal:
 
     def __init__(self, path: str | Path, study: str, site: str, wait: float = 0.0) -> None:
         self.path = Path(path)
-        self._lock = FileLock(self.path.with_name(self.path.name + ".lock"))
-        if not self._lock.acquire(wait):
-            raise JournalError(f"the journal {self.path} is in use by another process of this machine")
+        self._lock = FileLock(self._beside(".lock"))
         try:
+            if not self._lock.acquire(wait):
+                raise JournalError(f"the journal {self.path} is in use by another process of this machine")
             self._open(study, site)
+        except OSError as error:
+            self.close()
+            raise JournalError(f"the journal {self.path} cannot be opened: {error}") from None
         except BaseException:
             self.close()
             raise
 
+    def _beside(self, ending: str) -> Path:
+        return self.path.with_name(self.path.name + ending)
+
     def _open(self, study: str, site: str) -> None:
-        new = not self.path.exists() or self.path.stat().st_size == 0
-        self._links = dict.fromkeys(_CHAINED, b"")
+        self._links, self._rows = dict.fromkeys(_CHAINED, b""), 0
+        exists = self.path.exists()
+        self._tally = Tally(self._beside(".rows"))
         try:
+            begun = exists and self._check(study, site)
+            noted = self._tally.count if exists else 0
+            if self._rows < noted:
+                raise JournalError(
+                    f"the journal {self.path} has lost its end: {self._rows} of {noted} rows are there. If it was "
+                    f"copied, copy {self.path.name}-wal too; otherwise put a copy from a backup in its place. To go on "
+                    f"without what is missing, remove {self._tally.path.name} beside it"
+                )
             self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
-            if new:
+            if not begun:
                 about = {"format": _FORMAT, "study": study, "site": site}
                 self._db.executescript("BEGIN;" + _TABLES)
                 self._db.executemany("INSERT INTO about VALUES (?, ?)", about.items())
                 self._db.execute("COMMIT")
-            else:
-                self._check(study, site)
             self.count = int(self._db.execute("SELECT count(*) FROM queries").fetchone()[0])
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise JournalError(f"the journal {self.path} cannot be read: {error}. {_WAY_OUT}") from None
+        self._tally.note(self._rows)
 
-    def _check(self, study: str, site: str) -> None:
-        damaged = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if damaged != "ok":
-            raise JournalError(f"the journal {self.path} is damaged: {damaged.splitlines()[0]}. {_WAY_OUT}")
-        about = dict(self._db.execute("SELECT name, value FROM about"))
-        if about.get("format") != _FORMAT:
-            found = about.get("format")
+    def _check(self, study: str, site: str) -> bool:
+        """Read all of it, changing nothing; whether there is anything: one may be killed before its first table."""
+        with closing(look_into(self.path)) as db:
+            damaged = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if damaged != "ok":
+                raise JournalError(f"the journal {self.path} is damaged: {damaged.splitlines()[-1]}. {_WAY_OUT}")
+            if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+                return False
+            self._check_about(dict(db.execute("SELECT name, value FROM about")), study, site)
+            for table, columns in _CHAINED.items():
+                expected = 1
+                for id, link, *row in db.execute(f"SELECT id, link, {', '.join(columns)} FROM {table} ORDER BY id"):
+                    self._links[table] = _link(self._links[table], row)
+                    if id != expected or link != self._links[table]:
+                        raise JournalError(f"the journal {self.path} is damaged at row {id} of {table}. {_WAY_OUT}")
+                    expected += 1
+                    self._rows += 1
+        return True
+
+    def _check_about(self, about: Mapping[str, str], study: str, site: str) -> None:
+        found = about.get("format")
+        if found != _FORMAT:
             raise JournalError(f"the journal {self.path} has format {found}; this program reads {_FORMAT}")
         for name, expected in (("study", study), ("site", site)):
             if about.get(name) != expected:
@@ -154,13 +190,6 @@ class Journal:
                     f"the journal {self.path} belongs to {name} {about.get(name)!r}, not {expected!r}; "
                     "a changed study needs a journal of its own"
                 )
-        for table, columns in _CHAINED.items():
-            expected_id = 1
-            for id, link, *row in self._db.execute(f"SELECT id, link, {', '.join(columns)} FROM {table} ORDER BY id"):
-                self._links[table] = _link(self._links[table], row)
-                if id != expected_id or link != self._links[table]:
-                    raise JournalError(f"the journal {self.path} is damaged at row {id} of {table}. {_WAY_OUT}")
-                expected_id += 1
 
     def _append(self, table: str, rows: list[tuple[Any, ...]]) -> int:
         """Add rows, all or none; the last one's id."""
@@ -184,6 +213,8 @@ class Journal:
                 "mend the disk and start again"
             ) from None
         self._links[table] = link
+        self._rows += len(rows)
+        self._tally.note(self._rows)
         assert last is not None
         return last
 
@@ -224,25 +255,25 @@ class Journal:
         purpose: str,
         error: str | None = None,
     ) -> None:
-        """Keep queries: points, shape (n, d), and their values, or the error that was raised in their place."""
-        y = [None] * len(points) if values is None else [float(v) for v in values]
-        told = ["nan" if v is not None and v != v else error for v in y]  # SQLite has no NaN
-        now = time.time()
-        rows = [
-            (request, round, step, purpose, np.ascontiguousarray(x, "<f8").tobytes(), None if e == "nan" else v, e, now)
-            for x, v, e in zip(points, y, told, strict=True)
-        ]
+        """Keep queries: points, shape (n, d), and their values; with an error, they are paid for but not to be used."""
+        now, why = time.time(), None if error is None else error.encode("utf-8", "backslashreplace").decode()
+        rows: list[tuple[Any, ...]] = []
+        for i, x in enumerate(points):
+            y = None if values is None else float(values[i])
+            odd = None if y is None else _odd(y)
+            row = (np.ascontiguousarray(x, "<f8").tobytes(), None if odd else y, why or odd, now)
+            rows.append((request, round, step, purpose, *row))
         self._append("queries", rows)
         self.count += len(points)
 
     def queries(self, request: int | None = None) -> list[Query]:
-        """Those of one request, or all, in order, without those that raised an error; NaN is a value."""
+        """Those of one request, or all, in order, without those that have an error; NaN is a value."""
         where, values = ("", ()) if request is None else ("AND request = ?", (request,))
-        good = "(error IS NULL OR error = 'nan')"
-        text = f"SELECT x, y, round, step, purpose FROM queries WHERE {good} {where} ORDER BY id"
+        good = f"(error IS NULL OR error IN {_ODD})"
+        text = f"SELECT x, y, error, round, step, purpose FROM queries WHERE {good} {where} ORDER BY id"
         return [
-            Query(np.frombuffer(x, "<f8"), float("nan") if y is None else y, *rest)
-            for x, y, *rest in self._db.execute(text, values)
+            Query(np.frombuffer(x, "<f8"), float(odd) if y is None else y, *rest)
+            for x, y, odd, *rest in self._db.execute(text, values)
         ]
 
     def reply(self, request: int, body: bytes | None, generator: Mapping[str, Any]) -> None:
@@ -258,8 +289,9 @@ class Journal:
 
     def close(self) -> None:
         """Let others have it."""
-        if hasattr(self, "_db"):
-            self._db.close()
+        for part in ("_db", "_tally"):
+            if hasattr(self, part):
+                getattr(self, part).close()
         self._lock.release()
 
     def __enter__(self) -> Self:
@@ -267,6 +299,13 @@ class Journal:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _odd(value: float) -> str | None:
+    """The name of a number that SQLite would give back as another one."""
+    if math.isnan(value):
+        return "nan"
+    return "-0.0" if value == 0.0 and math.copysign(1.0, value) < 0.0 else None
 
 
 def _link(before: bytes, row: Any) -> bytes:

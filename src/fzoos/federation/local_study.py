@@ -52,5 +52,7 @@ class LocalStudy:
                 for i, (site, objective) in enumerate(zip(study.sites, self._objectives, strict=True))
             ]
             engine = stack.enter_context(LocalEngine(stations, self._workers, together=False))
+            for station in stations:  # one that nobody waits for any longer is to make no further query
+                stack.callback(station.stop)
             path = self._folder / "result.db"
             return conduct(study, engine, path, resume=resume, progress=progress, callback=callback)

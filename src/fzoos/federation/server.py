@@ -113,7 +113,9 @@ class Server:
         self.queries = [0] * len(weights)  # of each client, as it last told
         self.bytes_up = self.bytes_down = 0
         self.diagnostics: dict[str, float] = {}
-        self.distances: list[float | None] = [None] * len(weights)  # of each client's x from the mean, in the last round
+        self.distances: list[float | None] = [None] * len(
+            weights
+        )  # of each client's x from the mean, in the last round
 
     @property
     def begun(self) -> bool:

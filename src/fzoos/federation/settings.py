@@ -12,8 +12,8 @@ them if there is none:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
 from typing import Any
 
 from fzoos.algorithms import ALGORITHMS
@@ -55,8 +55,7 @@ def make_algorithm(table: Mapping[str, Any]) -> Algorithm:
     presets = [name for name in ("paper", "frugal") if hasattr(cls, name)]
     if preset is not None and preset not in presets:
         raise ValueError(f"preset of {table['name']} must be one of {', '.join(presets) or 'none'}, got {preset!r}")
-    values = _values("algorithm", cls, settings)
-    made: Algorithm = (getattr(cls, preset) if preset else cls)(**values)
+    made: Algorithm = _make("algorithm", cls, settings, getattr(cls, preset) if preset else cls)
     return made
 
 
@@ -69,23 +68,35 @@ def make_optimizer(table: Mapping[str, Any]) -> Optimizer:
         SGD(learning_rate=0.1)
     """
     cls, settings = _choose("optimizer", table, _OPTIMIZERS)
-    made: Optimizer = cls(**_values("optimizer", cls, settings))
+    made: Optimizer = _make("optimizer", cls, settings)
     return made
 
 
 def _choose(what: str, table: Any, kinds: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    if not isinstance(table, Mapping) or table.get("name") not in kinds:
-        name = table.get("name") if isinstance(table, Mapping) else table
+    if not isinstance(table, Mapping):
+        raise ValueError(f"{what} must be a table with a name, got {table!r}")
+    name = table.get("name")
+    if not isinstance(name, str) or name not in kinds:
         raise ValueError(f"{what}: name must be one of {', '.join(kinds)}, got {name!r}")
-    return kinds[table["name"]], {key: value for key, value in table.items() if key != "name"}
+    return kinds[name], {key: value for key, value in table.items() if key != "name"}
 
 
-def _values(what: str, cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
-    known = [f.name for f in fields(cls)]
-    for name in settings:
+def _make(what: str, cls: Any, settings: Mapping[str, Any], maker: Callable[..., Any] | None = None) -> Any:
+    """What a table describes, by its class or by another maker of it; an error names the place in the table."""
+    known = {f.name: f for f in fields(cls)}
+    for name, value in settings.items():
         if name not in known:
             raise ValueError(f"{what}: there is no setting {name!r}; the settings are {', '.join(known)}")
-    return {name: _value(f"{what}.{name}", name, value) for name, value in settings.items()}
+        if isinstance(known[name].default, bool) and not isinstance(value, bool):
+            raise TypeError(f"{what}.{name} must be true or false, got {value!r}")
+    for name, f in known.items():
+        if name not in settings and f.default is MISSING and f.default_factory is MISSING:
+            raise ValueError(f"{what}: {name} is missing")
+    values = {name: _value(f"{what}.{name}", name, value) for name, value in settings.items()}
+    try:
+        return (maker or cls)(**values)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{what}: {error}") from None
 
 
 def _value(where: str, name: str, value: Any) -> Any:
@@ -99,4 +110,4 @@ def _value(where: str, name: str, value: Any) -> Any:
     if "name" not in value:
         value = {"name": next(iter(kinds)), **value}
     cls, settings = _choose(where, value, kinds)
-    return cls(**_values(where, cls, settings))
+    return _make(where, cls, settings)

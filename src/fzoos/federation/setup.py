@@ -85,7 +85,7 @@ def check_weights(weights: Any, count: int) -> FloatArray:
     if omega.shape != (count,):
         raise ValueError(f"weights has shape {omega.shape} but there are {count} objectives")
     if not np.all(np.isfinite(omega)) or np.any(omega < 0):
-        raise ValueError(f"weights must be finite and not negative, got {omega}")
+        raise ValueError(f"weights must be finite and not negative, got {omega.tolist()}")
     if not np.any(omega):
         raise ValueError("weights must not all be zero")
     omega = omega / omega.max()  # so that the sum cannot overflow

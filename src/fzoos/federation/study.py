@@ -106,8 +106,11 @@ class Study:
         if not isinstance(self.name, str) or not self.name:
             raise ValueError(f"name must be a word, got {self.name!r}")
         sites: Any = self.sites
-        if isinstance(sites, str) or not sites or not all(isinstance(s, str) and s for s in sites):
+        if not isinstance(sites, (list, tuple)) or not sites or not all(isinstance(s, str) and s for s in sites):
             raise ValueError(f"sites must be a list of names, got {sites!r}")
+        for site in sites:
+            if site in (".", "..") or not site.isprintable() or not set(site).isdisjoint("/\\"):
+                raise ValueError(f"sites must have names that can be names of files, got {site!r}")
         if len(set(sites)) != len(sites):
             raise ValueError(f"sites must have different names, got {list(sites)}")
         object.__setattr__(self, "sites", tuple(sites))
@@ -117,6 +120,8 @@ class Study:
         check_count("rounds", self.rounds, low=1)
         check_count("local_steps", self.local_steps, low=1)
         check_count("seed", self.seed)
+        if not isinstance(self.vectorized, bool):
+            raise TypeError(f"vectorized must be true or false, got {self.vectorized!r}")
         check_positive("timeout", self.timeout)
         check_count("retries", self.retries)
         if self.min_clients is not None:
@@ -128,7 +133,7 @@ class Study:
                 check_count(name, getattr(self, name), low=1)
         if self.on_failure not in get_args(OnFailure):
             raise ValueError(f"on_failure must be one of {', '.join(get_args(OnFailure))}, got {self.on_failure!r}")
-        if self.aggregate not in AGGREGATES:
+        if self.aggregate not in list(AGGREGATES):
             raise ValueError(f"aggregate must be one of {', '.join(AGGREGATES)}, got {self.aggregate!r}")
         start = self.start
         if self.dim and len(start) != self.dim:
@@ -171,6 +176,8 @@ class Study:
     def id(self) -> str:
         """Changes whenever anything changes that a number at a site depends on."""
         settings = {name: value for name, value in self.settings.items() if name not in _RUNNING}
+        settings |= {"x0": self.start, "bounds": [self.box.lower, self.box.upper], "weights": self.omega}
+        settings = json.loads(json.dumps(settings, default=_plain), parse_int=_number)
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
     @cached_property
@@ -229,6 +236,11 @@ class Study:
     def protect(self, reply: Message, x: FloatArray) -> Message:
         """A reply as it may leave a site; x is the server's, in the cube."""
         return reply if self.noise is None else self.noise.protect(reply, x)
+
+
+def _number(text: str) -> int | float:
+    """1 is the same setting as 1.0; a seed may have more digits than a float."""
+    return float(text) if float(text) == int(text) else int(text)
 
 
 def _plain(value: Any) -> Any:

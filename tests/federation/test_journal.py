@@ -1,0 +1,433 @@
+"""The journal: what is in the file, and that every damage is seen, refused, left as it was, and has a way out."""
+
+import hashlib
+import json
+import os
+import random
+import sqlite3
+import struct
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fault_jobs import fill_journal, receive
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from fzoos.federation.journal import Journal, JournalError
+
+ROWS = 3  # requests of `fill_journal`: 3 queries and a reply each
+
+
+def opened(path, study="study", site="site"):
+    return Journal(path, study, site)
+
+
+@pytest.fixture
+def path(folder):
+    """A journal with a few rows, closed."""
+    path = folder / "site.journal"
+    with opened(path) as journal:
+        fill_journal(journal, ROWS)
+    return path
+
+
+def contents(journal):
+    """Everything that a station would read in it."""
+    requests = list(journal.requests())
+    return (
+        requests,
+        journal.last,
+        [journal.find(request.body) for request in requests],
+        [query_tuple(query) for request in requests for query in journal.queries(request.id)],
+        [query_tuple(query) for query in journal.queries()],
+        journal.generator,
+        journal.count,
+    )
+
+
+def query_tuple(query):
+    return query.x.tobytes(), struct.pack("<d", query.y), query.round, query.step, query.purpose
+
+
+def refused(path, reason, **names):
+    """It is refused for this reason, and its bytes are as they were."""
+    before = {file: file.read_bytes() for file in (path, path.with_name(path.name + "-wal")) if file.exists()}
+    with pytest.raises(JournalError, match=reason) as caught:
+        opened(path, **names)
+    assert {file: file.read_bytes() for file in before} == before
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# What is in it
+
+
+def test_a_journal_can_be_read_by_others(path):
+    """Plain SQLite, as the table at the head of the module says: 3 requests, 9 queries, 3 replies."""
+    rng = np.random.default_rng(ROWS)
+    with closing(sqlite3.connect(path)) as db:
+        assert dict(db.execute("SELECT name, value FROM about")) == {"format": "1", "study": "study", "site": "site"}
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        requests = db.execute("SELECT id, digest, body FROM requests ORDER BY id").fetchall()
+        assert requests == [(i + 1, hashlib.sha256(b"request %d" % i).digest(), b"request %d" % i) for i in range(ROWS)]
+        queries = db.execute("SELECT request, round, step, purpose, x, y, error FROM queries ORDER BY id").fetchall()
+        for i in range(ROWS):
+            x, y, failed = rng.normal(size=(2, 2)), rng.normal(size=2), rng.normal(size=(1, 2))
+            assert queries[3 * i : 3 * i + 3] == [
+                (i + 1, i, 1, "query", x[0].tobytes(), y[0], None),
+                (i + 1, i, 1, "query", x[1].tobytes(), y[1], None),
+                (i + 1, i, 2, "difference", failed[0].tobytes(), None, "it raised"),
+            ]
+        replies = db.execute("SELECT request, body, generator FROM replies ORDER BY id").fetchall()
+        assert replies == [(i + 1, b"reply %d" % i, json.dumps({"state": {"inc": i}})) for i in range(ROWS)]
+
+
+def test_the_chain_is_as_documented(path):
+    """Each link is SHA-256 of the one before and the row: every value by the first letter of its type, its length
+    (8 bytes, little-endian) and its bytes (numbers that are not floats, and texts, as Python writes them)."""
+    letters = {int: b"i", float: b"f", str: b"s", bytes: b"b", type(None): b"N"}
+    columns = "request, round, step, purpose, x, y, error, asked"
+    link = b""
+    with closing(sqlite3.connect(path)) as db:
+        for found, *row in db.execute(f"SELECT link, {columns} FROM queries ORDER BY id"):
+            digest = hashlib.sha256(link)
+            for value in row:
+                data = value if isinstance(value, bytes) else repr(value).encode()
+                data = struct.pack("<d", value) if isinstance(value, float) else data
+                digest.update(letters[type(value)] + len(data).to_bytes(8, "little") + data)
+            link = digest.digest()
+            assert found == link
+
+
+def test_opening_again_changes_nothing(path):
+    """What is read after closing is what was written, any number of times."""
+    with opened(path) as journal:
+        first = contents(journal)
+    assert journal.count == 3 * ROWS
+    assert len(first[4]) == 2 * ROWS  # without those that raised
+    with opened(path) as journal:
+        assert contents(journal) == first
+
+
+odd = st.sampled_from([0.0, -0.0, 5e-324, 1e308, -1.0, 2.0**53, float("inf"), -float("inf"), float("nan")])
+
+
+@settings(max_examples=40)
+@given(st.lists(arrays(np.float64, (2, 3), elements=st.floats() | odd), min_size=1, max_size=3))
+def test_every_number_comes_back(batches):
+    """Every bit of x and y, -0.0 and infinity and subnormals too; NaN comes back as NaN; and the chain holds."""
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=memory) as name:
+        path = Path(name) / "journal"
+        with opened(path) as journal:
+            request = journal.begin(b"r")
+            for batch in batches:
+                journal.record(request, batch, batch[:, 0], 1, 0, "query")
+        with opened(path) as journal:
+            found = journal.queries(request)
+    rows = np.concatenate(batches)
+    assert np.array([query.x for query in found]).tobytes() == rows.tobytes()
+    values = np.array([query.y for query in found])
+    assert np.array_equal(values, rows[:, 0], equal_nan=True)
+    assert np.array_equal(np.signbit(values[values == 0.0]), np.signbit(rows[rows[:, 0] == 0.0, 0]))
+
+
+@pytest.mark.parametrize("error", ["\ud800 half a letter", "a\x00b", "", "nan", "two\nlines", "x" * 100_000])
+def test_any_error_is_kept(folder, error):
+    """Whatever an objective says when it fails, the query is kept as paid for and not as a value."""
+    with opened(folder / "j") as journal:
+        request = journal.begin(b"r")
+        journal.record(request, np.zeros((1, 2)), None, 1, 0, "query", error=f"raised: {error}")
+        journal.record(request, np.zeros((2, 2)), np.array([1.0, np.nan]), 1, 0, "query", error=f"raised: {error}")
+    with opened(folder / "j") as journal:
+        assert journal.count == 3
+        assert journal.queries() == []
+
+
+def test_the_last_of_equal_requests_is_found(folder):
+    """A request that was given up and came again is two requests; the later one counts."""
+    with opened(folder / "j") as journal:
+        first = journal.begin(b"again")
+        journal.reply(first, None, {})
+        assert journal.find(b"again").replied
+        assert journal.find(b"again").reply is None
+        assert journal.generator is None
+        second = journal.begin(b"again")
+        assert (journal.find(b"again").id, journal.find(b"again").replied) == (second, False)
+        journal.reply(second, b"", {"a": 1})
+        assert journal.find(b"again").reply == b""
+        assert journal.find(b"another") is None
+
+
+# Whose it is
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        ({"study": "other"}, "belongs to study 'study', not 'other'; a changed study needs a journal of its own"),
+        ({"site": "other"}, "belongs to site 'site', not 'other'"),
+    ],
+)
+def test_others_journals(path, names, reason):
+    """Another study's or another site's journal is refused."""
+    refused(path, reason, **names)
+
+
+def test_another_format(path):
+    """A journal of a later version is refused, with both versions named."""
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE about SET value = '2' WHERE name = 'format'")
+    refused(path, "has format 2; this program reads 1")
+
+
+def test_other_files(folder):
+    """A text, and a database of another program, are refused and left as they are."""
+    (folder / "text").write_text("These are the voyages\n" * 100)
+    refused(folder / "text", "cannot be read: file is not a database.*move all of them away")
+    with closing(sqlite3.connect(folder / "db")) as db, db:
+        db.execute("CREATE TABLE stars (name TEXT)")
+    refused(folder / "db", "cannot be read: no such table: about")
+
+
+def test_a_path_that_cannot_be(folder):
+    """A folder in the way, a file where a folder should be: said in one line."""
+    (folder / "file").write_text("")
+    (folder / "taken").mkdir()
+    with pytest.raises(JournalError, match=r"cannot be opened: .*file"):
+        opened(folder / "file" / "j")
+    with pytest.raises(JournalError, match="taken cannot be"):
+        opened(folder / "taken")
+
+
+# Damage
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.2, 0.5, 0.8, 0.99])
+def test_truncated(path, share):
+    """A file that ends too soon, at whatever place: refused, with the way out."""
+    os.truncate(path, int(share * path.stat().st_size))
+    message = refused(path, "damaged|cannot be read|lost its end")
+    assert "backup" in message
+
+
+CONTENT = {
+    "x": lambda: np.random.default_rng(ROWS).normal(size=(2, 2))[1].tobytes(),
+    "y": lambda: struct.pack(">d", _values()[0]),
+    "the error": lambda: b"it raised",
+    "the purpose": lambda: b"difference",
+    "a request": lambda: b"request 1",
+    "a digest": lambda: hashlib.sha256(b"request 1").digest(),
+    "a reply": lambda: b"reply 1",
+    "the generator": lambda: b'{"state": {"inc": 1}}',
+}
+
+
+def _values():
+    rng = np.random.default_rng(ROWS)
+    rng.normal(size=(2, 2))
+    return rng.normal(size=2)
+
+
+@pytest.mark.parametrize("what", CONTENT)
+def test_flipped_bits_of_content(path, what):
+    """Every byte of every kind of content, changed in the file itself: refused, with the way out."""
+    good, needle = path.read_bytes(), CONTENT[what]()
+    places = [at for at in range(len(good)) if good.startswith(needle, at)]
+    assert places, "the test must find what it damages"
+    for i in range(len(needle)):
+        bad = bytearray(good)
+        bad[places[0] + i] ^= 1 << i % 8
+        path.write_bytes(bad)
+        assert "backup" in refused(path, "damaged|cannot be read|lost its end")
+    path.write_bytes(good)
+    opened(path).close()
+
+
+def test_flipped_bits_anywhere(path):
+    """Any bit of the file: it is refused, or it was in nobody's way and everything reads as before."""
+    with opened(path) as journal:
+        expected = contents(journal)
+    good, dice, seen = path.read_bytes(), random.Random(0), 0
+    used = [at for at, byte in enumerate(good) if byte]
+    for at in [*dice.sample(used, 350), *dice.sample(range(len(good)), 50)]:
+        bad = bytearray(good)
+        bad[at] ^= 1 << dice.randrange(8)
+        path.write_bytes(bad)
+        try:
+            with opened(path) as journal:
+                assert contents(journal) == expected, f"bit of byte {at}"
+        except JournalError:
+            seen += 1
+            assert path.read_bytes() == bad
+    assert seen > 250
+
+
+@pytest.mark.parametrize("table", ["requests", "queries", "replies"])
+@pytest.mark.parametrize("row", [1, 2, ROWS])
+def test_deleted_rows(path, table, row):
+    """A row that is missing, the last one of a table too."""
+    with closing(sqlite3.connect(path)) as db, db:
+        last = db.execute(f"SELECT max(id) FROM {table}").fetchone()[0]
+        db.execute(f"DELETE FROM {table} WHERE id = ?", (last if row == ROWS else row,))
+    assert "backup" in refused(
+        path, rf"damaged at row {row + 1} of {table}" if row < ROWS else "lost its end: 14 of 15"
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE queries SET y = y + 1e-12 WHERE id = 2",
+        "UPDATE queries SET y = NULL, error = 'nan' WHERE id = 1",
+        "UPDATE queries SET step = 7 WHERE id = 9",
+        "UPDATE replies SET body = NULL WHERE id = 2",
+        "UPDATE replies SET request = 9 WHERE id = 3",
+        "UPDATE queries SET id = 20 WHERE id = 9",
+        "INSERT INTO queries VALUES (10, 3, 3, 3, 'query', x'', 1.0, NULL, 0.0, x'00')",
+    ],
+)
+def test_changed_rows(path, change):
+    """A row that somebody has changed or put in, with a database's own means."""
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(change)
+    refused(path, r"damaged at row \d+ of (queries|replies)")
+
+
+# A process killed: everything may still be in the write-ahead log
+
+
+@pytest.fixture
+def killed(folder, nursery):
+    """A journal whose process was killed, and its write-ahead log."""
+    path = folder / "site.journal"
+    assert nursery.run("fill", path=str(path), rows=ROWS) == (None, -9)
+    return path, path.with_name(path.name + "-wal")
+
+
+def test_killed(killed):
+    """All that was committed is there."""
+    with opened(killed[0]) as journal:
+        assert [request.reply for request in journal.requests()] == [b"reply %d" % i for i in range(ROWS)]
+        assert journal.count == 3 * ROWS
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
+def test_truncated_log(killed, share):
+    """A write-ahead log that ends too soon is what SQLite takes for the end of a crash. Here it is seen."""
+    path, log = killed
+    whole = log.read_bytes()
+    os.truncate(log, int(share * len(whole)))
+    message = refused(path, "lost its end")
+    assert "backup" in message
+    assert "remove site.journal.rows" in message
+    log.write_bytes(whole)
+    with opened(path) as journal:
+        assert journal.count == 3 * ROWS
+
+
+def test_flipped_log(killed):
+    """A flipped bit in the write-ahead log: seen, or nothing is missing."""
+    path, log = killed
+    good, main, dice, seen = log.read_bytes(), path.read_bytes(), random.Random(1), 0
+    for at in dice.sample(range(len(good)), 60):
+        bad = bytearray(good)
+        bad[at] ^= 1 << dice.randrange(8)
+        log.write_bytes(bad)
+        try:
+            with opened(path) as journal:
+                assert journal.count == 3 * ROWS
+        except JournalError:
+            seen += 1
+            assert log.read_bytes() == bad
+        path.write_bytes(main)
+    assert seen > 50
+
+
+def test_a_lost_log_and_the_way_out(killed):
+    """Copied without its log: refused; having removed the tally, one goes on with what there is."""
+    path, log = killed
+    log.unlink()
+    refused(path, "has lost its end: 0 of 15 rows are there. If it was copied, copy site.journal-wal too")
+    path.with_name("site.journal.rows").unlink()
+    with opened(path) as journal:
+        assert journal.count == 0
+
+
+def test_a_backup_without_the_files_beside_it(path, folder):
+    """Put back as the message says, an older copy is taken."""
+    backup = path.read_bytes()
+    with opened(path) as journal:
+        journal.begin(b"more")
+    with opened(path) as journal:
+        assert len(list(journal.requests())) == ROWS + 1
+    for file in folder.glob("site.journal*"):
+        file.unlink()
+    path.write_bytes(backup)
+    with opened(path) as journal:
+        assert len(list(journal.requests())) == ROWS
+
+
+def test_moved_away(path):
+    """Without its journal a site starts anew."""
+    path.rename(path.with_name("old"))
+    with opened(path) as journal:
+        assert (journal.count, journal.last) == (0, None)
+
+
+def test_killed_while_it_was_made(folder, nursery):
+    """At whatever moment a process is killed while it makes a journal, the next one has it."""
+    _, status = nursery.run("fill", path=str(folder / "whole"), rows=0, kill_at=None)
+    assert status == -9
+    for moment in range(1, 70, 3):
+        path = folder / f"{moment}.journal"
+        assert nursery.run("fill", path=str(path), rows=1, kill_at=moment) == (None, -9)
+        with opened(path) as journal:
+            assert journal.count in range(4)
+            fill_journal(journal, 1)
+
+
+def test_empty_file(folder):
+    """A file of no bytes, as SQLite makes it first, is a journal that has not begun."""
+    (folder / "j").touch()
+    opened(folder / "j").close()
+
+
+# One process at a time
+
+
+def test_in_use(folder, nursery):
+    """Another process has it: refused at once, or waited for; when that is killed it is free."""
+    path = folder / "j"
+    child = nursery.start("hold", path=str(path))
+    assert receive(child.line) == b"held"
+    with pytest.raises(JournalError, match="is in use by another process of this machine"):
+        Journal(path, "study", "site")
+    with pytest.raises(JournalError, match="is in use"):
+        Journal(path, "study", "site", wait=0.2)
+    assert child.kill() == -9
+    Journal(path, "study", "site").close()
+
+
+def test_what_a_process_forked_does_not_hold_it(folder, nursery):
+    """An objective may fork helpers that outlive a kill: they must not keep the site out of its own journal."""
+    path = folder / "j"
+    child = nursery.start("hold", path=str(path), fork=True)
+    assert receive(child.line) == b"held"
+    assert child.kill(close=False) == -9
+    Journal(path, "study", "site").close()
+    child.line.close()  # which ends what was forked
+
+
+def test_closing_lets_go(path):
+    """Closed, or refused, it is free for the next one."""
+    opened(path).close()
+    refused(path, "belongs to", study="other")
+    with opened(path), pytest.raises(JournalError, match="in use"):
+        opened(path)
+    opened(path).close()

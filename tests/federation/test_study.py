@@ -1,0 +1,287 @@
+"""A study's file: every wrong entry is named in one line, and its id changes with what matters and nothing else."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from fzoos.federation.study import Study
+
+GOOD = """
+name = "demo"
+x0 = [0.5, 0.5]
+bounds = [-1.0, 1.0]
+sites = ["site-1", "site-2", "site-3"]
+"""
+
+
+def load(folder, text, replaces=None):
+    """A study from a text; `replaces` is the entry of the good one that the text stands for."""
+    lines = [line for line in GOOD.strip().splitlines() if replaces is None or not line.startswith(f"{replaces} =")]
+    path = folder / "study.toml"
+    path.write_text("\n".join([*lines, text]) + "\n")
+    return Study.load(path)
+
+
+def test_the_smallest(tmp_path):
+    """Name, start, bounds and sites are enough."""
+    study = load(tmp_path, "")
+    assert study == Study("demo", [0.5, 0.5], [-1.0, 1.0], ["site-1", "site-2", "site-3"])
+    assert (study.dim, study.rounds, study.participants, study.algorithm_settings.label) == (2, 50, 3, "FZooS")
+    assert study.omega.tolist() == [1 / 3] * 3
+
+
+def test_everything(tmp_path):
+    """Every setting there is, read as it stands."""
+    text = """
+        x0 = 0.25
+        dim = 4
+        rounds = 20
+        local_steps = 3
+        seed = 7
+        vectorized = true
+        weights = [1, 1, 2]
+        participation = 2
+        min_clients = 2
+        timeout = 60
+        retries = 0
+        max_queries = 1000
+        max_queries_per_client = 500
+        on_failure = "skip"
+        aggregate = "median"
+        [algorithm]
+        name = "scaffold1"
+        differences = { count = 5 }
+        [optimizer]
+        name = "sgd"
+        learning_rate = 0.1
+        [privacy]
+        clip = 0.1
+        noise = 2.0
+    """
+    study = load(tmp_path, "\n".join(line.strip() for line in text.strip().splitlines()), replaces="x0")
+    assert study.start.tolist() == [0.25] * 4
+    assert (study.rounds, study.local_steps, study.seed, study.vectorized) == (20, 3, 7, True)
+    assert study.omega.tolist() == [0.25, 0.25, 0.5]
+    assert (study.participants, study.min_clients, study.timeout, study.retries) == (2, 2, 60, 0)
+    assert (study.max_queries, study.max_queries_per_client) == (1000, 500)
+    assert (study.on_failure, study.aggregate) == ("skip", "median")
+    assert study.algorithm_settings.differences.count == 5
+    assert study.optimizer_settings.learning_rate == 0.1
+    assert study.noise.noise == 2.0
+    assert {name for name, value in study.settings.items() if value is None} == set()
+
+
+BAD = [
+    # replaced entry, text, what the message says
+    ("name", "name = 3", "name must be a word, got 3"),
+    ("name", 'name = ""', "name must be a word"),
+    ("name", "", "name is missing"),
+    ("x0", "", "x0 is missing"),
+    ("x0", "x0 = 0.5", "x0 must be a vector"),
+    ("x0", 'x0 = "middle"', "x0 must be a vector of numbers, got 'middle'"),
+    ("x0", "x0 = [0.5, nan]", "x0 must hold finite numbers"),
+    ("x0", "x0 = []", "x0 must be a vector"),
+    ("x0", "x0 = [[0.5], [0.5]]", "x0 must be a vector"),
+    ("x0", "x0 = [0.5, 2.0]", "x0 is outside the bounds: x0[1] = 2 is not in [-1, 1]"),
+    ("x0", "x0 = [0.5]\ndim = 2", "x0 has 1 values but dim is 2"),
+    (None, "dim = -1", "dim must be at least 0"),
+    (None, "dim = 2.0", "dim must be an integer"),
+    ("bounds", "", "bounds is missing"),
+    ("bounds", "bounds = [1.0, -1.0]", "bounds must have lower < upper"),
+    ("bounds", "bounds = [0.0, 1.0, 2.0]", "bounds must be one (lower, upper) pair or d pairs"),
+    ("bounds", "bounds = [[0, 1], [0, 1], [0, 1]]", "x0 has 2 values but bounds give d = 3"),
+    ("bounds", "bounds = [[0, 1], [0]]", "bounds must be one (lower, upper) pair or d pairs"),
+    ("bounds", 'bounds = "unit"', "bounds must be one (lower, upper) pair or d pairs"),
+    ("bounds", "bounds = [0.0, inf]", "bounds must be finite"),
+    ("sites", "", "sites is missing"),
+    ("sites", "sites = []", "sites must be a list of names"),
+    ("sites", 'sites = "one"', "sites must be a list of names"),
+    ("sites", "sites = 3", "sites must be a list of names"),
+    ("sites", 'sites = ["a", 2]', "sites must be a list of names"),
+    ("sites", 'sites = ["a", "a"]', "sites must have different names"),
+    ("sites", 'sites = ["a", "../b"]', "sites must have names that can be names of files, got '../b'"),
+    ("sites", 'sites = ["a", "b\\n"]', "sites must have names that can be names of files"),
+    (None, "rounds = 0", "rounds must be at least 1, got 0"),
+    (None, "rounds = 2.5", "rounds must be an integer, got 2.5"),
+    (None, 'rounds = "many"', "rounds must be an integer, got 'many'"),
+    (None, "rounds = true", "rounds must be an integer, got True"),
+    (None, "local_steps = 0", "local_steps must be at least 1"),
+    (None, "seed = -1", "seed must be at least 0"),
+    (None, 'vectorized = "yes"', "vectorized must be true or false, got 'yes'"),
+    (None, "vectorized = 1", "vectorized must be true or false, got 1"),
+    (None, "weights = [1, 2]", "weights has shape (2,) but there are 3"),
+    (None, "weights = [1, 2, -3]", "weights must be finite and not negative"),
+    (None, 'weights = "equal"', "weights must be a vector of numbers"),
+    (None, "weights = [0, 0, 0]", "weights must not all be zero"),
+    (None, "weights = 1", "weights has shape ()"),
+    (None, "participation = 0", "participation as a number must be in 1..3"),
+    (None, "participation = 4", "participation as a number must be in 1..3"),
+    (None, "participation = 1.5", "participation as a fraction must be"),
+    (None, "participation = 0.0", "participation must be above 0"),
+    (None, 'participation = "all"', "participation must be a number, got 'all'"),
+    (None, "min_clients = 0", "min_clients must be at least 1"),
+    (None, "min_clients = 4", "min_clients is 4 but there are only 3 sites"),
+    (None, "min_clients = 0.5", "min_clients must be an integer"),
+    (None, "timeout = 0", "timeout must be positive"),
+    (None, "timeout = inf", "timeout must be a finite number"),
+    (None, 'timeout = "1 h"', "timeout must be a number, got '1 h'"),
+    (None, "retries = -1", "retries must be at least 0"),
+    (None, "max_queries = 0", "max_queries must be at least 1"),
+    (None, "max_queries_per_client = 1.5", "max_queries_per_client must be an integer"),
+    (None, 'on_failure = "ignore"', "on_failure must be one of raise, skip, got 'ignore'"),
+    (None, "on_failure = []", "on_failure must be one of raise, skip"),
+    (None, 'aggregate = "max"', "aggregate must be one of mean, median, trimmed, got 'max'"),
+    (None, 'aggregate = ["mean"]', "aggregate must be one of mean, median, trimmed, got ['mean']"),
+    (None, "tiemout = 3", "there is no setting 'tiemout'; the settings are name, x0, bounds"),
+    (None, 'algorithm = "fzoos"', "algorithm must be a table with a name, got 'fzoos'"),
+    (None, "[algorithm]", "algorithm: name must be one of fedzo"),
+    (None, '[algorithm]\nname = "adam"', "algorithm: name must be one of fedzo"),
+    (None, "[algorithm]\nname = []", "algorithm: name must be one of fedzo"),
+    (None, '[algorithm]\nname = "fzoos"\nrounds = 3', "algorithm: there is no setting 'rounds'"),
+    (None, '[algorithm]\nname = "fzoos"\nfeatures = 0', "algorithm: features (M) must be at least 1"),
+    (None, '[algorithm]\nname = "fzoos"\nprojected = "no"', "algorithm.projected must be true or false, got 'no'"),
+    (None, '[algorithm]\nname = "fedzo"\npreset = "paper"', "preset of fedzo must be one of none, got 'paper'"),
+    (None, '[algorithm]\nname = "fedzo"\ndifferences = 3', "algorithm.differences must be a table"),
+    (None, '[algorithm]\nname = "fedzo"\ndifferences = false', "algorithm: differences must be FiniteDifferences"),
+    (None, '[algorithm]\nname = "fedzo"\ndifferences = { count = 0 }', "algorithm.differences: count"),
+    (None, '[algorithm]\nname = "fedzo"\ndifferences = { cuont = 1 }', "algorithm.differences: there is no setting"),
+    (None, '[algorithm]\nname = "fzoos"\nactive = { candidates = 3 }', "algorithm.active: picks is missing"),
+    (None, '[algorithm]\nname = "fzoos"\nkernel = { name = "RBF" }', "algorithm.kernel: name must be one of"),
+    (None, '[optimizer]\nname = "adam"\nlearning_rate = 0', "optimizer: learning_rate must be positive"),
+    (None, '[optimizer]\nname = "adam"\nrestart = "never"', "optimizer.restart must be true or false, got 'never'"),
+    (None, '[optimizer]\nname = "lbfgs"', "optimizer: name must be one of adam, sgd, got 'lbfgs'"),
+    (None, "optimizer = 0.01", "optimizer must be a table with a name, got 0.01"),
+    (None, "privacy = 3", "privacy must be a table"),
+    (None, "[privacy]\nclip = 0.1", "privacy"),
+    (None, "[privacy]\nclip = 0.1\nnoise = 0", "privacy noise must be positive"),
+    (None, '[privacy]\nclip = "little"\nnoise = 1', "privacy clip must be a number"),
+    (None, '[privacy]\nclip = 0.1\nnoise = 1\ndelta = "none"', "privacy"),
+    (None, "[privacy]\nclip = 0.1\nnoise = 1\nepsilon = 2", "privacy"),
+    (None, "= 3", "at line"),
+    (None, 'name = "twice"', "at line"),
+]
+
+
+@pytest.mark.parametrize(("entry", "text", "reason"), BAD, ids=[text or f"no {entry}" for entry, text, _ in BAD])
+def test_bad_entries(tmp_path, entry, text, reason):
+    """One line, with the file, the entry, what came and what was expected."""
+    with pytest.raises(ValueError, match=r"study\.toml: ") as caught:
+        load(tmp_path, text, replaces=entry)
+    message = str(caught.value)
+    assert reason in message
+    assert "\n" not in message
+    assert message.startswith(str(tmp_path / "study.toml"))
+
+
+def test_many_sites_one_line(tmp_path):
+    """A long list of weights does not break the line."""
+    text = f"sites = {[f's{i}' for i in range(60)]}\nweights = {[-1.5] * 60}"
+    with pytest.raises(ValueError, match="weights must be finite") as caught:
+        load(tmp_path, text, replaces="sites")
+    assert "\n" not in str(caught.value)
+
+
+def test_no_file(tmp_path):
+    """Not there, a folder, or not text: said in one line."""
+    with pytest.raises(FileNotFoundError, match=r"there is no study at .*nowhere\.toml"):
+        Study.load(tmp_path / "nowhere.toml")
+    with pytest.raises(OSError, match=str(tmp_path)):
+        Study.load(tmp_path)
+    (tmp_path / "study.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match=r"study.toml: .*utf-8"):
+        Study.load(tmp_path / "study.toml")
+
+
+# The id
+
+
+def study(**changes):
+    settings = {"name": "demo", "x0": (0.5, 0.25), "bounds": (-1.0, 1.0), "sites": ("a", "b", "c")}
+    return Study(**settings | changes)
+
+
+CONDUCT = {
+    "rounds": 7,
+    "participation": 2,
+    "min_clients": 1,
+    "timeout": 5.0,
+    "retries": 9,
+    "max_queries": 100,
+    "max_queries_per_client": 30,
+    "aggregate": "median",
+    "vectorized": True,
+}
+MATTERS = {
+    "name": "other",
+    "x0": (0.5, 0.26),
+    "bounds": (-1.0, 2.0),
+    "sites": ("a", "c", "b"),
+    "local_steps": 11,
+    "seed": 1,
+    "algorithm": {"name": "fzoos", "features": 11},
+    "optimizer": {"name": "adam", "learning_rate": 0.02},
+    "weights": [1, 1, 2],
+    "on_failure": "skip",
+    "privacy": {"clip": 0.1, "noise": 1.0},
+}
+
+
+def test_every_setting_is_decided():
+    """A new setting must be put on one of the two lists: whether a number at a site depends on it."""
+    assert set(study().settings) == {*CONDUCT, *MATTERS, "dim"}
+
+
+@pytest.mark.parametrize("name", CONDUCT)
+def test_id_stays(name):
+    """How the server conducts a study may change while it runs."""
+    assert study(**{name: CONDUCT[name]}).id == study().id
+
+
+@pytest.mark.parametrize("name", MATTERS)
+def test_id_changes(name):
+    """What a number depends on makes another study."""
+    assert study(**{name: MATTERS[name]}).id != study().id
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"x0": [0.5, 0.25]},
+        {"x0": np.array([0.5, 0.25])},
+        {"bounds": [-1, 1]},
+        {"bounds": [[-1.0, 1.0], [-1.0, 1.0]]},
+        {"sites": ["a", "b", "c"]},
+        {"dim": 2},
+        {"weights": [1, 1, 1]},
+        {"weights": [0.5, 0.5, 0.5]},
+    ],
+)
+def test_id_of_the_same_written_otherwise(same):
+    """Lists or tuples, whole numbers or decimal ones, one pair of bounds or one for each: the same study."""
+    assert study(**same).id == study().id
+
+
+def test_id_is_the_same_everywhere(tmp_path):
+    """In another process, from the file, and from the settings as a run keeps them."""
+    here = load(tmp_path, '[algorithm]\nname = "fzoos"\nactive = { candidates = 10, picks = 2, radius = 0.1 }')
+    assert Study(**json.loads(json.dumps(here.settings))).id == here.id
+    code = f"from fzoos.federation.study import Study; print(Study.load({str(tmp_path / 'study.toml')!r}).id)"
+    there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert there.stdout.strip() == here.id
+
+
+def test_order_of_entries_does_not_matter(tmp_path):
+    """A file is a set of entries."""
+    one = load(tmp_path, "seed = 3\nlocal_steps = 2")
+    assert load(tmp_path, "local_steps = 2\nseed = 3").id == one.id
+
+
+def test_seeds_are_apart():
+    """Each client has its own randomness, and it does not depend on how the study is conducted."""
+    one, two = study(), study(rounds=9, timeout=1.0)
+    draws = [np.random.default_rng(seed).random() for seed in one.seeds.clients]
+    assert len(set(draws)) == 3
+    assert draws == [np.random.default_rng(seed).random() for seed in two.seeds.clients]
