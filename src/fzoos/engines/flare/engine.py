@@ -1,0 +1,164 @@
+"""The server's side: calls to all sites at once, replies back, within a time."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any
+
+from nvflare.collab import CollabCallError, collab
+from nvflare.collab.api.exceptions import RunAborted
+
+from fzoos.engines.base import Outcome
+from fzoos.federation import codec
+from fzoos.federation.message import Message
+from fzoos.federation.study import Study
+
+__all__ = ["PATIENCE", "FlareEngine"]
+
+PATIENCE = 60.0  # seconds: a network may be away for a moment
+
+_THREADS = 16  # per site: a call that was given up keeps its thread until FLARE gives it up too
+_LOOK = 1.0  # seconds between two looks at who is still there
+_SLACK = 1.0  # seconds that FLARE's time-out is longer than ours, so that a call that fails before is no time-out
+_NO_LIMIT = 30 * 24 * 3600.0  # seconds
+_SETTLE = 10.0  # seconds in which FLARE, after a call failed, may end the job because the site's process died
+
+
+@dataclass
+class _Call:
+    """One site's request on its way."""
+
+    client: int
+    reply: Future[Any]
+    sign: Future[Any] | None = None  # the last question whether the site is there
+    asked: float = field(default_factory=time.monotonic)  # when that was
+
+
+class FlareEngine:
+    """Carries messages through FLARE's Collab API.
+
+    A message travels as bytes, which FLARE sends as they are. Arrays it would put up for download by their receivers,
+    which takes several times as long and knows no time-out.
+
+    FLARE's own time-out begins anew when a message starts to arrive, and it does not say that a site is gone: a call to
+    it just takes the whole time-out. So the time is kept here, and a site that works is asked now and then whether it
+    is there; it answers at once, since its objective runs elsewhere.
+
+    If a site's process dies FLARE ends the whole job, a few seconds later. Such an exchange has no outcome: it is done
+    again, from the checkpoint, by the job that is sent next.
+
+    Args:
+        study: the study.
+        patience: seconds without a sign of life after which a site is given up for this exchange. What it has done is
+            kept in its journal.
+
+    Raises:
+        RunAborted: from an exchange, if FLARE ended the job.
+
+    Example:
+        >>> from nvflare.collab import collab
+        >>> from fzoos.engines.flare import FlareEngine
+        >>> from fzoos.federation import Study, conduct
+        >>> class Server:
+        ...     @collab.main
+        ...     def run(self):
+        ...         study = Study.load("study.toml")
+        ...         conduct(study, FlareEngine(study), "my-study.result")
+    """
+
+    def __init__(self, study: Study, *, patience: float = PATIENCE) -> None:
+        self._study, self._patience = study, patience
+        self._job = collab.context  # of the function with @collab.main that makes the engine
+        self._parent = os.getppid()  # all calls go through it
+        self._proxies = {proxy.name: proxy for proxy in collab.clients}
+        self._pool = ThreadPoolExecutor(_THREADS * len(study.sites), thread_name_prefix="fzoos-call")
+        self._state: dict[str, Any] = {"round": 0, "exchange": "", "waiting": [], "failed": {}}
+
+    def exchange(self, requests: Mapping[int, Message], timeout: float | None) -> Outcome:
+        """Send each client its request; the replies and the failures that came within the time-out."""
+        end = time.monotonic() + (_NO_LIMIT if timeout is None else timeout)
+        outcome = Outcome({}, {})
+        sent = (self._send(client, request, timeout, outcome) for client, request in requests.items())
+        calls = [call for call in sent if call is not None]
+        while calls:
+            self._show(requests, calls, outcome)
+            wait([call.reply for call in calls], min(max(end - time.monotonic(), 0), _LOOK), FIRST_COMPLETED)
+            for call in calls:
+                self._collect(call, outcome, late=time.monotonic() >= end, timeout=timeout)
+            answered = outcome.replies.keys() | outcome.failures.keys()
+            calls = [call for call in calls if call.client not in answered]
+        self._show(requests, calls, outcome)
+        if any(isinstance(error, CollabCallError) for error in outcome.failures.values()):
+            self._settle()
+        return outcome
+
+    def state(self) -> dict[str, Any]:
+        """How the exchange under way stands: its round, its kind, who is waited for, who failed and why."""
+        return dict(self._state)
+
+    def close(self) -> None:
+        """Make no further call; calls under way end by themselves."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _send(self, client: int, request: Message, timeout: float | None, outcome: Outcome) -> _Call | None:
+        site = self._study.sites[client]
+        if site not in self._proxies:
+            outcome.failures[client] = ConnectionError(f"{site} is not part of this job: it was not connected")
+            return None
+        longer = None if timeout is None else timeout + _SLACK
+        call = self._proxies[site](timeout=longer).answer
+        return _Call(client, self._pool.submit(call, codec.encode(request, self._study.id)))
+
+    def _collect(self, call: _Call, outcome: Outcome, *, late: bool, timeout: float | None) -> None:
+        """Take a reply, or see why there will be none."""
+        site = self._study.sites[call.client]
+        if call.reply.done():
+            try:
+                outcome.replies[call.client] = self._read(call.reply.result())
+            except Exception as error:
+                self._refuse_if_aborted()
+                outcome.failures[call.client] = error
+        elif late:
+            outcome.failures[call.client] = TimeoutError(f"{site} has not answered within {timeout:g} seconds")
+        elif self._gone(call):
+            outcome.failures[call.client] = ConnectionError(f"{site} gave no sign for {self._patience:g} seconds")
+
+    def _read(self, reply: Any) -> Message:
+        if not isinstance(reply, bytes):
+            raise codec.MessageError(f"a reply must be bytes, got {type(reply).__name__}")
+        return codec.decode(reply, self._study.id)
+
+    def _gone(self, call: _Call) -> bool:
+        """Whether a site was asked for a sign of life and gave none."""
+        if call.sign is not None and call.sign.done() and call.sign.exception() is not None:
+            self._refuse_if_aborted()
+            return True
+        answered = call.sign is None or call.sign.done()
+        if answered and time.monotonic() - call.asked > self._patience / 3:
+            proxy = self._proxies[self._study.sites[call.client]]
+            call.sign, call.asked = self._pool.submit(proxy(timeout=self._patience).here), time.monotonic()
+        return False
+
+    def _settle(self) -> None:
+        """Wait for FLARE to end the job, if a site's process died."""
+        end = time.monotonic() + _SETTLE
+        while time.monotonic() < end:
+            self._refuse_if_aborted()
+            time.sleep(_LOOK / 10)
+
+    def _refuse_if_aborted(self) -> None:
+        if self._job.is_aborted() or os.getppid() != self._parent:  # whatever the calls say then, no site did it
+            raise RunAborted("FLARE has ended the job")
+
+    def _show(self, requests: Mapping[int, Message], calls: Iterable[_Call], outcome: Outcome) -> None:
+        request = next(iter(requests.values()), None)
+        self._state = {
+            "round": request.round if request else 0,
+            "exchange": request.kind if request else "",
+            "waiting": [self._study.sites[call.client] for call in calls],
+            "failed": {self._study.sites[client]: str(error) for client, error in outcome.failures.items()},
+        }

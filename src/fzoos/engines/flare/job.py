@@ -1,0 +1,189 @@
+"""A study as a FLARE job: made, sent, and sent again when a process died."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from nvflare.collab import CollabRecipe
+from nvflare.job_config.api import FedJob
+from nvflare.recipe import ProdEnv, SimEnv
+
+from fzoos.engines.flare.engine import PATIENCE
+from fzoos.engines.flare.policy import ALLOWED
+from fzoos.engines.flare.server import ERROR_FILE, RESULTS, result_file, server_app
+from fzoos.engines.flare.settings import JOURNALS, Factory, study_name
+from fzoos.engines.flare.site import client_app
+from fzoos.engines.flare.watch import Watch
+from fzoos.federation.study import Study
+from fzoos.result import Result
+from fzoos.store import load
+
+__all__ = ["StudyRecipe", "recipe", "run"]
+
+_log = logging.getLogger("fzoos")
+
+
+class StudyRecipe(CollabRecipe):  # type: ignore[misc]
+    """A `CollabRecipe` that sends no code: fzoos is installed at the server and at every site."""
+
+    def finalize(self) -> FedJob:
+        """The job."""
+        self._job.set_app_packages(["fzoos"])
+        return super().finalize()
+
+    @staticmethod
+    def _user_source_entries(objs: Any) -> list[tuple[str, str | None]]:
+        return []
+
+
+def recipe(study: Study, objective_factory: Factory | str | None = None, *, patience: float = PATIENCE) -> StudyRecipe:
+    """A study as a recipe, for FLARE's own ways to run one (`recipe.execute(env)`, `recipe.export(folder)`).
+
+    Args:
+        study: the study.
+        objective_factory: as in `client_app`.
+        patience: as in `FlareEngine`.
+
+    Example:
+        >>> from fzoos.engines.flare import recipe
+        >>> from fzoos.federation import Study
+        >>> study = Study("demo", x0=0.5, dim=3, bounds=(0.0, 1.0), sites=("site-1", "site-2"))
+        >>> recipe(study).configured_sites()
+        ['site-1', 'site-2']
+    """
+    made = StudyRecipe(
+        study_name(study),
+        server=server_app(study, patience=patience),
+        client=client_app(study, objective_factory),
+        min_clients=study.min_clients or study.participants,
+    )
+    made.set_per_site_config({site: {} for site in study.sites})  # no other site of the federation is asked
+    return made
+
+
+def run(
+    study: Study,
+    env: SimEnv | ProdEnv,
+    *,
+    objective_factory: Factory | str | None = None,
+    results: str | os.PathLike[str] = ".",
+    resubmit: int = 3,
+    patience: float = PATIENCE,
+    progress: bool = True,
+) -> Result:
+    """Run a study in FLARE's simulator or in a deployment, from where it stands.
+
+    FLARE ends a job when one of its processes dies. The job is then sent again and goes on from the server's checkpoint
+    and the sites' journals. In a deployment a job of the study that is running already is watched, not sent again; and
+    if a site that was away comes back, the job is ended and sent again, so that the site takes part in it.
+
+    Args:
+        study: the study.
+        env: `SimEnv(clients=list(study.sites))` or `ProdEnv("path/of/a/startup/kit", username=...)`.
+        objective_factory: as in `client_app`.
+        results: the folder here that the result is put into.
+        resubmit: how often a job that FLARE ended is sent again.
+        patience: as in `FlareEngine`.
+        progress: whether to show how it goes (in a deployment).
+
+    Raises:
+        RuntimeError: the study stopped, or FLARE ended its job once too often.
+
+    Example:
+        >>> from nvflare.recipe import SimEnv
+        >>> from fzoos.engines.flare import run
+        >>> from fzoos.federation import Study
+        >>> def simulate():
+        ...     study = Study("demo", x0=0.5, dim=3, bounds=(0.0, 1.0), sites=("site-1", "site-2"))
+        ...     return run(study, SimEnv(clients=list(study.sites)), objective_factory="my_package.black_box:make")
+    """
+    folder = Path(results)
+    folder.mkdir(parents=True, exist_ok=True)
+    made = recipe(study, objective_factory, patience=patience)
+    if isinstance(env, SimEnv):
+        _often(lambda: _simulate(study, env, made.finalize(), folder), study, resubmit)
+    else:
+        with Watch(study, env, progress=progress) as watch:
+            _often(lambda: _deploy(study, env, made.finalize(), folder, watch), study, resubmit)
+    return load(folder / result_file(study))
+
+
+def _often(once: Callable[[], str], study: Study, resubmit: int) -> None:
+    for left in range(resubmit, -1, -1):
+        reason = once()
+        if not reason:
+            return
+        if left:
+            _log.warning("%s: %s; the job is sent again and goes on from the checkpoint", study.name, reason)
+    raise RuntimeError(f"{study.name}: {reason}, as {resubmit} times before; run it again to go on")
+
+
+def _simulate(study: Study, env: SimEnv, job: FedJob, folder: Path) -> str:
+    """Run the job in the simulator; empty if it came to its end, otherwise why not."""
+    workspace = Path(env.workspace_root) / job.name
+    (workspace / "local").mkdir(parents=True, exist_ok=True)
+    policy = {"format_version": 2, "class_allow_list": ALLOWED}
+    (workspace / "local" / "resources.json").write_text(json.dumps(policy), encoding="utf-8")
+    reason = ""
+    here = str(folder.absolute())  # the simulator's own folders are made anew for every run
+    with _environment(**{RESULTS: here, JOURNALS: here}):
+        try:
+            env.deploy(job)
+        except RuntimeError as error:  # the simulator's return code was not 0
+            reason = str(error)
+    _raise_reason(workspace / "server" / "simulate_job")
+    return reason
+
+
+def _deploy(study: Study, env: ProdEnv, job: FedJob, folder: Path, watch: Watch) -> str:
+    """Send the job, or find it running, and watch it; empty if it came to its end, otherwise why not."""
+    id, ending = _follow(env, job, watch)
+    while ending == "JOINED":  # a site came back, which takes part from the next job on
+        id, ending = _follow(env, job, watch)
+    if ending == "LOST":
+        return "the job has no process any more"
+    if ending == "FINISHED:ABORTED":
+        raise RuntimeError(f"{study.name}: somebody, or a site's policy, has ended the job; run it again to go on")
+    with tempfile.TemporaryDirectory() as temporary:
+        left = Path(watch.download(id, temporary)) / "workspace"
+        _raise_reason(left)
+        if ending != "FINISHED:COMPLETED":
+            return f"the job ended with {ending} {watch.detail(id)}".strip()
+        shutil.copy(left / result_file(study), folder)
+        return ""
+
+
+def _follow(env: ProdEnv, job: FedJob, watch: Watch) -> tuple[str, str]:
+    id = watch.find(job.name)
+    if id is None:
+        watch.gather()
+        id = str(env.deploy(job))
+    return id, watch.follow(id)
+
+
+def _raise_reason(folder: Path) -> None:
+    file = folder / ERROR_FILE
+    if file.exists():
+        raise RuntimeError(f"the study stopped: {file.read_text(encoding='utf-8')}")
+
+
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

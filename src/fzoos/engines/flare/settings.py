@@ -1,0 +1,105 @@
+"""What a site decides for itself, in a file that never leaves it.
+
+    study = "study.toml"          # the study it agreed to; a server that runs another one gets no answer
+    objective = "objective.py"    # a Python file with a function objective(x), run in a process of its own
+    journal = "my-study.journal"  # where its queries are kept
+
+Paths are relative to the file. It is `local/fzoos.toml` in the site's FLARE folder, or what the environment variable
+FZOOS_SITE names; there "{site}" stands for the site's name, for a simulator in which all sites share an environment.
+The objective finds the site's name in the environment variable SITE.
+
+What the file names, the job cannot change. What it leaves out comes from the job (the study; the objective, where the
+job has a factory for it) or has a default (the journal: in the folder `fzoos` of the site's FLARE folder). Instead of
+`objective`, `factory = "my_package.black_box:make"` names a function that is called with the site's settings (a dict
+with "site", "journal", "objective" and "vectorized", and whatever else the file holds) and makes the objective.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fzoos.federation.study import Study
+from fzoos.program import Program
+
+__all__ = ["JOURNALS", "Factory", "SiteSettings", "factory_name", "study_name"]
+
+Factory = Callable[[Mapping[str, Any]], Any]
+
+JOURNALS = "FZOOS_JOURNALS"  # the environment variable that names the folder of journals, for a simulator
+
+_SETTINGS = "FZOOS_SITE"
+
+
+class SiteSettings:
+    """A site's settings, with those of the job where it has none.
+
+    Args:
+        site: the site's name.
+        folder: its FLARE folder.
+        study: the job's study.
+        factory: the job's objective factory, "module:function"; empty: it has none.
+    """
+
+    def __init__(self, site: str, folder: Path, study: Study, factory: str = "") -> None:
+        named = os.environ.get(_SETTINGS)
+        file = Path(named.replace("{site}", site)) if named else folder / "local" / "fzoos.toml"
+        values = tomllib.loads(file.read_text(encoding="utf-8")) if named or file.exists() else {}
+        self._values, self._site, self._factory = values, site, factory
+        self.study = Study.load(file.parent / values["study"]) if "study" in values else study
+        journals = Path(os.environ.get(JOURNALS, folder / "fzoos"))
+        self.journal = journals / f"{study_name(self.study)}-{site}.journal"
+        if "journal" in values:
+            self.journal = file.parent / values["journal"]
+        self._objective = str(file.parent / values["objective"]) if "objective" in values else None
+
+    def objective(self) -> Any:
+        """Make the site's objective."""
+        config = {
+            **self._values,
+            "site": self._site,
+            "journal": str(self.journal),
+            "objective": self._objective,
+            "vectorized": self.study.vectorized,
+        }
+        if "factory" in self._values:
+            return _function(self._values["factory"])(config)
+        if self._objective is not None:
+            return Program.python(self._objective, vectorized=self.study.vectorized, env={"SITE": self._site})
+        if self._factory:
+            return _function(self._factory)(config)
+        raise ValueError(f'{self._site} has no objective: write objective = "objective.py" into its settings')
+
+
+def study_name(study: Study) -> str:
+    """What a study's jobs and files are called; other settings under the same name make another study."""
+    return f"{study.name}-{study.id[:8]}"
+
+
+def factory_name(factory: Factory | str | None) -> str:
+    """A factory as the text that travels in a job, since functions do not.
+
+    Example:
+        >>> import math
+        >>> from fzoos.engines.flare.settings import factory_name
+        >>> factory_name(math.hypot), factory_name("my_package.black_box:make"), factory_name(None)
+        ('math:hypot', 'my_package.black_box:make', '')
+    """
+    if factory is None or isinstance(factory, str):
+        return factory or ""
+    name = getattr(factory, "__qualname__", "")
+    if not name.isidentifier() or factory.__module__ == "__main__":
+        raise ValueError(f"objective_factory must be a function that a site can import from a module, got {factory!r}")
+    return f"{factory.__module__}:{name}"
+
+
+def _function(name: str) -> Factory:
+    module, colon, function = name.partition(":")
+    if not colon:
+        raise ValueError(f'factory must be "module:function", got {name!r}')
+    made: Factory = getattr(importlib.import_module(module), function)
+    return made

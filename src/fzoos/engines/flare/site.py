@@ -1,0 +1,104 @@
+"""A site's half: one object in the site's process, which hands requests to the site's station."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from nvflare.collab import collab
+
+from fzoos.engines.flare.desk import Desk, Overtaken
+from fzoos.engines.flare.settings import Factory, SiteSettings, factory_name
+from fzoos.federation import codec
+from fzoos.federation.station import Station
+from fzoos.federation.study import Study
+
+__all__ = ["Site", "client_app"]
+
+_TURN = 60.0  # seconds to wait for the process of the job before this one, which may still be ending
+
+_log = logging.getLogger("fzoos")
+
+
+class Site:
+    """What FLARE makes in the site's process from a job's text.
+
+    Args:
+        study: the job's study, as a dict.
+        factory: the job's objective factory, "module:function"; empty: the site's settings have one.
+    """
+
+    def __init__(self, study: dict[str, Any], factory: str = "") -> None:
+        self.study, self.factory = study, factory  # FLARE writes the attributes named like arguments into the job
+        self._desk: Desk | None = None
+        self._objective: Any = None
+        self._station: Station | None = None
+
+    @collab.init  # type: ignore[untyped-decorator]
+    def open(self) -> None:
+        """Begin to take requests; what can fail is left to the first of them, since here it would end the job."""
+        self._desk = Desk()
+        self._name, self._folder = collab.site_name, Path(collab.workspace.get_root_dir())
+        self._id = Study(**self.study).id
+
+    @collab.publish  # type: ignore[untyped-decorator]
+    def answer(self, data: bytes) -> bytes:
+        """Answer one request of the server; the other sites can call this too, and are refused.
+
+        Why there is no answer is told in words that are not the objective's: those stay in the site's log.
+        """
+        if collab.caller != "server" or self._desk is None:
+            raise PermissionError(f"requests come from the server, this one came from {collab.caller}")
+        try:
+            return self._desk.do(lambda: (self._station or self._start()).answer(data))
+        except Overtaken:
+            reason = "was busy until the next request came"
+        except Exception as error:
+            _log.exception("%s cannot answer", self._name)
+            reason = f"cannot answer: {type(error).__name__} (its log says more)"
+        return codec.encode_failure(f"{self._name} {reason}", self._id)
+
+    @collab.publish  # type: ignore[untyped-decorator]
+    def here(self) -> bool:
+        """A sign of life, while a request may be under way."""
+        return True
+
+    @collab.final  # type: ignore[untyped-decorator]
+    def close(self) -> None:
+        """Close the journal and the objective, after the query under way if that does not take long."""
+        if self._station is not None:
+            self._station.stop()
+        if self._desk is not None:
+            self._desk.close(last=self._end)
+        if hasattr(self._objective, "close"):
+            self._objective.close()
+
+    def _end(self) -> None:
+        if self._station is not None:
+            self._station.close()
+
+    def _start(self) -> Station:
+        settings = SiteSettings(self._name, self._folder, Study(**self.study), self.factory)
+        self._id = settings.study.id
+        client = settings.study.sites.index(self._name)
+        self._objective = settings.objective()
+        self._station = Station(settings.study, client, self._objective, settings.journal, wait=_TURN)
+        return self._station
+
+
+def client_app(study: Study, objective_factory: Factory | str | None = None) -> Site:
+    """A site's half, to be the `client` of a `CollabRecipe`.
+
+    Args:
+        study: the study; a site that has its own copy answers only if they agree.
+        objective_factory: makes the objective from the site's settings, where those do not say how; a function that
+            the sites can import, or its name "module:function".
+
+    Example:
+        >>> from fzoos.engines.flare import client_app
+        >>> from fzoos.federation import Study
+        >>> study = Study("demo", x0=0.5, dim=3, bounds=(0.0, 1.0), sites=("site-1", "site-2"))
+        >>> client = client_app(study, "my_package.black_box:make")
+    """
+    return Site(study.settings, factory_name(objective_factory))

@@ -1,0 +1,293 @@
+"""The FLARE engine deployed: a server and three sites as processes on this machine, with mutual TLS."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pytest
+from nvflare.collab import CollabRecipe
+from nvflare.fuel.flare_api.api_spec import AuthorizationError
+from nvflare.fuel.flare_api.flare_api import new_secure_session
+from nvflare.recipe import ProdEnv
+
+from fzoos.engines.flare import client_app, run, server_app
+from fzoos.engines.flare.settings import study_name
+from fzoos.federation import LocalStudy, Study
+from fzoos.federation.codec import decode
+
+pytestmark = pytest.mark.deploy
+
+SERVER, SITES, LEAD = "localhost", ("site-1", "site-2", "site-3"), "lead@example.com"
+PORTS = {"8002": "24102", "8003": "24103"}
+ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # for equal bits
+CENTRES = {"site-1": 0.2, "site-2": 0.45, "site-3": 0.8}
+
+OBJECTIVE = f"""
+import json, os, time
+from pathlib import Path
+import numpy as np
+
+SITE, HERE, CENTRES = os.environ["SITE"], Path(__file__).parent, {CENTRES}
+
+def objective(x):
+    with (HERE / f"{{SITE}}.log").open("a") as log:
+        log.write(json.dumps(x.tolist()) + "\\n")
+    time.sleep(float((HERE / "seconds").read_text()))
+    return float(np.sum((x - CENTRES[SITE]) ** 2))
+"""
+
+
+class Federation:
+    """A provisioned server and its sites, as processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.project = folder, f"fzoos-test-{os.getpid()}"
+        template = resources.files("fzoos") / "scaffold" / "flare" / "project.yml"
+        text = template.read_text().replace("{{name}}", self.project)
+        for default, ours in PORTS.items():
+            text = text.replace(default, ours)
+        self.kits = provision(folder, text) / self.project / "prod_00"
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str) -> None:
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        environment = {**os.environ, **ONE_THREAD, "PATH": path}
+        with (self.folder / f"{name}.out").open("ab") as out:
+            self._processes[name] = subprocess.Popen(
+                [self.kits / name / "startup" / "sub_start.sh", "--once"],
+                env=environment,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+
+    def kill(self, name: str) -> None:
+        """End a participant, with all the jobs it runs."""
+        process = self._processes.pop(name)
+        for pid in [*descendants(process.pid), process.pid]:
+            os.kill(pid, signal.SIGKILL)
+        process.wait()
+
+    def kill_job(self, name: str) -> None:
+        """End the process that a participant has for its job."""
+        for pid in descendants(self._processes[name].pid):
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if b"worker_process" in command or b"runner_process" in command:
+                os.kill(pid, signal.SIGKILL)
+                return
+        raise AssertionError(f"{name} runs no job")
+
+    def close(self) -> None:
+        for name in list(self._processes):
+            self.kill(name)
+        shutil.rmtree(f"/tmp/nvflare/{self.project}", ignore_errors=True)
+
+    def session(self):
+        return closing(new_secure_session(LEAD, str(self.kits / LEAD), timeout=30.0))
+
+    def prepare(self, study: Study, seconds: float) -> Path:
+        """Write the sites' own files for a study; gives their folder."""
+        folder = self.folder / study.name
+        folder.mkdir()
+        (folder / "objective.py").write_text(OBJECTIVE)
+        (folder / "seconds").write_text(str(seconds))
+        for site in SITES:
+            settings = f'objective = "{folder / "objective.py"}"\njournal = "{folder / site}.journal"\n'
+            (self.kits / site / "local" / "fzoos.toml").write_text(settings)
+        return folder
+
+    def run(self, study: Study, **settings: float):
+        env = ProdEnv(str(self.kits / LEAD), login_timeout=30.0, username=LEAD)
+        return run(study, env, results=self.folder / "results", progress=False, **settings)
+
+
+def provision(folder: Path, project: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "project.yml").write_text(project)
+    command = [sys.executable, "-m", "nvflare.cli", "provision", "-p", "project.yml", "-w", "kits"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return folder / "kits"
+
+
+def descendants(process: int) -> Iterator[int]:
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:  # it has ended
+            continue
+        if parent == process:
+            yield int(stat.parent.name)
+            yield from descendants(int(stat.parent.name))
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
+    made = Federation(tmp_path_factory.mktemp("flare"))
+    try:
+        for name in (SERVER, *SITES):
+            made.start(name)
+        yield made
+    finally:
+        made.close()
+
+
+def make_study(name: str, **changes: object) -> Study:
+    settings = {"x0": 0.5, "dim": 3, "bounds": (0.0, 1.0), "sites": SITES, "rounds": 3, "local_steps": 3, "seed": 5}
+    return Study(**{"name": name, **settings, "optimizer": {"name": "adam", "learning_rate": 0.05}, **changes})
+
+
+def run_local(study: Study, folder: Path):
+    boxes = [lambda x, c=CENTRES[site]: float(np.sum((x - c) ** 2)) for site in study.sites]
+    return LocalStudy(study, folder, boxes).run()
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 120.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
+
+
+def is_answering(journal: Path, study: Study, kind: str, round: int) -> bool:
+    """Whether a site is in the middle of a request: it has made a query for it and has not replied."""
+    text = """SELECT body FROM requests WHERE id NOT IN (SELECT request FROM replies)
+              AND id IN (SELECT request FROM queries)"""
+    try:
+        with sqlite3.connect(f"file:{journal}?mode=ro", uri=True) as db:
+            requests = [decode(body, study.id) for (body,) in db.execute(text)]
+    except sqlite3.OperationalError:  # it is not there yet, or empty
+        return False
+    return any((request.kind, request.round) == (kind, round) for request in requests)
+
+
+def asked(folder: Path, site: str) -> list[list[float]]:
+    """What the objective says that it was asked."""
+    return [json.loads(line) for line in (folder / f"{site}.log").read_text().splitlines()]
+
+
+def kept(folder: Path, site: str) -> list[list[float]]:
+    """What the journal says that it was asked."""
+    with sqlite3.connect(folder / f"{site}.journal") as db:
+        return [np.frombuffer(x).tolist() for (x,) in db.execute("SELECT x FROM queries ORDER BY id")]
+
+
+def test_a_study_ends_with_the_local_engines_numbers(federation: Federation, tmp_path: Path) -> None:
+    study = make_study("plain")
+    folder = federation.prepare(study, seconds=0.0)
+    result, local = federation.run(study), run_local(study, tmp_path)
+    assert result.status == "completed"
+    assert np.array_equal(result.x, local.x)
+    assert result.queries_per_client == local.queries_per_client
+    assert (result.bytes_up, result.bytes_down) == (local.bytes_up, local.bytes_down)
+    for site in SITES:
+        assert asked(folder, site) == kept(folder, site)
+
+
+def test_a_certificate_of_another_authority_is_refused(federation: Federation, tmp_path: Path) -> None:
+    project = (federation.folder / "project.yml").read_text()
+    strangers = provision(tmp_path / "strangers", project) / federation.project / "prod_00"
+
+    def first_bytes(kit: Path) -> bytes:
+        """What the server says to whoever has this kit's key; it begins to talk when it has accepted the client."""
+        ours = federation.kits / "site-1" / "startup" / "rootCA.pem"
+        context = ssl.create_default_context(cafile=str(ours))
+        context.load_cert_chain(kit / "startup" / "client.crt", kit / "startup" / "client.key")
+        context.set_alpn_protocols(["h2"])
+        address = ("127.0.0.1", int(PORTS["8002"]))
+        with socket.create_connection(address) as plain, context.wrap_socket(plain, server_hostname=SERVER) as secure:
+            return secure.recv(9)
+
+    assert len(first_bytes(federation.kits / "site-1")) == 9
+    try:
+        refused = first_bytes(strangers / "site-1")
+    except (ssl.SSLError, ConnectionError):
+        refused = b""
+    assert refused == b""
+
+
+def test_a_stranger_does_not_become_a_site(federation: Federation, tmp_path: Path) -> None:
+    project = (federation.folder / "project.yml").read_text().replace("site-3", "site-4").replace("site_3", "site_4")
+    strangers = provision(tmp_path / "strangers", project)
+    kit = federation.kits / "site-4"
+    shutil.copytree(strangers / federation.project / "prod_00" / "site-4", kit)
+    federation.start("site-4")
+    time.sleep(10.0)  # a site of ours is connected after three
+    try:
+        with federation.session() as session:
+            assert {client.name for client in session.get_connected_client_list()} == set(SITES)
+    finally:
+        federation.kill("site-4")
+
+
+def test_neither_code_nor_a_look_at_a_sites_files_is_allowed(federation: Federation) -> None:
+    study = make_study("code")
+    with_code = CollabRecipe("code", server=server_app(study), client=client_app(study))  # it sends fzoos along
+    job = ProdEnv(str(federation.kits / LEAD), login_timeout=30.0, username=LEAD).deploy(with_code.finalize())
+    with federation.session() as session:
+        wait_until(lambda: session.get_job_meta(job)["status"].startswith("FINISHED"))
+        meta = session.get_job_meta(job)
+        assert meta["status"] == "FINISHED:FAILED_TO_RUN"
+        assert meta["job_deploy_detail"] == ["server: BYOC not permitted"]
+        with pytest.raises(AuthorizationError):
+            session.cat_target("site-1", file="objective.py")
+
+
+def test_after_kills_of_sites_and_of_the_server_the_numbers_are_the_same(
+    federation: Federation, tmp_path: Path
+) -> None:
+    study = make_study("killed", min_clients=2)  # so that a lost answer would change the numbers
+    folder = federation.prepare(study, seconds=0.05)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(federation.run, study)
+        for kind, round, site, victim in (
+            ("refresh", 2, "site-2", "site-2"),
+            ("update", 2, "site-3", "site-3"),
+            ("update", 3, "site-1", SERVER),
+        ):
+            wait_until(lambda: running.done() or is_answering(folder / f"{site}.journal", study, kind, round))
+            federation.kill_job(victim)
+        result = running.result(timeout=240)
+    local = run_local(study, tmp_path)
+    assert result.status == "completed"
+    assert np.array_equal(result.x, local.x)
+    assert result.queries_per_client == local.queries_per_client
+    for site in SITES:
+        paid, journal = asked(folder, site), kept(folder, site)
+        assert all(x in paid for x in journal)
+        assert all(x in journal for x in paid), "every paid query is kept"
+        assert len(journal) <= len(paid) <= len(journal) + 3, "only the queries in flight were asked again"
+
+
+def test_a_site_that_was_away_takes_part_again(federation: Federation, tmp_path: Path) -> None:
+    study = make_study("away", rounds=8, min_clients=2, timeout=120.0)
+    folder = federation.prepare(study, seconds=0.01)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(federation.run, study, patience=8.0)
+        wait_until(lambda: running.done() or is_answering(folder / "site-3.journal", study, "update", 2))
+        federation.kill("site-3")
+        wait_until(lambda: running.done() or is_answering(folder / "site-1.journal", study, "update", 3))
+        federation.start("site-3")
+        result = running.result(timeout=240)
+    assert result.status == "completed"
+    with sqlite3.connect(folder / "site-3.journal") as db:
+        rounds = [decode(body, study.id).round for (body,) in db.execute("SELECT body FROM requests")]
+    assert min(rounds) == 1
+    assert max(rounds) == study.rounds
+    with sqlite3.connect(federation.folder / "results" / f"{study_name(study)}.result") as db:
+        failures = db.execute("SELECT round, reason FROM failures WHERE client = 2").fetchall()
+    assert failures[0] == (2, "site-3: site-3 gave no sign for 8 seconds")
