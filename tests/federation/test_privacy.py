@@ -409,6 +409,8 @@ def test_without_dp_accounting_nothing_is_asked(tmp_path, monkeypatch):
         LocalStudy(study(), tmp_path, objectives).run()
     assert str(error.value) == "privacy needs dp-accounting: pip install 'fzoos[privacy]'"
     assert sum(box.calls for box in objectives) == 0
+    with Store(tmp_path / "result.db") as store:
+        assert store.last is None  # not even a run that failed
 
 
 def test_a_site_needs_no_dp_accounting(tmp_path, monkeypatch):

@@ -68,7 +68,8 @@ class Study:
         max_queries_per_client: no site makes more queries than this.
         on_failure: what a site does when its objective returns NaN or infinity: "raise" (no answer) or "skip".
         aggregate: "mean", or the robust "median" and "trimmed".
-        privacy: noise on what leaves a site: "clip", "noise" and "delta"; None: no noise.
+        privacy: noise on what leaves a site: "clip", "noise", "delta" and "clip_payload"; None: no
+            noise.
 
     A running study may be given more rounds, another time-out and the like; what changes a number at a site makes
     another study (`id`).
