@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import webbrowser
 from collections.abc import Sequence
 from contextlib import suppress
@@ -66,7 +67,8 @@ def dashboard(
             if open_page:
                 webbrowser.open(address)
 
-        with suppress(KeyboardInterrupt):  # the way to end it
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it as Ctrl-C does, with all files closed
+        with suppress(KeyboardInterrupt):
             serve(shelf, host, port, token or os.environ.get(TOKEN) or None, announce)
     return 0
 

@@ -57,28 +57,27 @@ class Reader(Store):
             raise StoreError(f"{self.path} is empty: no run has begun in it")
         with self._one_line():
             try:
-                self._connect("mode=ro")  # says soon whether it is locked, and touches nothing, be it ours or not
+                self._connect("mode=ro").close()  # says soon whether it is locked, and touches nothing, ours or not
                 if not self._check():
                     raise StoreError(f"{self.path} is empty: no run has begun in it")
             except sqlite3.OperationalError as error:
                 if "readonly" not in str(error) and "unable to open" not in str(error):
                     raise
-                self._connect("mode=ro&immutable=1")  # a folder in which SQLite cannot put the files it works with
+                self._db = self._connect("mode=ro&immutable=1")  # SQLite cannot put files of its own into the folder
                 return
             # It is ours. A connection that may write takes the files which SQLite puts beside it away again; we do not.
-            self._connect("mode=rw")
+            self._db = self._connect("mode=rw")
             self._db.execute("PRAGMA query_only = ON")
 
-    def _connect(self, mode: str) -> None:
-        if hasattr(self, "_db"):
-            self._db.close()
+    def _connect(self, mode: str) -> sqlite3.Connection:
         uri = f"{self.path.absolute().as_uri()}?{mode}"
-        self._db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_TIMEOUT)
+        db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_TIMEOUT)
         try:
-            self._db.execute("SELECT name FROM sqlite_master").fetchone()
+            db.execute("SELECT name FROM sqlite_master").fetchone()
         except BaseException:
-            self._db.close()
+            db.close()
             raise
+        return db
 
     @contextmanager
     def _one_line(self) -> Iterator[None]:

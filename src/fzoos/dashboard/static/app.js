@@ -98,13 +98,24 @@ function draw() {
   const byKey = new Map(runs.map((run) => [run.key, run]));
   const focus = byKey.get(view.focus);
   // The summary may be newer than the rounds that have come so far.
-  const full = (key) => source.details.has(key) && byKey.has(key) ? { ...source.details.get(key), ...byKey.get(key) } : null;
-  const drawn = [...view.selected].sort((a, b) => view.slot(a) - view.slot(b)).map(full).filter(Boolean);
+  const full = (key) =>
+    source.details.has(key) && byKey.has(key) ? { ...source.details.get(key), ...byKey.get(key) } : null;
+  const drawn = [...view.selected]
+    .sort((a, b) => view.slot(a) - view.slot(b))
+    .map(full)
+    .filter(Boolean);
   list.show(runs, view);
-  showHead(document.getElementById("head"), focus, focus ? full(focus.key) : null, focus ? source.pace(focus.key) : null);
+  showHead(
+    document.getElementById("head"),
+    focus,
+    focus ? full(focus.key) : null,
+    focus ? source.pace(focus.key) : null,
+  );
   plots.show(drawn, focus ? full(focus.key) : null);
   tables.show(drawn, focus ? full(focus.key) : null);
-  document.title = focus ? `${focus.status === "running" && focus.total ? `${focus.rounds}/${focus.total} ` : ""}${focus.name} · fzoos` : "fzoos";
+  document.title = focus
+    ? `${focus.status === "running" && focus.total ? `${focus.rounds}/${focus.total} ` : ""}${focus.name} · fzoos`
+    : "fzoos";
 }
 
 // Which runs are drawn, and which is in focus, when the reader has not said or what was said is gone.
@@ -116,15 +127,20 @@ function settle(runs) {
     view.slots.delete(key);
   }
   if (!view.touched) {
-    const first = source.live ? keys.slice(0, DRAWN_AT_FIRST) : keys;
-    for (const key of [...first].reverse()) view.selected.add(key);
+    const first = source.live ? keys.slice(0, DRAWN_AT_FIRST).reverse() : keys; // the oldest has the first colour
+    for (const key of first) view.selected.add(key);
     view.focus = keys[0] || null;
   }
   if (!keys.includes(view.focus)) view.focus = [...view.selected].at(-1) || keys[0] || null;
   const names = new Map();
   for (const run of runs) names.set(run.name, (names.get(run.name) || 0) + 1);
   const files = new Set(runs.map((run) => run.file)).size > 1;
-  view.labels = new Map(runs.map((run) => [run.key, names.get(run.name) > 1 ? `${run.name} (${files ? `${run.file}, ` : ""}run ${run.id})` : run.name]));
+  view.labels = new Map(
+    runs.map((run) => [
+      run.key,
+      names.get(run.name) > 1 ? `${run.name} (${files ? `${run.file}, ` : ""}run ${run.id})` : run.name,
+    ]),
+  );
   for (const key of view.selected) view.slot(key);
 }
 
@@ -132,7 +148,8 @@ function useColours(colours) {
   view.colours = colours;
   colours.forEach((colour, i) => {
     // On a dark ground the same hues, lighter; black becomes the colour of the text.
-    const value = colour === "#000000" ? "var(--ink)" : `light-dark(${colour}, color-mix(in oklab, ${colour}, white 28%))`;
+    const value =
+      colour === "#000000" ? "var(--ink)" : `light-dark(${colour}, color-mix(in oklab, ${colour}, white 28%))`;
     document.documentElement.style.setProperty(`--c${i}`, value);
   });
 }
@@ -143,7 +160,11 @@ function notice(problems) {
 
 function connected(state) {
   const node = document.getElementById("live");
-  const texts = { live: "Live", lost: "Not connected, trying again", refused: "Needs the token: open the address that fzoos dashboard printed" };
+  const texts = {
+    live: "Live",
+    lost: "Not connected, trying again",
+    refused: "Needs the token: open the address that fzoos dashboard printed",
+  };
   node.className = `live ${state}`;
   setText(node, texts[state]);
 }
@@ -172,7 +193,8 @@ function recall() {
   among("across", ["linear", "log"]);
   among("metric", ["monitor", "step"]);
   view.reference = parts.get("reference") || "";
-  for (const [name, value] of parts) if (name.startsWith("scale-") && ["linear", "log"].includes(value)) view.scales[name.slice(6)] = value;
+  for (const [name, value] of parts)
+    if (name.startsWith("scale-") && ["linear", "log"].includes(value)) view.scales[name.slice(6)] = value;
 }
 
 function begin() {
@@ -191,7 +213,8 @@ function begin() {
     theme.set(event.target.value);
     soon();
   });
-  document.getElementById("snippet").textContent = 'from fzoos import minimize\nminimize(objectives, x0, bounds=(-1, 1), store="runs.db")';
+  document.getElementById("snippet").textContent =
+    'from fzoos import minimize\nminimize(objectives, x0, bounds=(-1, 1), store="runs.db")';
   if (!source.live) {
     document.body.classList.add("report");
     setText(document.getElementById("foot"), source.state.made);

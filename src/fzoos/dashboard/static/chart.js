@@ -29,7 +29,12 @@ class Chart {
     this.size = "";
     this.svg.addEventListener("pointermove", (event) => this.point(this.local(event)));
     this.svg.addEventListener("pointerdown", (event) => this.point(this.local(event)));
-    this.svg.addEventListener("pointerleave", () => this.leave());
+    // A finger leaves at once; what it has read stays until the next touch.
+    this.svg.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && this.leave());
+    document.addEventListener(
+      "pointerdown",
+      (event) => this.pointed && !this.svg.contains(event.target) && this.leave(),
+    );
     this.svg.addEventListener("blur", () => this.leave());
     this.svg.addEventListener("keydown", (event) => this.press(event));
     new ResizeObserver(() => {
@@ -38,7 +43,8 @@ class Chart {
     }).observe(host);
   }
 
-  // plot: title, unit (what y is), series [{id, name, colour, dash, x, y, faint, alive}], kind of x, xLog, yLog, empty (what to say then).
+  // plot: title, unit (what y is), series [{id, name, colour, dash, x, y, faint, alive}], kind (of x), xLog, yLog,
+  // fromZero, empty (what to say where there is nothing to draw).
   show(plot) {
     this.plot = plot;
     this.draw();
@@ -68,7 +74,10 @@ class Chart {
       return { ...one, points };
     });
     const all = series.flatMap((one) => one.points.filter(Boolean));
-    setText(this.note, hidden ? `${hidden} ${hidden === 1 ? "value" : "values"} at or below zero cannot be drawn on a log axis` : "");
+    setText(
+      this.note,
+      hidden ? `${hidden} ${hidden === 1 ? "value" : "values"} at or below zero cannot be drawn on a log axis` : "",
+    );
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.svg.replaceChildren();
     this.drawn = [];
@@ -76,23 +85,35 @@ class Chart {
     if (!all.length) {
       this.svg.removeAttribute("tabindex");
       this.svg.setAttribute("aria-label", `${plot.title}: ${plot.empty}`);
-      this.svg.append(svg("text", { class: "nothing", x: width / 2, y: height / 2, "text-anchor": "middle" }, plot.empty));
+      this.svg.append(
+        svg("text", { class: "nothing", x: width / 2, y: height / 2, "text-anchor": "middle" }, plot.empty),
+      );
       this.tip.hidden = true;
       return;
     }
     const kind = KINDS[plot.kind];
     this.svg.setAttribute("tabindex", "0");
-    const names = plot.series.length > 6 ? `${plot.series.length} lines` : plot.series.map((one) => one.name).join(", ");
+    const names =
+      plot.series.length > 6 ? `${plot.series.length} lines` : plot.series.map((one) => one.name).join(", ");
     this.svg.setAttribute("aria-label", `${plot.title} against ${kind.label}: ${names}. The arrow keys read values.`);
 
-    const [yLow, yHigh] = this.range(all.map((point) => point.y), plot.yLog, plot.fromZero);
-    const [xLow, xHigh] = this.range(all.map((point) => point.x), plot.xLog, true, 0);
+    const [yLow, yHigh] = this.range(
+      all.map((point) => point.y),
+      plot.yLog,
+      plot.fromZero,
+    );
+    const [xLow, xHigh] = this.range(
+      all.map((point) => point.x),
+      plot.xLog,
+      true,
+      0,
+    );
     const yTicks = this.ticks(yLow, yHigh, plot.yLog, "number", Math.max(2, Math.floor((height - TOP - BOTTOM) / 38)));
     measure.font = getComputedStyle(this.svg).font;
     const left = Math.ceil(Math.max(30, ...yTicks.map((tick) => measure.measureText(tick.text).width + 14)));
     const right = width - RIGHT;
     const bottom = height - BOTTOM;
-    const xTicks = this.ticks(xLow, xHigh, plot.xLog, kind.ticks, Math.max(2, Math.floor((right - left) / 84)));
+    const xTicks = this.ticks(xLow, xHigh, plot.xLog, kind.ticks, Math.max(2, Math.floor((right - left) / 72)));
     const place = (low, high, log, from, to) => {
       const at = log ? Math.log10 : (value) => value;
       return (value) => from + ((at(value) - at(low)) / (at(high) - at(low))) * (to - from);
@@ -125,8 +146,16 @@ class Chart {
       free = middle + half + 8;
     }
     const base = svg("path", { class: "axis", d: `M${left + 0.5} ${TOP}V${bottom + 0.5}H${right}` });
-    const unit = svg("text", { class: "axis-title", x: left, y: 12, "text-anchor": "start" }, plot.unit + (plot.yLog ? ", log scale" : ""));
-    const title = svg("text", { class: "axis-title", x: (left + right) / 2, y: height - 6, "text-anchor": "middle" }, kind.label + (plot.xLog ? ", log scale" : ""));
+    const unit = svg(
+      "text",
+      { class: "axis-title", x: left, y: 12, "text-anchor": "start" },
+      plot.unit + (plot.yLog ? ", log scale" : ""),
+    );
+    const title = svg(
+      "text",
+      { class: "axis-title", x: (left + right) / 2, y: height - 6, "text-anchor": "middle" },
+      kind.label + (plot.xLog ? ", log scale" : ""),
+    );
 
     const lines = svg("g", { class: "lines" });
     for (const one of series) {
@@ -134,7 +163,12 @@ class Chart {
       const solid = points.filter(Boolean);
       if (!solid.length) continue;
       const group = svg("g", { class: `line${one.faint ? " faint" : ""}`, "data-id": one.id, "--colour": one.colour });
-      group.append(svg("path", { d: this.path(points, right - left), "stroke-dasharray": DASHES[(one.dash || 0) % DASHES.length] }));
+      group.append(
+        svg("path", {
+          d: this.path(points, right - left),
+          "stroke-dasharray": DASHES[(one.dash || 0) % DASHES.length],
+        }),
+      );
       const last = solid[solid.length - 1];
       if (one.alive) group.append(svg("circle", { class: "pulse", cx: last.px, cy: last.py, r: 4 }));
       if (!one.faint) group.append(svg("circle", { cx: last.px, cy: last.py, r: solid.length === 1 ? 4 : 3 }));
@@ -172,10 +206,13 @@ class Chart {
   ticks(low, high, log, kind, wanted) {
     if (!log) {
       const { at, step } = ticks.linear(low, high, wanted, kind);
-      return at.map((value) => ({ value, text: ticks.label(value, step, kind) }));
+      const largest = Math.max(...at.map(Math.abs));
+      return at.map((value) => ({ value, text: ticks.label(value, step, kind, largest) }));
     }
     const text = { bytes: (value) => format.bytes(value), seconds: (value) => format.seconds(value) }[kind];
-    return ticks.logarithmic(low, high, wanted).at.map((value) => ({ value, text: text ? text(value) : format.power(value) }));
+    return ticks
+      .logarithmic(low, high, wanted)
+      .at.map((value) => ({ value, text: text ? text(value) : format.power(value) }));
   }
 
   // Of many points that fall on one column of pixels, the first, the lowest, the highest and the last are drawn.
@@ -256,7 +293,13 @@ class Chart {
     this.tip.replaceChildren(
       html("div", { class: "tip-head" }, KINDS[this.plot.kind].read(best.point.x)),
       ...rows.map(({ one, point }) =>
-        html("div", { class: "tip-row" }, html("i", { "--colour": one.colour }), html("span", {}, one.name), html("b", {}, format.number(point.y, 5))),
+        html(
+          "div",
+          { class: "tip-row" },
+          html("i", { "--colour": one.colour }),
+          html("span", {}, one.name),
+          html("b", {}, format.number(point.y, 5)),
+        ),
       ),
       more ? html("div", { class: "tip-more" }, `and ${more} more`) : "",
     );
@@ -292,6 +335,7 @@ class Chart {
   // One line stands out; null: all are equal again.
   highlight(id) {
     this.lit = id;
-    for (const group of this.svg.querySelectorAll(".line")) group.classList.toggle("dim", id !== null && group.dataset.id !== id);
+    for (const group of this.svg.querySelectorAll(".line"))
+      group.classList.toggle("dim", id !== null && group.dataset.id !== id);
   }
 }

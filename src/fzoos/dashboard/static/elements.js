@@ -35,7 +35,12 @@ function rebuild(node, shown, build) {
 // One of several: a group of radio buttons that looks like one control.
 function segments(name, legend, options, onchange) {
   const labels = options.map(([value, text]) =>
-    html("label", {}, html("input", { type: "radio", name, value, onchange: () => onchange(value) }), html("span", {}, text)),
+    html(
+      "label",
+      {},
+      html("input", { type: "radio", name, value, onchange: () => onchange(value) }),
+      html("span", {}, text),
+    ),
   );
   return html("fieldset", { class: "segments" }, html("legend", { class: "hidden" }, legend), labels);
 }

@@ -3,11 +3,21 @@
 
 function showHead(node, run, details, pace) {
   const history = details ? details.history : null;
-  const shown = run && [run, pace && pace.toPrecision(2), details && [details.message, details.bytes_up, details.extra], history && history.step.length];
+  const shown = run && [
+    run,
+    pace && pace.toPrecision(2),
+    details && [details.message, details.bytes_up, details.extra],
+    history && history.step.length,
+  ];
   rebuild(node, shown || null, () => {
     if (!run) return [];
     const message = details ? details.message : "";
-    const facts = [run.algorithm === run.name ? null : run.algorithm, `${run.file}, run ${run.id}`, `begun ${format.when(run.started)}`, message];
+    const facts = [
+      run.algorithm === run.name ? null : run.algorithm,
+      `${run.file}, run ${run.id}`,
+      `begun ${format.when(run.started)}`,
+      message,
+    ];
     const title = html("div", { class: "title" }, html("h1", {}, run.name), pill(run.status));
     const line = html("p", { class: "facts" }, facts.filter(Boolean).join(" · "));
     return [html("div", {}, title, line), html("dl", { class: "tiles" }, tiles(run, details, pace))];
@@ -20,25 +30,50 @@ function tiles(run, details, pace) {
   const found = [];
   if (values.length || run.monitor !== null) {
     const best = values.length ? Math.min(...values) : run.monitor;
-    found.push(tile("F", format.number(run.monitor), best < run.monitor ? `lowest ${format.number(best)}` : values.length > 1 ? "the lowest so far" : ""));
+    found.push(
+      tile(
+        "F",
+        format.number(run.monitor),
+        best < run.monitor ? `lowest ${format.number(best)}` : values.length > 1 ? "the lowest so far" : "",
+      ),
+    );
   } else {
     found.push(tile("Last step", steps.length ? format.number(steps.at(-1)) : "–", "no monitor was given"));
   }
   const rounds = tile("Rounds", format.count(run.rounds), run.total ? `of ${format.count(run.total)}` : "");
-  if (run.total) rounds.append(html("span", { class: "bar", "--done": `${Math.min(100, (100 * run.rounds) / run.total)}%` }, html("i")));
+  if (run.total)
+    rounds.append(
+      html("span", { class: "bar", "--done": `${Math.min(100, (100 * run.rounds) / run.total)}%` }, html("i")),
+    );
   found.push(rounds);
   const clients = details ? details.clients.length : 0;
-  found.push(tile("Queries", format.count(run.queries), clients ? `${clients} ${clients === 1 ? "client" : "clients"}` : ""));
-  found.push(tile("Bytes", format.bytes(run.bytes), details ? `↑ ${format.bytes(details.bytes_up)}  ↓ ${format.bytes(details.bytes_down)}` : ""));
+  found.push(
+    tile("Queries", format.count(run.queries), clients ? `${clients} ${clients === 1 ? "client" : "clients"}` : ""),
+  );
+  found.push(
+    tile(
+      "Bytes",
+      format.bytes(run.bytes),
+      details ? `↑ ${format.bytes(details.bytes_up)}  ↓ ${format.bytes(details.bytes_down)}` : "",
+    ),
+  );
   found.push(tile("Time", format.seconds(run.seconds), left(run, details, pace)));
   if (details && details.extra && details.extra.epsilon !== undefined) {
-    found.push(tile("Privacy ε", format.number(details.extra.epsilon, 3), `at δ = ${format.number(details.extra.delta, 3)}`));
+    found.push(
+      tile("Privacy ε", format.number(details.extra.epsilon, 3), `at δ = ${format.number(details.extra.delta, 3)}`),
+    );
   }
   return found;
 }
 
 function tile(name, value, more) {
-  return html("div", { class: "tile" }, html("dt", {}, name), html("dd", { class: "value" }, value), more ? html("dd", { class: "more" }, more) : null);
+  return html(
+    "div",
+    { class: "tile" },
+    html("dt", {}, name),
+    html("dd", { class: "value" }, value),
+    more ? html("dd", { class: "more" }, more) : null,
+  );
 }
 
 // How long it will take at the pace of the last rounds.

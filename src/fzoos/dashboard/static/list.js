@@ -43,8 +43,22 @@ class RunList {
     const state = html("span", { class: "state" });
     const meta = html("span", { class: "meta" });
     const bar = html("span", { class: "bar" }, html("i"));
-    const button = html("button", { type: "button", class: "open", onclick: () => this.open(run.key) }, html("span", { class: "line1" }, name, state), meta, bar);
-    return { item: html("li", { class: "run", "data-key": run.key }, box, button), box, name, state, meta, bar, button };
+    const button = html(
+      "button",
+      { type: "button", class: "open", onclick: () => this.open(run.key) },
+      html("span", { class: "line1" }, name, state),
+      meta,
+      bar,
+    );
+    return {
+      item: html("li", { class: "run", "data-key": run.key }, box, button),
+      box,
+      name,
+      state,
+      meta,
+      bar,
+      button,
+    };
   }
 
   update(row, run, view, several) {

@@ -3,7 +3,9 @@
 
 const format = {
   superscript(exponent) {
-    return String(exponent).replace("-", "⁻").replace(/[0-9]/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]);
+    return String(exponent)
+      .replace("-", "⁻")
+      .replace(/[0-9]/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]);
   },
 
   // Significant digits, with a power of ten where there would be too many zeros.
@@ -27,17 +29,26 @@ const format = {
     return value === null || value === undefined ? "–" : Math.round(value).toLocaleString("en-US");
   },
 
-  compact(value) {
-    const size = Math.abs(value);
-    for (const [unit, sign] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
-      if (size >= unit && size >= 1e4) return `${Number((value / unit).toPrecision(4))}${sign}`;
+  // All ticks of an axis are written as its largest is.
+  compact(value, largest) {
+    for (const [unit, sign] of [
+      [1e9, "G"],
+      [1e6, "M"],
+      [1e3, "k"],
+    ]) {
+      if (largest >= unit && largest >= 1e4) return this.minus(`${Number((value / unit).toPrecision(4))}${sign}`);
     }
     return this.minus(Number(value.toPrecision(6)).toLocaleString("en-US"));
   },
 
   bytes(value) {
     if (value === null || value === undefined) return "–";
-    for (const [unit, sign] of [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"]]) {
+    for (const [unit, sign] of [
+      [1e12, "TB"],
+      [1e9, "GB"],
+      [1e6, "MB"],
+      [1e3, "kB"],
+    ]) {
       if (value >= unit) return `${Number((value / unit).toPrecision(3))} ${sign}`;
     }
     return `${Number(value.toPrecision(3))} B`;
@@ -52,27 +63,33 @@ const format = {
     const two = (part) => String(part).padStart(2, "0");
     if (whole < 3600) return whole % 60 ? `${Math.floor(whole / 60)} min ${two(whole % 60)} s` : `${whole / 60} min`;
     const minutes = Math.round(value / 60);
-    if (minutes < 48 * 60) return minutes % 60 ? `${Math.floor(minutes / 60)} h ${two(minutes % 60)} min` : `${minutes / 60} h`;
+    if (minutes < 48 * 60)
+      return minutes % 60 ? `${Math.floor(minutes / 60)} h ${two(minutes % 60)} min` : `${minutes / 60} h`;
     return `${Number((value / 86400).toPrecision(3))} days`;
   },
 
   // A tick of a logarithmic axis.
   power(value) {
     const exponent = Math.floor(Math.log10(value) + 1e-9);
-    if (exponent >= -3 && exponent <= 3) return this.minus(Number(value.toPrecision(3)).toLocaleString("en-US", { maximumFractionDigits: 6 }));
+    if (exponent >= -3 && exponent <= 3)
+      return this.minus(Number(value.toPrecision(3)).toLocaleString("en-US", { maximumFractionDigits: 6 }));
     const mantissa = Number((value / 10 ** exponent).toPrecision(3));
     return `${mantissa === 1 ? "" : `${mantissa}×`}10${this.superscript(exponent)}`;
   },
 
   briefly(seconds) {
     const date = new Date(seconds * 1000);
-    if (date.toDateString() === new Date().toDateString()) return date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+    if (date.toDateString() === new Date().toDateString())
+      return date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
     return date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
   },
 
   when(seconds) {
     const date = new Date(seconds * 1000);
-    const day = date.toDateString() === new Date().toDateString() ? "today" : date.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" });
+    const day =
+      date.toDateString() === new Date().toDateString()
+        ? "today"
+        : date.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" });
     return `${day}, ${date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })}`;
   },
 };
@@ -94,6 +111,7 @@ const ticks = {
     const found = [];
     const first = Math.ceil(low / step - 1e-9);
     for (let k = first; k * step <= high + step * 1e-9 && found.length < 50; k++) found.push(k * step);
+    if (found.length < 3 && wanted < 20) return this.linear(low, high, wanted * 1.5, kind); // two do not show a scale
     return { at: found, step };
   },
 
@@ -106,7 +124,8 @@ const ticks = {
       const every = Math.max(1, Math.ceil((last - first) / Math.max(1, wanted)));
       const at = [];
       for (let exponent = first; exponent <= last; exponent++) if (exponent % every === 0) at.push(10 ** exponent);
-      if (at.length >= 2 && decades > 2) return { at, minor: decades <= 6 && every === 1 ? this.between(low, high, first - 1, last) : [] };
+      if (at.length >= 2 && decades > 2)
+        return { at, minor: decades <= 6 && every === 1 ? this.between(low, high, first - 1, last) : [] };
     }
     const factors = decades > 0.7 ? [1, 2, 5] : decades > 0.3 ? [1, 1.5, 2, 3, 4, 5, 6, 8] : null;
     if (!factors) return { at: this.linear(low, high, wanted).at.filter((value) => value > 0) };
@@ -130,14 +149,15 @@ const ticks = {
   },
 
   // The text of a tick on a linear axis: as many decimals as the step needs.
-  label(value, step, kind) {
+  label(value, step, kind, largest) {
     if (Math.abs(value) < step * 1e-6) return kind === "seconds" ? "0 s" : kind === "bytes" ? "0 B" : "0";
     if (kind === "seconds") return format.seconds(value);
     if (kind === "bytes") return format.bytes(value);
-    const size = Math.max(Math.abs(value), step);
-    if (kind === "count" || size >= 1e4) return format.compact(value);
-    if (size < 1e-3) return format.number(value, 3);
+    if (kind === "count" || largest >= 1e4) return format.compact(value, largest);
+    if (largest < 1e-3) return format.number(value, 3);
     const places = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
-    return format.minus(value.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places }));
+    return format.minus(
+      value.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places }),
+    );
   },
 };

@@ -44,16 +44,36 @@ class Plots {
   convergence(runs, metric) {
     const card = this.card("convergence", "Convergence", "wide");
     if (!card.metric) {
-      card.metric = segments("metric", "What is drawn", [["monitor", "F"], ["step", "Step"]], (value) => {
-        this.view.metric = value;
-        this.again();
+      card.metric = segments(
+        "metric",
+        "What is drawn",
+        [
+          ["monitor", "F"],
+          ["step", "Step"],
+        ],
+        (value) => {
+          this.view.metric = value;
+          this.again();
+        },
+      );
+      card.below = html("input", {
+        type: "text",
+        inputmode: "decimal",
+        size: "7",
+        placeholder: "0",
+        id: "reference",
+        oninput: () => {
+          this.view.reference = card.below.value;
+          this.again();
+        },
       });
-      card.below = html("input", { type: "text", inputmode: "decimal", size: "7", placeholder: "0", id: "reference", oninput: () => {
-        this.view.reference = card.below.value;
-        this.again();
-      } });
       card.below.value = this.view.reference;
-      card.minus = html("label", { class: "reference", title: "A value that is subtracted from F, such as its smallest" }, "F* ", card.below);
+      card.minus = html(
+        "label",
+        { class: "reference", title: "A value that is subtracted from F, such as its smallest" },
+        "F* ",
+        card.below,
+      );
       card.controls.prepend(card.minus, card.metric);
       card.legend = html("ul", { class: "legend", "aria-label": "Lines" });
       card.node.append(card.legend);
@@ -64,17 +84,40 @@ class Plots {
     card.minus.hidden = metric !== "monitor";
     const reference = metric === "monitor" ? Number(this.view.reference.replace("−", "-")) || 0 : 0;
     const drawn = metric === "monitor" ? monitored : runs;
-    const series = drawn.map((run) => this.series(run, run.history[metric].map((value) => (value === null ? null : value - reference))));
+    const series = drawn.map((run) =>
+      this.series(
+        run,
+        run.history[metric].map((value) => (value === null ? null : value - reference)),
+      ),
+    );
     const title = metric === "step" ? "step length" : reference ? "F − F*" : "F";
     const without = runs.length - drawn.length;
-    setText(card.about, metric === "step" ? "How far x moved in each round." : `${reference ? `F less ${format.number(reference)}` : "F"} at x after each round${without ? `; ${without} ${without === 1 ? "run" : "runs"} without a monitor ${without === 1 ? "is" : "are"} not drawn` : ""}.`);
-    this.plot(card, { title, unit: title, series, empty: runs.length ? "No round is complete yet" : "Choose runs in the list" });
-    rebuild(card.legend, series.map((one) => [one.id, one.name, one.colour, one.dash]), () =>
-      series.map((one) =>
-        html("li", { onpointerenter: () => this.highlight(one.id), onpointerleave: () => this.highlight(null) },
-          svg("svg", { width: 22, height: 8, "aria-hidden": "true", "--colour": one.colour }, svg("path", { d: "M1 4h20", "stroke-dasharray": DASHES[one.dash % DASHES.length] })),
-          one.name),
-      ),
+    const missing = `; ${without} ${without === 1 ? "run has" : "runs have"} no monitor`;
+    const subject = reference ? `F less ${format.number(reference)}` : "F";
+    const about = `${subject} at x after each round${without ? missing : ""}.`;
+    setText(card.about, metric === "step" ? "How far x moved in each round." : about);
+    this.plot(card, {
+      title,
+      unit: title,
+      series,
+      empty: runs.length ? "No round is complete yet" : "Choose runs in the list",
+    });
+    rebuild(
+      card.legend,
+      series.map((one) => [one.id, one.name, one.colour, one.dash]),
+      () =>
+        series.map((one) =>
+          html(
+            "li",
+            { onpointerenter: () => this.highlight(one.id), onpointerleave: () => this.highlight(null) },
+            svg(
+              "svg",
+              { width: 22, height: 8, "aria-hidden": "true", "--colour": one.colour },
+              svg("path", { d: "M1 4h20", "stroke-dasharray": DASHES[one.dash % DASHES.length] }),
+            ),
+            one.name,
+          ),
+        ),
     );
   }
 
@@ -83,14 +126,25 @@ class Plots {
     const card = this.card(name, title);
     setText(card.about, about);
     const having = runs.filter((run) => (run.history.diagnostics[name] || []).some((value) => value !== null));
-    const empty = !runs.length ? "Choose runs in the list" : !runs.some((run) => run.history.round.length) ? "No round is complete yet" : name === "uncertainty" ? "No run here has a surrogate" : "No run here reports it";
-    this.plot(card, { title, unit, series: having.map((run) => this.series(run, run.history.diagnostics[name])), empty });
+    const empty = !runs.length
+      ? "Choose runs in the list"
+      : !runs.some((run) => run.history.round.length)
+        ? "No round is complete yet"
+        : name === "uncertainty"
+          ? "No run here has a surrogate"
+          : "No run here reports it";
+    this.plot(card, {
+      title,
+      unit,
+      series: having.map((run) => this.series(run, run.history.diagnostics[name])),
+      empty,
+    });
   }
 
   distances(run) {
     const title = "Distance from the mean";
     const card = this.card("distances", title);
-    setText(card.about, run ? `${run.name}: each client’s x at the end of a round.` : "");
+    setText(card.about, run ? `${run.name}: each client’s x.` : "");
     const clients = run ? run.clients : [];
     const faint = clients.length > MANY_CLIENTS;
     const count = this.view.colours.length;
@@ -103,7 +157,12 @@ class Plots {
       x: run.history[this.view.against],
       y: run.history.distances.map((row) => row[i] ?? null),
     }));
-    this.plot(card, { title, unit: "distance in the unit cube", series, empty: run ? "No distances yet" : "Choose a run in the list" });
+    this.plot(card, {
+      title,
+      unit: "distance in the unit cube",
+      series,
+      empty: run ? "No distances yet" : "Choose a run in the list",
+    });
   }
 
   series(run, y) {
@@ -124,19 +183,41 @@ class Plots {
     const yLog = chosen ? chosen === "log" : suitsLog(values);
     choose(card.scale, yLog ? "log" : "linear");
     const fromZero = card.id !== "convergence";
-    card.chart.show({ title, unit, series, empty, yLog, fromZero, kind: this.view.against, xLog: this.view.across === "log" });
+    card.chart.show({
+      title,
+      unit,
+      series,
+      empty,
+      yLog,
+      fromZero,
+      kind: this.view.against,
+      xLog: this.view.across === "log",
+    });
   }
 
   card(id, title, size = "") {
     if (this.cards.has(id)) return this.cards.get(id);
     const about = html("p", { class: "about" });
-    const scale = segments(`scale-${id}`, `Scale of ${title}`, [["linear", "Linear"], ["log", "Log"]], (value) => {
-      this.view.scales[id] = value;
-      this.again();
-    });
+    const scale = segments(
+      `scale-${id}`,
+      `Scale of ${title}`,
+      [
+        ["linear", "Linear"],
+        ["log", "Log"],
+      ],
+      (value) => {
+        this.view.scales[id] = value;
+        this.again();
+      },
+    );
     const controls = html("div", { class: "controls" }, scale);
     const host = html("div");
-    const node = html("section", { class: `card plot ${size}`, id: `plot-${id}` }, html("div", { class: "card-head" }, html("div", {}, html("h2", {}, title), about), controls), host);
+    const node = html(
+      "section",
+      { class: `card plot ${size}`, id: `plot-${id}` },
+      html("div", { class: "card-head" }, html("div", {}, html("h2", {}, title), about), controls),
+      host,
+    );
     this.node.append(node);
     const card = { id, node, about, controls, scale, chart: new Chart(host) };
     this.cards.set(id, card);

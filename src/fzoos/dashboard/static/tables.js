@@ -11,10 +11,13 @@ class Tables {
       node.append(this.parts[id]);
     }
     const title = html("h2", {}, "Settings");
-    this.only = html("input", { type: "checkbox", onchange: () => {
-      this.view.differences = this.only.checked;
-      this.again();
-    } });
+    this.only = html("input", {
+      type: "checkbox",
+      onchange: () => {
+        this.view.differences = this.only.checked;
+        this.again();
+      },
+    });
     this.switch = html("label", { class: "switch" }, this.only, " Only what differs");
     this.settingsBody = html("div");
     this.parts.settings.append(html("div", { class: "card-head" }, title, this.switch), this.settingsBody);
@@ -34,7 +37,18 @@ class Tables {
     const rows = runs.map((run) => {
       const values = run.history.monitor.filter((value) => value !== null);
       const best = values.length ? Math.min(...values) : null;
-      return [run.key, this.view.label(run.key), run.status, run.monitor, best, run.rounds, run.queries, run.bytes, run.seconds, this.view.colour(run.key)];
+      return [
+        run.key,
+        this.view.label(run.key),
+        run.status,
+        run.monitor,
+        best,
+        run.rounds,
+        run.queries,
+        run.bytes,
+        run.seconds,
+        this.view.colour(run.key),
+      ];
     });
     const lowest = Math.min(...rows.map((row) => row[4] ?? Infinity));
     rebuild(node, rows, () => [
@@ -46,7 +60,9 @@ class Tables {
           html("td", {}, pill(status)),
           html("td", { class: "right" }, format.number(last)),
           html("td", { class: `right${best === lowest ? " lowest" : ""}` }, format.number(best)),
-          ...[format.count(rounds), format.count(queries), format.bytes(bytes), format.seconds(seconds)].map((text) => html("td", { class: "right" }, text)),
+          ...[format.count(rounds), format.count(queries), format.bytes(bytes), format.seconds(seconds)].map((text) =>
+            html("td", { class: "right" }, text),
+          ),
         ]),
         2,
       ),
@@ -65,12 +81,32 @@ class Tables {
       return [name, run.client_queries[i], seen.length ? seen.at(-1)[i] : null, seen.length, failed];
     });
     rebuild(node, [run.key, run.name, rows, rounds.length], () => [
-      html("div", { class: "card-head" }, html("div", {}, html("h2", {}, "Clients"), html("p", { class: "about" }, `${run.name}: queries so far, and the last distance from the mean.`))),
+      html(
+        "div",
+        { class: "card-head" },
+        html(
+          "div",
+          {},
+          html("h2", {}, "Clients"),
+          html("p", { class: "about" }, `${run.name}: queries so far, and the last distance from the mean.`),
+        ),
+      ),
       table(
         ["Client", "Queries", "", "Distance", "Rounds", "Failures"],
         rows.map(([name, queries, distance, took, failed], i) => [
-          html("th", { scope: "row" }, run.clients.length > MANY_CLIENTS ? null : html("i", { class: "swatch", "--colour": `var(--c${i % this.view.colours.length})` }), name),
-          html("td", { class: "wide" }, html("span", { class: "bar", "--done": `${(100 * queries) / most}%` }, html("i"))),
+          html(
+            "th",
+            { scope: "row" },
+            run.clients.length > MANY_CLIENTS
+              ? null
+              : html("i", { class: "swatch", "--colour": `var(--c${i % this.view.colours.length})` }),
+            name,
+          ),
+          html(
+            "td",
+            { class: "wide" },
+            html("span", { class: "bar", "--done": `${(100 * queries) / most}%` }, html("i")),
+          ),
           html("td", { class: "right" }, format.count(queries)),
           html("td", { class: "right" }, format.number(distance, 3)),
           html("td", { class: "right" }, rounds.length ? `${took} of ${rounds.length}` : "–"),
@@ -83,14 +119,39 @@ class Tables {
 
   failures(runs) {
     const node = this.parts.failures;
-    const rows = runs.flatMap((run) => run.failures.map(([round, client, reason]) => [this.view.label(run.key), round, run.clients[client] ?? client, reason]));
+    const rows = runs.flatMap((run) =>
+      run.failures.map(([round, client, reason]) => [
+        this.view.label(run.key),
+        round,
+        run.clients[client] ?? client,
+        reason,
+      ]),
+    );
     rebuild(node, [rows, runs.length], () => [
-      html("div", { class: "card-head" }, html("h2", {}, "Failures", rows.length ? html("span", { class: "count" }, format.count(rows.length)) : null)),
+      html(
+        "div",
+        { class: "card-head" },
+        html("h2", {}, "Failures", rows.length ? html("span", { class: "count" }, format.count(rows.length)) : null),
+      ),
       rows.length
-        ? table(["Run", "Round", "Client", "Reason"], rows.slice(-200).reverse().map(([run, round, client, reason]) => [
-            html("th", { scope: "row" }, run), html("td", {}, String(round)), html("td", {}, String(client)), html("td", { class: "reason" }, reason),
-          ]), 4)
-        : html("p", { class: "quiet" }, runs.length ? "None: every client that was asked has answered." : "Choose runs in the list."),
+        ? table(
+            ["Run", "Round", "Client", "Reason"],
+            rows
+              .slice(-200)
+              .reverse()
+              .map(([run, round, client, reason]) => [
+                html("th", { scope: "row" }, run),
+                html("td", {}, String(round)),
+                html("td", {}, String(client)),
+                html("td", { class: "reason" }, reason),
+              ]),
+            4,
+          )
+        : html(
+            "p",
+            { class: "quiet" },
+            runs.length ? "None: every client that was asked has answered." : "Choose runs in the list.",
+          ),
       rows.length > 200 ? html("p", { class: "quiet" }, "The last 200 are shown.") : null,
     ]);
   }
@@ -109,9 +170,14 @@ class Tables {
     if (this.view.differences && runs.length > 1) rows = rows.filter((row) => row.differs);
     const labels = runs.map((run) => [this.view.label(run.key), this.view.colour(run.key)]);
     rebuild(this.settingsBody, [labels, rows], () => {
-      if (!rows.length) return [html("p", { class: "quiet" }, runs.length ? "The settings are the same." : "Choose runs in the list.")];
+      if (!rows.length)
+        return [html("p", { class: "quiet" }, runs.length ? "The settings are the same." : "Choose runs in the list.")];
       const cells = rows.map(({ name, values, differs }) => [
-        html("th", { scope: "row", class: "setting" }, name.split(/(?<=[._])/).flatMap((part) => [part, html("wbr")])),
+        html(
+          "th",
+          { scope: "row", class: "setting" },
+          name.split(/(?<=[._])/).flatMap((part) => [part, html("wbr")]),
+        ),
         ...values.map((value) => html("td", { class: value === "–" ? "absent" : differs ? "differs" : "" }, value)),
       ]);
       const view = table(["Setting", ...labels.map(([label]) => label)], cells, 99);
@@ -128,14 +194,36 @@ class Tables {
     if (!run) return;
     rebuild(node, [run.key, run.x], () => {
       const text = `[${run.x.join(", ")}]`;
-      const copy = html("button", { type: "button", class: "copy", onclick: async () => {
-        await navigator.clipboard.writeText(text);
-        setText(copy, "Copied");
-        setTimeout(() => setText(copy, "Copy"), 1500);
-      } }, "Copy");
+      const copy = html(
+        "button",
+        {
+          type: "button",
+          class: "copy",
+          onclick: async () => {
+            await navigator.clipboard.writeText(text);
+            setText(copy, "Copied");
+            setTimeout(() => setText(copy, "Copy"), 1500);
+          },
+        },
+        "Copy",
+      );
       return [
-        html("div", { class: "card-head" }, html("div", {}, html("h2", {}, "The point reached"), html("p", { class: "about" }, `${run.name}: x of the last complete round, ${run.x.length} ${run.x.length === 1 ? "coordinate" : "coordinates"}.`)), navigator.clipboard ? copy : null),
-        html("p", { class: "vector", tabindex: "0", role: "group", "aria-label": "x" }, run.x.map((value) => html("span", {}, format.number(value, 5)))),
+        html(
+          "div",
+          { class: "card-head" },
+          html(
+            "div",
+            {},
+            html("h2", {}, "The point reached"),
+            html("p", { class: "about" }, `${run.name}: x of the last complete round, d = ${run.x.length}.`),
+          ),
+          navigator.clipboard ? copy : null,
+        ),
+        html(
+          "p",
+          { class: "vector", tabindex: "0", role: "group", "aria-label": "x" },
+          run.x.map((value) => html("span", {}, format.number(value, 5))),
+        ),
       ];
     });
   }
@@ -143,22 +231,39 @@ class Tables {
 
 // Columns from `right` on hold numbers.
 function table(headings, rows, right) {
-  const heads = headings.map((text, i) => (text ? html("th", { scope: "col", class: i >= right ? "right" : "" }, text) : html("td")));
-  return html("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": headings.filter(Boolean).join(", ") },
-    html("table", {}, html("thead", {}, html("tr", {}, heads)), html("tbody", {}, rows.map((cells) => html("tr", {}, cells)))));
+  const heads = headings.map((text, i) =>
+    text ? html("th", { scope: "col", class: i >= right ? "right" : "" }, text) : html("td"),
+  );
+  return html(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": headings.filter(Boolean).join(", ") },
+    html(
+      "table",
+      {},
+      html("thead", {}, html("tr", {}, heads)),
+      html(
+        "tbody",
+        {},
+        rows.map((cells) => html("tr", {}, cells)),
+      ),
+    ),
+  );
 }
 
 // Nested settings as dotted names and short texts.
 function flatten(settings, before = "") {
   return Object.entries(settings || {}).flatMap(([name, value]) =>
-    value !== null && typeof value === "object" && !Array.isArray(value) ? flatten(value, `${before}${name}.`) : [[before + name, shorten(value)]],
+    value !== null && typeof value === "object" && !Array.isArray(value)
+      ? flatten(value, `${before}${name}.`)
+      : [[before + name, shorten(value)]],
   );
 }
 
 function shorten(value) {
   if (Array.isArray(value)) {
     const first = JSON.stringify(value[0]);
-    if (value.length > 3 && value.every((entry) => JSON.stringify(entry) === first)) return `${value.length} × ${shorten(value[0])}`;
+    if (value.length > 3 && value.every((entry) => JSON.stringify(entry) === first))
+      return `${value.length} × ${shorten(value[0])}`;
     if (value.length > 8) return `[${value.slice(0, 6).map(shorten).join(", ")}, … ${value.length} in all]`;
     return `[${value.map(shorten).join(", ")}]`;
   }
