@@ -5,8 +5,8 @@
 The metric task: one client of seven, all of Covertype (41 500 rows each), d = 2189. "One by one" is the usual way: for
 each query the parameters are put into a PyTorch network, which predicts all rows, and scikit-learn computes the
 precision. "Ours, one by one" is our objective called with batches of one.
-The attack: one client's network (its speed does not depend on training, so it is not trained), one image. Both ways of
-one by one are the same there: a forward pass of one image.
+The attack: one client's network (its speed does not depend on training, so it is not trained), one image. "One by one"
+is again the usual way, a forward pass of one perturbed image through a network as PyTorch makes it: channels first.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fzoos.tasks.attack import DATASETS, Attack
 from fzoos.tasks.data import DataError
 from fzoos.tasks.metric import Metric
 from fzoos.tasks.mlp import LAYERS
-from fzoos.tasks.models import build
+from fzoos.tasks.models import build, laid_out
 from fzoos.tasks.split import split_by_class
 
 BATCHES = (5, 21, 50)  # picks of a local step of FZooS; finite differences; the refresh of FZooS
@@ -64,12 +64,14 @@ def plain_metric(task: Metric) -> BatchObjective:
     return objective
 
 
-def attack(name: str, device: str) -> Attack:
+def attack(name: str, device: str) -> tuple[Attack, BatchObjective]:
+    """The attack, and its objective as one would first write it."""
     kind = DATASETS[name]
     channels, side = len(kind.pixels.mean), {"mnist": 28, "cifar10": 32}[name]
-    model = build(kind.recipe, channels, side, 10, seed=0).to(device)
     image = np.random.default_rng(0).random((channels, side, side))
-    return Attack([model], image, 0, kind.radius, kind.pixels, device)
+    plain, model = (build(kind.recipe, channels, side, 10, seed=0).to(device) for _ in range(2))
+    task = Attack([laid_out(model, device)], image, 0, kind.radius, kind.pixels, device)
+    return task, Attack([plain], image, 0, kind.radius, kind.pixels, device).objectives[0]
 
 
 def rate(objective: BatchObjective, x: FloatArray, repeats: int = 5) -> float:
@@ -81,13 +83,12 @@ def rate_one_by_one(objective: BatchObjective, x: FloatArray) -> float:
     return rate(lambda points: np.concatenate([objective(point[None, :]) for point in points]), x, repeats=3)
 
 
-def table(label: str, task: Metric | Attack, usual: BatchObjective | None = None) -> None:
+def table(label: str, task: Metric | Attack, usual: BatchObjective) -> None:
     """One line for each size of batch."""
     objective = task.objectives[0]
     for n in BATCHES:
         x = np.random.default_rng(0).uniform(*task.bounds, (n, task.dim))
-        batched, single = rate(objective, x), rate_one_by_one(objective, x)
-        plain = single if usual is None else rate_one_by_one(usual, x)
+        batched, single, plain = rate(objective, x), rate_one_by_one(objective, x), rate_one_by_one(usual, x)
         cells = (label, str(n), f"{plain:,.0f}", f"{single:,.0f}", f"{batched:,.0f}", f"{batched / plain:.1f}")
         print("| " + " | ".join(cells) + " |", flush=True)
 
@@ -119,7 +120,7 @@ def main() -> None:
     except DataError as error:
         note = f"no metric task: {error}"
     for name, label in (("mnist", "attack, MNIST"), ("cifar10", "attack, CIFAR-10")):
-        table(label, attack(name, options.device))
+        table(label, *attack(name, options.device))
     print(f"\n{note}")
 
 

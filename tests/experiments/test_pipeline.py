@@ -18,6 +18,7 @@ from fzoos.experiments.run import Run, TaskSpec
 from fzoos.experiments.runner import execute
 from fzoos.experiments.store import Store
 from fzoos.tasks import Quadratic
+from fzoos.trajectory import Trajectory
 
 QUIET = Console(quiet=True)
 TINY = TaskSpec.of("quadratic", dim=4, clients=2, heterogeneity=5.0, seed=3)
@@ -89,6 +90,25 @@ def test_interrupted_runs_go_on_where_they_stopped(tmp_path, monkeypatch):
     assert made == [0, 1, 1, 2]
 
 
+def test_an_interrupted_run_of_cosines_is_not_kept(tmp_path, monkeypatch):
+    """Ctrl-C in the last round, when some cosines have been measured: the run is made again, from its beginning."""
+    measured, whole = run(quantity="cosine"), run(quantity="cosine")(lambda *_: None)
+    asked, original = [], Trajectory.query
+
+    def interrupted(self, *arguments, **named):
+        asked.append(self)
+        if len(asked) == 6:  # two clients make two queries each a round
+            raise KeyboardInterrupt
+        return original(self, *arguments, **named)
+
+    monkeypatch.setattr(Trajectory, "query", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        execute([measured], tmp_path, console=QUIET)
+    assert Store(tmp_path).load(measured) is None
+    assert execute([measured], tmp_path, console=QUIET) == 1
+    assert Store(tmp_path).load(measured) == whole
+
+
 def test_two_jobs_make_the_same(tmp_path):
     runs = [run(seed=s, algorithm=a) for s in range(2) for a in (FedZO(), ScaffoldII())]
     assert execute(runs, tmp_path / "two", jobs=2, console=QUIET) == 4
@@ -121,7 +141,7 @@ def test_a_gap_curve_is_the_distance_to_the_minimum(tmp_path):
     execute([r], tmp_path, console=QUIET)
     rows = Store(tmp_path).load(r)
     curve = collect(figure(r), tmp_path)[0]
-    # SPEC: the quadratic's minimum is -0.025 + 0.1/d.
+    # The quadratic's minimum is -0.025 + 0.1/d.
     np.testing.assert_allclose(curve.values[0], [row["F"] - (-0.025 + 0.1 / 4) for row in rows])
     # Two clients, T = 2 steps of Q + 1 = 21 queries.
     np.testing.assert_array_equal(curve.queries, [0, 84, 168])
@@ -198,7 +218,7 @@ def test_a_missing_run_is_named(tmp_path):
 @pytest.mark.parametrize("name", FIGURES)
 @pytest.mark.parametrize("quick", [True, False])
 def test_every_figure_can_be_described(name, quick):
-    """Each figure of SPEC's list exists at both sizes, with all five algorithms where it compares them."""
+    """Each of the paper's figures exists at both sizes, with all five algorithms where it compares them."""
     made = make(name, Scale(quick=quick))
     assert made.name == name
     assert made.runs

@@ -19,15 +19,19 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.image import imread
+from rich.console import Console
 
 from fzoos import FedZO
 from fzoos.cli import main
+from fzoos.experiments import runner
 from fzoos.experiments.figures import Figure, Line, Panel, Scale, make
 from fzoos.experiments.reproduce import reproduce
-from fzoos.experiments.run import Run, build
+from fzoos.experiments.run import Run, _build, build
+from fzoos.experiments.runner import execute
 from fzoos.experiments.store import Store
 from fzoos.tasks import classifier, clients
 from fzoos.tasks.attack import DATASETS
+from fzoos.tasks.data import data_digest, load_covtype
 from fzoos.tasks.models import Recipe
 from fzoos.trajectory import Trajectory
 
@@ -64,9 +68,9 @@ def toy_world(toy_archives, tmp_path_factory) -> Iterator[None]:
             patch.setitem(DATASETS, name, replace(DATASETS[name], quick=recipe))
         pick = Scale.pick
         patch.setattr(Scale, "pick", lambda self, *both: IMAGES if both == (15, 3) else pick(self, *both))
-        build.cache_clear()
+        _build.cache_clear()
         yield
-    build.cache_clear()
+    _build.cache_clear()
 
 
 def command(name: str, output: Path, *more: object, rounds: int = 1, samples: int = 700) -> int:
@@ -130,6 +134,8 @@ def check_settings(folder: Path, name: str, runs: Path, count: int) -> list[dict
     """Every run that the settings name is kept, with those settings: a curve can be traced to what made it."""
     settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
     assert settings["figure"] == name
+    dataset = "covtype" if name in METRICS else "mnist" if name == "fig8" else "cifar10"
+    assert settings["data"] == {dataset: data_digest(dataset)}
     assert {"python", "numpy", "torch"} <= settings["made_with"][0].keys()
     named = [run for p in settings["panels"] for line in p["lines"] for seed in line["runs"] for run in seed]
     kept = [json.loads(path.read_text(encoding="utf-8"))["settings"] for path in runs.glob("*.json")]
@@ -246,7 +252,7 @@ def test_an_interrupted_figure_goes_on_and_comes_out_the_same(
 
 def test_interrupted_training_goes_on(tmp_path, monkeypatch):
     """Ctrl-C while the fourth model is trained: three are in the cache, and the next call trains the other seven."""
-    build.cache_clear()
+    _build.cache_clear()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     begun, original = [], clients.train
 
@@ -265,7 +271,7 @@ def test_interrupted_training_goes_on(tmp_path, monkeypatch):
     assert command("fig8", tmp_path) == 130
     assert len(again) == 7
     assert len(list((tmp_path / "cache" / "fzoos" / "models").iterdir())) == 10
-    build.cache_clear()
+    _build.cache_clear()
 
 
 def test_other_settings_are_not_mixed_in(copy, runs_made):
@@ -299,14 +305,163 @@ def test_runs_of_other_rounds_do_not_finish_an_attack_figure(copy, capsys):
     assert command("fig7", results, "--partial") == 0
 
 
+def other_covertype(folder: Path, x: np.ndarray, y: np.ndarray) -> str:
+    """A folder for $FZOOS_DATA with these rows in place of the other tests'."""
+    folder.mkdir()
+    np.savez(folder / "covtype.npz", X=x, y=y)
+    return str(folder)
+
+
+def test_changed_data_are_not_mixed_in(copy, toy_archives, tmp_path, monkeypatch, runs_made, capsys):
+    """Into one folder: the same settings on other rows, then on the first rows again. What was made stays."""
+    results = copy("fig9")
+    first = (results / "fig9" / "curves.csv").read_bytes()
+    before = {path.name for path in (results / "runs").iterdir()}
+    rows = load_covtype(toy_archives)
+    monkeypatch.setenv("FZOOS_DATA", other_covertype(tmp_path / "other", rows.x[::-1], rows.y[::-1]))
+    runs_made.clear()
+    assert command("fig9", results, "--partial") == 2
+    assert "no panel of fig9 is finished yet" in capsys.readouterr().err
+    assert command("fig9", results) == 0
+    assert len(runs_made) == len(LINES)
+    assert (results / "fig9" / "curves.csv").read_bytes() != first
+    named = json.loads((results / "fig9" / "settings.json").read_text())["data"]
+    assert named == {"covtype": data_digest("covtype", tmp_path / "other")}
+    assert before < {path.name for path in (results / "runs").iterdir()}
+    monkeypatch.setenv("FZOOS_DATA", str(toy_archives))
+    runs_made.clear()
+    assert command("fig9", results) == 0
+    assert not runs_made
+    assert (results / "fig9" / "curves.csv").read_bytes() == first
+
+
+@pytest.mark.parametrize("name", ["fig7", "fig9"])
+def test_a_finished_figure_is_drawn_without_data(name, copy, tmp_path, monkeypatch, runs_made):
+    """Partial or not: the runs are there, so that nothing is looked up, trained or downloaded."""
+    results = copy(name)
+    first = (results / name / "curves.csv").read_bytes()
+    monkeypatch.setenv("FZOOS_DATA", str(tmp_path / "nothing"))
+    runs_made.clear()
+    for more in ((), ("--partial",)):
+        shutil.rmtree(results / name)
+        assert command(name, results, *more) == 0
+        assert (results / name / "curves.csv").read_bytes() == first
+    assert not runs_made
+
+
+def test_without_data_runs_of_two_versions_are_not_mixed(copy, toy_archives, tmp_path, monkeypatch, capsys):
+    """Half of the runs are of other data: which are wanted cannot be told, and one line says so."""
+    results = copy("fig9")
+    shutil.rmtree(results / "fig9")
+    figure = make("fig9", Scale(quick=True, seeds=1, rounds=1, samples=700))
+    for run in figure.runs[::2]:
+        (path,) = (results / "runs").glob(f"{run.fingerprint}-*.json")
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"data": "of another version"}))
+    monkeypatch.setenv("FZOOS_DATA", str(tmp_path / "nothing"))
+    capsys.readouterr()
+    assert command("fig9", results, "--partial") == 2
+    error = capsys.readouterr().err
+    assert "runs of different versions of the dataset covtype: put the version that is wanted into $FZOOS_DATA" in error
+    assert len(error.splitlines()) == 1
+    assert not (results / "fig9").exists()
+
+
+def test_runs_kept_before_there_were_digests_are_used(copy, runs_made):
+    """Their files are named after the settings alone."""
+    results = copy("fig9")
+    first = (results / "fig9" / "curves.csv").read_bytes()
+    for path in (results / "runs").iterdir():
+        kept = json.loads(path.read_text())
+        if kept.pop("data", None) is not None:
+            (path.parent / f"{path.stem.split('-')[0]}.json").write_text(json.dumps(kept))
+            path.unlink()
+    runs_made.clear()
+    assert command("fig9", results) == 0
+    assert not runs_made
+    assert (results / "fig9" / "curves.csv").read_bytes() == first
+
+
+def test_a_file_of_other_data_under_the_right_name_is_not_used(tmp_path):
+    run, store = make("fig9", Scale(quick=True)).runs[0], Store(tmp_path)
+    store.save(run, [{"F": 1.0}], 1.0, data_digest("covtype"))
+    assert store.load(run) == [{"F": 1.0}]
+    (path,) = tmp_path.iterdir()
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"data": "of another version"}))
+    assert store.load(run) is None
+
+
+def test_a_task_of_changed_data_is_built_anew(toy_archives, tmp_path, monkeypatch):
+    """In one process, too, where tasks are kept."""
+    spec = make("fig9", Scale(quick=True, samples=700)).runs[0].task
+    task = build(spec)
+    assert build(spec, Console(quiet=True)) is task  # where training is shown makes no difference
+    rows = load_covtype(toy_archives)
+    monkeypatch.setenv("FZOOS_DATA", other_covertype(tmp_path / "other", rows.x[::-1], rows.y[::-1]))
+    assert not np.array_equal(build(spec).classifier.theta, task.classifier.theta)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_classifier_is_trained_once_and_before_the_runs(jobs, tmp_path, monkeypatch, capsys):
+    """With its progress and accuracy on standard error, whoever makes the runs."""
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    _build.cache_clear()
+    found = []
+    for name in ("_serial", "_parallel"):
+        monkeypatch.setattr(runner, name, lambda *_: found.append(len(list((cache / "fzoos" / "models").iterdir()))))
+    figure = make("fig10", Scale(quick=True, seeds=3, rounds=1, samples=700))
+    capsys.readouterr()
+    execute(figure.runs, tmp_path / "runs", jobs)
+    assert found == [1]
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "training" in printed.err
+    assert "100/100" in printed.err
+    assert len(re.findall(r"classifier: accuracy 0\.\d+ on the half it was not trained on", printed.err)) == 1
+    _build.cache_clear()
+
+
+@pytest.mark.parametrize(("name", "words"), [("fig8", "client 9: accuracy"), ("fig9", "classifier: accuracy")])
+def test_quiet_silences_the_models_too(name, words, finished, tmp_path, monkeypatch, capsys):
+    """What is shown of them otherwise is on standard error; standard output says only where the figure is."""
+    finished(name)
+    monkeypatch.setattr(Run, "__call__", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    figure = make(name, Scale(quick=True, seeds=1, rounds=1, samples=700))
+    shown = {}
+    for quiet in (True, False):
+        _build.cache_clear()
+        capsys.readouterr()
+        with pytest.raises(KeyboardInterrupt):
+            execute(figure.runs, tmp_path, console=Console(stderr=True, quiet=quiet))
+        shown[quiet] = capsys.readouterr()
+    assert (shown[True].out, shown[True].err) == ("", "")
+    assert shown[False].out == ""
+    assert words in shown[False].err
+
+
+def test_a_weak_classifier_stops_a_figure_before_its_runs(tmp_path, monkeypatch, capsys, runs_made):
+    """Labels that have nothing to do with the rows cannot be learnt: one line says so."""
+    rng = np.random.default_rng(0)
+    x, y = np.zeros((800, 54), np.int16), rng.integers(1, 8, 800).astype(np.uint8)
+    x[:, :10] = rng.integers(0, 100, (800, 10))
+    monkeypatch.setenv("FZOOS_DATA", other_covertype(tmp_path / "noise", x, y))
+    capsys.readouterr()
+    assert command("fig9", tmp_path) == 2
+    error = capsys.readouterr().err
+    assert re.match(r"fzoos: the classifier reaches accuracy 0\.\d+, min_accuracy is 0\.6: too weak", error)
+    assert len(error.splitlines()) == 1
+    assert not runs_made
+    assert not (tmp_path / "runs").exists()
+
+
 def test_weak_models_are_not_attacked(tmp_path, monkeypatch, capsys):
     """One line says which model is too weak; no run is made."""
     monkeypatch.setitem(DATASETS, "mnist", replace(DATASETS["mnist"], quick=replace(TOY["mnist"], min_accuracy=1.0)))
-    build.cache_clear()
+    _build.cache_clear()
     capsys.readouterr()
     assert command("fig8", tmp_path) == 2
     error = capsys.readouterr().err
     assert re.match(r"fzoos: the model of client \d has accuracy 0\.\d+ .*too weak to be worth attacking", error)
     assert len(error.splitlines()) == 1
     assert not (tmp_path / "runs").exists()
-    build.cache_clear()
+    _build.cache_clear()

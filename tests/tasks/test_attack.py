@@ -1,13 +1,16 @@
-"""SPEC, "Attack": objectives, success rule, draw of images, training of the clients' models."""
+"""The attack task: objectives, success rule, draw of images, training of the clients' models."""
 
 from __future__ import annotations
 
 import contextlib
+import io
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from torch import nn
 
 from fzoos import FedZO, minimize
@@ -15,7 +18,7 @@ from fzoos.tasks import clients
 from fzoos.tasks.attack import DATASETS, Attack, Attacks, Rules, WeakModelError
 from fzoos.tasks.clients import Pixels
 from fzoos.tasks.data import Images
-from fzoos.tasks.models import Recipe, _augment, build, resnet18
+from fzoos.tasks.models import Recipe, _augment, build, laid_out, resnet18
 
 TINY = Recipe("cnn", width=4, epochs=20, batch=16, min_accuracy=0.5)
 COLOUR = DATASETS["cifar10"].pixels
@@ -82,7 +85,7 @@ def test_objectives_against_a_direct_computation(attacks):
 
 
 def test_one_channel_is_added_to_all_three_and_clipped():
-    # SPEC: d = 1024, added to all three channels of normalised pixels; 0 and 1 become -mean/std and (1 - mean)/std.
+    # d = 32 * 32, added to all three channels of normalised pixels; 0 and 1 become -mean/std and (1 - mean)/std.
     models = [build(Recipe("resnet18", width=2), 3, 32, 10, seed) for seed in range(2)]
     image = COLOUR.tensor(generated(32, 3, test=10).x_test)[3].double().numpy()
     task = Attack(models, image, label=3, radius=0.1, pixels=COLOUR)
@@ -92,6 +95,47 @@ def test_one_channel_is_added_to_all_three_and_clipped():
     for i in range(2):
         np.testing.assert_allclose(task.objectives[i](x), [direct(task, i, row) for row in x], atol=1e-4)
     assert COLOUR.low == pytest.approx([-0.49139968 / 0.24703223, -0.48215841 / 0.24348513, -0.44653091 / 0.26158784])
+
+
+def channels_last(model: nn.Module) -> list[bool]:
+    """Of each convolution whose weights lie differently in memory then: with one channel or pixel they do not."""
+    convolutions = [m for m in model.modules() if isinstance(m, nn.Conv2d)]
+    weights = [c.weight for c in convolutions if c.in_channels > 1 and c.kernel_size != (1, 1)]
+    return [w.is_contiguous(memory_format=torch.channels_last) and not w.is_contiguous() for w in weights]
+
+
+def test_on_a_cpu_models_have_their_channels_last_wherever_they_come_from(data, monkeypatch, tmp_path):
+    """Trained just now and read from the cache; the weights themselves are the same."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    trained, read = (Attacks("mnist", 1.0, clients=1, images=1, recipe=TINY, data=data).clients[0] for _ in range(2))
+    assert channels_last(trained.model) == channels_last(read.model) == [True]
+    for one, other in zip(trained.model.parameters(), read.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(("recipe", "channels", "side"), [(Recipe(), 1, 28), (Recipe("resnet18", width=8), 3, 32)])
+def test_the_order_of_channels_changes_rounding_only(recipe, channels, side):
+    usual = build(recipe, channels, side, 10, seed=0)
+    model = laid_out(deepcopy(usual), "cpu")
+    assert all(channels_last(model))
+    assert not any(channels_last(laid_out(deepcopy(usual), "cuda")))  # left as it is
+    images = torch.rand(7, channels, side, side, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        exact, expected, found = usual.double()(images.double()), usual.float()(images), model(images)
+    error = (expected.double() - exact).abs().max()
+    assert error > 0  # float32 it is
+    assert (found.double() - exact).abs().max() < 5 * error
+
+
+def test_models_may_want_the_usual_order():
+    """`view` is common in networks, and does not work on images whose channels come last."""
+
+    class Viewing(nn.Module):
+        def forward(self, x):
+            return x.view(len(x), -1)[:, :10]
+
+    task = Attack([Viewing()], np.zeros((3, 4, 4)), label=3, radius=0.1, pixels=COLOUR)
+    assert task.objectives[0](np.zeros((2, 16))).shape == (2,)
 
 
 def constant(*logits: float) -> nn.Module:
@@ -219,6 +263,15 @@ def test_progress_names_each_models_accuracy(data, capsys, attacks):
     Attacks("mnist", 0.7, images=1, recipe=TINY, data=data, progress=True)
     printed = capsys.readouterr().out
     assert f"client 9: accuracy {attacks.accuracies[9]:.3f} on classes" in printed
+
+
+def test_progress_is_shown_on_the_console_that_is_given(data, capsys, attacks):
+    file = io.StringIO()
+    Attacks("mnist", 0.7, images=1, recipe=TINY, data=data, progress=Console(file=file))
+    assert f"client 9: accuracy {attacks.accuracies[9]:.3f} on classes" in file.getvalue()
+    Attacks("mnist", 0.7, images=1, recipe=TINY, data=data, progress=Console(quiet=True))
+    Attacks("mnist", 0.7, images=1, recipe=TINY, data=data)
+    assert capsys.readouterr() == ("", "")
 
 
 def test_cifar10_end_to_end():

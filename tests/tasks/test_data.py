@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import sklearn.datasets
 
-from fzoos.tasks import data
+from fzoos.tasks.archives import PARTS
 from fzoos.tasks.cache import read_archive, write_archive
-from fzoos.tasks.data import DataError, load_cifar10, load_covtype, load_mnist
+from fzoos.tasks.data import DataError, data_digest, load_cifar10, load_covtype, load_mnist
 
 SHARED = Path(os.environ.get("FZOOS_DATA") or Path(__file__).parents[3] / "shared" / "data")
 
@@ -31,6 +31,12 @@ def covtype(n: int = 14) -> dict[str, np.ndarray]:
     x[:, 4] = -3  # the one quantity that can be negative
     x[:, 10] = 1
     return {"X": x, "y": (np.arange(n) % 7 + 1).astype(np.uint8)}
+
+
+def expect(monkeypatch, dataset: str, *counts: list[int]) -> None:
+    """Let the whole dataset be one with so many samples of each class, part by part."""
+    parts = (part._replace(counts=tuple(c)) for part, c in zip(PARTS[dataset], counts, strict=True))
+    monkeypatch.setitem(PARTS, dataset, tuple(parts))
 
 
 @pytest.fixture(autouse=True)
@@ -100,9 +106,7 @@ def test_missing_without_a_network_is_one_line(load, file, named, places, monkey
 def test_a_download_is_checked_converted_and_stored(places, monkeypatch):
     # OpenML: 784 columns of floats, labels as text, training images first. The counts are those of ten classes here.
     arrays = mnist()
-    for name, part in (("_MNIST_TRAIN", "y_train"), ("_MNIST_TEST", "y_test")):
-        counts = tuple(np.bincount(arrays[part]).tolist())
-        monkeypatch.setattr(data, name, getattr(data, name)._replace(counts=counts))
+    expect(monkeypatch, "mnist", *(np.bincount(arrays[name]).tolist() for name in ("y_train", "y_test")))
     monkeypatch.setattr("fzoos.tasks.download._MNIST_TRAIN", 20)
 
     def fetch(name, **_):
@@ -123,8 +127,7 @@ def test_a_download_is_checked_converted_and_stored(places, monkeypatch):
 
 def test_cifar10_comes_channel_by_channel(places, monkeypatch):
     monkeypatch.setattr("fzoos.tasks.download._CIFAR10_BATCH", 10)
-    for name, count in (("_CIFAR10_TRAIN", 2), ("_CIFAR10_TEST", 1)):
-        monkeypatch.setattr(data, name, getattr(data, name)._replace(counts=(count,) * 10))
+    expect(monkeypatch, "cifar10", [2] * 10, [1] * 10)
     x, y = images(30, 32, 32, 3)
     columns = [[image[r, c, k] for k in range(3) for r in range(32) for c in range(32)] for image in x]
 
@@ -141,7 +144,7 @@ def test_cifar10_comes_channel_by_channel(places, monkeypatch):
 
 def test_covertype_download(places, monkeypatch):
     arrays = covtype()
-    monkeypatch.setattr(data, "_COVTYPE", data._COVTYPE._replace(counts=(2,) * 7))
+    expect(monkeypatch, "covtype", [2] * 7)
     monkeypatch.setattr(
         sklearn.datasets, "fetch_covtype", lambda **_: (arrays["X"].astype(float), arrays["y"].astype(np.int32))
     )
@@ -178,7 +181,7 @@ def test_an_archive_in_another_layout(places, change, message):
 
 
 def test_counts_are_checked_where_no_sample_is_missing(places, monkeypatch):
-    monkeypatch.setattr(data, "_COVTYPE", data._COVTYPE._replace(counts=(8, 1, 1, 1, 1, 1, 1)))
+    expect(monkeypatch, "covtype", [8, 1, 1, 1, 1, 1, 1])
     np.savez(places[0] / "covtype.npz", **covtype(14))
     with pytest.raises(DataError, match=r"class counts \[2, 2, 2, 2, 2, 2, 2\], expected \[8, 1"):
         load_covtype()
@@ -196,6 +199,35 @@ def test_a_missing_array_a_damaged_file_and_a_pickle(places):
         path.write_bytes(content)
         with pytest.raises(DataError, match="not a readable NumPy archive"):
             load_covtype()
+
+
+def test_the_digest_is_of_the_arrays_that_are_at_hand(places, monkeypatch):
+    """The same arrays have the same digest wherever and however they are stored, others have another."""
+    named, cache = places
+    monkeypatch.setattr(sklearn.datasets, "fetch_covtype", lambda **_: pytest.fail("downloaded"))
+    assert data_digest("covtype") is None
+    write_archive(cache / "covtype.npz", covtype(), compress=True)
+    first = data_digest("covtype")
+    assert first is not None
+    np.savez(named / "covtype.npz", **covtype())
+    assert data_digest("covtype") == first
+    changed = covtype()
+    changed["X"][3, 0] += 1
+    np.savez(named / "covtype.npz", **changed)
+    os.utime(named / "covtype.npz", (0, 0))  # a file system's clock may be too coarse for two changes in a row
+    assert data_digest("covtype") not in (None, first)
+    (named / "covtype.npz").write_bytes(b"nonsense")
+    assert data_digest("covtype") is None
+
+
+def test_the_digest_sees_every_file(places):
+    for i in (1, 2):
+        x, y = images(10, 32, 32, 3, seed=i)
+        np.savez(places[0] / f"cifar10_train_{i}.npz", x=x, y=y)
+    np.savez(places[0] / "cifar10_test.npz", x=x, y=y)
+    whole = data_digest("cifar10")
+    (places[0] / "cifar10_train_2.npz").unlink()
+    assert data_digest("cifar10") not in (None, whole)
 
 
 @pytest.mark.skipif(not (SHARED / "mnist.npz").is_file(), reason="the datasets are not here")

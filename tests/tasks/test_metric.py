@@ -1,7 +1,8 @@
-"""The metric task (SPEC: "The tasks", metric)."""
+"""The metric task: scores, the batched network, training, the clients' objectives."""
 
 from __future__ import annotations
 
+import io
 import os
 from itertools import pairwise
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from sklearn.metrics import confusion_matrix, f1_score, jaccard_score, precision_score, recall_score
 from sklearn.neural_network import MLPClassifier
 
@@ -80,7 +82,7 @@ def predictions(theta: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def test_d_is_2189():
-    # SPEC: "2189 (MLP 54-30-14-7)".
+    # A network 54-30-14-7: weights and biases of three layers.
     assert 54 * 30 + 30 + 30 * 14 + 14 + 14 * 7 + 7 == DIM == Metric().dim == 2189
     task = Metric()
     assert task.bounds == (-0.2, 0.2)
@@ -184,7 +186,7 @@ def test_confusion_says_what_is_wrong():
 
 @pytest.mark.parametrize("metric", SCORES)
 def test_objectives_against_a_direct_unbatched_computation(metric, make, table):
-    # SPEC: half of the data trains, "the other half is dealt to the clients by class"; f_i = 1 - metric (macro).
+    # Half of the data trains, the other half is dealt to the clients by class; f_i = 1 - metric (macro).
     task = make(metric, portion=0.5, seed=3)
     order = np.random.default_rng(0).permutation(len(table.y))
     half = (len(order) + 1) // 2
@@ -298,6 +300,20 @@ def test_progress_shows_the_training_and_the_accuracy(capsys, tmp_path):
     assert "training" in shown
     assert "2/2" in shown
     assert f"accuracy {accuracy:.3f}" in shown
+
+
+def test_progress_is_shown_on_the_console_that_is_given(capsys, tmp_path):
+    settings = {"data": generated(300), "epochs": 2, "min_accuracy": 0.0}
+    file = io.StringIO()
+    shown, quiet, none = (
+        Metric(**settings, progress=progress, cache=tmp_path / str(k))
+        for k, progress in enumerate((Console(file=file), Console(quiet=True), False))
+    )
+    assert shown.accuracy == quiet.accuracy == none.accuracy
+    assert "2/2" in file.getvalue()
+    assert f"accuracy {shown.accuracy:.3f}" in file.getvalue()
+    assert capsys.readouterr() == ("", "")
+    assert shown == Metric(**settings, cache=tmp_path / "0")  # what is shown is no part of a task
 
 
 # Bad input

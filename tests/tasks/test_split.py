@@ -1,4 +1,4 @@
-"""SPEC, "Class split": every class goes to P*K clients, every client gets P*K classes, samples divided evenly."""
+"""The split by class: every class goes to P*K clients, every client gets P*K classes, samples divided evenly."""
 
 from __future__ import annotations
 

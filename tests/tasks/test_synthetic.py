@@ -1,4 +1,4 @@
-"""The synthetic tasks (SPEC: "The tasks")."""
+"""The synthetic tasks: values, gradients, minima, starts and boxes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVERY = list(TASKS.values())
 def literal(task, z: torch.Tensor) -> torch.Tensor:
     """F as the literature prints it, in PyTorch, for automatic differentiation."""
     d = len(z)
-    if isinstance(task, Quadratic):  # SPEC, with the perturbations averaged out
+    if isinstance(task, Quadratic):  # the perturbations average out
         return (sum(v**2 + v for v in z) + 1) / (10 * d)
     if isinstance(task, Ackley):  # Ackley (1987), a = 20, b = 0.2, c = 2 pi
         waves = torch.exp(torch.cos(2 * math.pi * z).sum() / d)
@@ -47,7 +47,7 @@ def test_the_papers_quadratic_written_out():
 @pytest.mark.parametrize("clients", [1, 2, 5])
 @pytest.mark.parametrize("kind", EVERY)
 def test_f_is_the_mean_of_the_clients_whatever_c_is(kind, clients, heterogeneity):
-    # SPEC: "so F does not depend on C".
+    # The clients' perturbations average out, so that F does not depend on C.
     task = kind(dim=8, clients=clients, heterogeneity=heterogeneity, seed=1)
     z = inside(task, n=5)
     mean = np.mean([f(z) for f in task.objectives], axis=0)
@@ -79,7 +79,7 @@ def test_client_gradient_by_complex_step(kind):
 
 @pytest.mark.parametrize("dim", [1, 4, 300])
 def test_minimum_of_the_quadratic(dim):
-    # SPEC: -0.025 + 0.1/d at z = -1/2. By hand: each z_j^2 + z_j is at least -1/4, (-d/4 + 1) / (10 d).
+    # -0.025 + 0.1/d at z = -1/2. By hand: each z_j^2 + z_j is at least -1/4, (-d/4 + 1) / (10 d).
     task = Quadratic(dim=dim)
     assert task.minimum == pytest.approx(-0.025 + 0.1 / dim, rel=1e-12)
     np.testing.assert_array_equal(task.minimizer, np.full(dim, -0.5))
@@ -118,7 +118,7 @@ def test_the_shares_are_dirichlet(kind):
 
 @pytest.mark.parametrize("kind", EVERY)
 def test_the_start_is_in_the_box_and_comes_from_the_seed(kind):
-    # SPEC: x_0 is uniform in the cube: mean 0 and variance (2 H)^2 / 12 = H^2 / 3.
+    # x_0 is uniform in the cube: mean 0 and variance (2 H)^2 / 12 = H^2 / 3.
     task, same, other = kind(dim=3000, seed=1), kind(dim=3000, seed=1), kind(dim=3000, seed=2)
     low, high = task.bounds
     assert np.all((task.x0 >= low) & (task.x0 <= high))
@@ -130,7 +130,7 @@ def test_the_start_is_in_the_box_and_comes_from_the_seed(kind):
 
 
 def test_the_boxes():
-    assert Quadratic().bounds == (-10.0, 10.0)  # SPEC
+    assert Quadratic().bounds == (-10.0, 10.0)  # the paper's
     assert Levy().bounds == (-10.0, 10.0)
     assert Ackley().bounds == (-32.768, 32.768)  # where the literature searches it
 

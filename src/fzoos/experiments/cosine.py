@@ -78,7 +78,7 @@ def cosines(
             norms = float(np.linalg.norm(estimate) * np.linalg.norm(truth))
             values.setdefault(t, []).append(float(estimate @ truth) / norms if norms > 0 else 0.0)
 
-    minimize(
+    result = minimize(
         task.objectives,
         task.x0,
         bounds=task.bounds,
@@ -90,6 +90,8 @@ def cosines(
         callback=lambda record: progress(record.round, record.monitor or 0.0),
         seed=seed,
     )
+    if result.status == "interrupted":
+        raise KeyboardInterrupt
     first = algorithm.queries(1, first=False, refreshed=algorithm.exchanges == 2)
     both = algorithm.queries(2, first=False, refreshed=algorithm.exchanges == 2)
     return [

@@ -51,10 +51,12 @@ def reproduce(
         ['curves.csv', 'fig4.pdf', 'fig4.png', 'settings.json']
     """
     runs = results / "runs"
+    store = Store(runs)
     if partial:
-        figure = _finished(figure, Store(runs))
+        figure = _finished(figure, store)
     else:
         execute(figure.runs, runs, jobs, console)
+    data = store.data(figure.runs)
     curves = collect(figure, runs)
     folder = results / figure.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -62,7 +64,8 @@ def reproduce(
     settings = {
         "figure": figure.name,
         "caption": figure.caption,
-        "made_with": Store(runs).made_with(figure.runs),
+        "made_with": store.made_with(figure.runs),
+        "data": data,
         "panels": describe(figure.panels),
     }
     (folder / "settings.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")

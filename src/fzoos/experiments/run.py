@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +16,8 @@ from fzoos.experiments.cosine import cosines
 from fzoos.minimize import minimize
 from fzoos.result import Record
 from fzoos.tasks import TASKS
+from fzoos.tasks.data import data_digest
+from fzoos.tasks.display import Shown
 
 __all__ = ["Progress", "Row", "Run", "TaskSpec", "build"]
 
@@ -43,15 +45,47 @@ class TaskSpec:
         """From keyword arguments."""
         return cls(name, tuple(sorted(settings.items())))
 
+    @property
+    def dataset(self) -> str | None:
+        """The name of the data that it is made of, if any."""
+        name: str | None = "covtype" if self.name == "metric" else dict(self.settings).get("dataset")
+        return name
 
-@lru_cache(maxsize=2)
-def build(spec: TaskSpec, progress: bool = False) -> Any:
-    """The task itself; the last two are kept, as they have trained models in them.
+    @property
+    def data(self) -> str | None:
+        """A digest of its data, if there are any and they are at hand."""
+        return None if self.dataset is None else data_digest(self.dataset)
+
+    @property
+    def models(self) -> TaskSpec:
+        """A task that has the same models: the metric's classifier is one for all portions and seeds."""
+        if self.name != "metric":
+            return self
+        return TaskSpec(self.name, tuple(pair for pair in self.settings if pair[0] not in ("portion", "seed")))
+
+
+def build(spec: TaskSpec, progress: Shown = False) -> Any:
+    """The task itself, its models trained; the last two are kept.
 
     Args:
         spec: what to build. A quick attack has small models, trained on few images.
-        progress: show the training of its models, if they are not in the cache yet.
+        progress: show the training of its models, on standard output or on the console given.
     """
+    return _build(_Wanted(spec, spec.data, progress))
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A task that was made of other data is another task; where its training is shown makes no difference."""
+
+    spec: TaskSpec
+    data: str | None
+    progress: Shown = field(compare=False)
+
+
+@lru_cache(maxsize=2)
+def _build(wanted: _Wanted) -> Any:
+    spec, progress = wanted.spec, wanted.progress
     settings = dict(spec.settings)
     if spec.name == "attack":
         from fzoos.tasks.attack import DATASETS, Attacks
@@ -62,7 +96,9 @@ def build(spec: TaskSpec, progress: bool = False) -> Any:
     if spec.name == "metric":
         from fzoos.tasks.metric import Metric
 
-        return Metric(**settings, progress=progress)
+        task = Metric(**settings, progress=progress)
+        _ = task.classifier  # trained now, not at the first query
+        return task
     return TASKS[spec.name](**settings)
 
 
@@ -90,7 +126,7 @@ class Run:
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever anything changes that the result depends on, save the program itself."""
+        """Changes whenever a setting changes that the result depends on; data have a digest of their own."""
         return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
 
     def __call__(self, progress: Progress) -> list[Row]:

@@ -14,18 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import TaskID
 
 from fzoos.experiments.run import Run, build
 from fzoos.experiments.store import Store
+from fzoos.progress import round_columns
 
 __all__ = ["execute"]
 
@@ -36,22 +29,34 @@ def execute(runs: Sequence[Run], folder: Path, jobs: int = 1, console: Console |
     """Make and keep the runs that `folder` does not have yet; return how many were made.
 
     Finished runs are kept at once: after Ctrl-C, or a crash, the next call goes on with those that are missing.
+
+    Args:
+        runs: which.
+        folder: where they are kept.
+        jobs: runs made at the same time.
+        console: where runs, and the training of models before them, are shown; default: standard error.
     """
-    missing = [run for run in runs if Store(folder).load(run) is None]
+    console = console or Console(stderr=True)
+    missing = _missing(runs, folder)
     if not missing:
         return 0
-    for task in dict.fromkeys(run.task for run in missing):
-        if task.name in ("attack", "metric"):
-            build(task, progress=True)  # trains its models here, once, before workers want them
+    for task in dict.fromkeys(run.task.models for run in missing if run.task.dataset is not None):
+        build(task, console)  # trains its models here, once, before workers want them
+    missing = _missing(runs, folder)  # again: data that were downloaded just now may not be those of the runs kept
     with _Display(len(missing), console) as display:
         (_serial if jobs == 1 else _parallel)(missing, folder, jobs, display)
     return len(missing)
 
 
+def _missing(runs: Sequence[Run], folder: Path) -> list[Run]:
+    store = Store(folder)
+    return [run for run in runs if store.load(run) is None]
+
+
 def _make(run: Run, folder: Path, tell: Any) -> None:
-    started = time.perf_counter()
+    data, started = run.task.data, time.perf_counter()  # the data as they are now: the run may take hours
     rows = run(lambda round, value: tell(run.fingerprint, round, value))
-    Store(folder).save(run, rows, time.perf_counter() - started)
+    Store(folder).save(run, rows, time.perf_counter() - started, data)
 
 
 def _serial(runs: Sequence[Run], folder: Path, jobs: int, display: _Display) -> None:
@@ -117,16 +122,8 @@ def _work(run: Run, folder: Path) -> None:
 class _Display:
     """One bar for all runs, and one for each that is under way."""
 
-    def __init__(self, total: int, console: Console | None) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[status]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=console or Console(stderr=True),
-        )
+    def __init__(self, total: int, console: Console) -> None:
+        self._progress = round_columns(console)
         self._all = self._progress.add_task("runs", total=total, status="")
         self._rows: dict[str, TaskID] = {}
 

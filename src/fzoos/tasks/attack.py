@@ -36,6 +36,7 @@ from fzoos.arrays import FloatArray, check_device
 from fzoos.problem import BatchObjective
 from fzoos.tasks.clients import CLASSES, ClientModel, Pixels, WeakModelError, client_models
 from fzoos.tasks.data import Images, load_cifar10, load_mnist
+from fzoos.tasks.display import Shown
 from fzoos.tasks.models import Module, Recipe, Tensor, logits, torch
 from fzoos.tasks.split import classes_per_client
 
@@ -58,6 +59,7 @@ class Attack:
 
     Args:
         models: the clients' models, images (n, channels, side, side) to logits (n, K); on `device`, in evaluation mode.
+            On a CPU, convolutional ones may be faster after `model.to(memory_format=torch.channels_last)`.
         image: z, shape (channels, side, side).
         label: the image's class.
         radius: of the perturbation: x is within +-radius.
@@ -217,7 +219,7 @@ class Attacks:
             full float32 precision.
         recipe: the network and its training; default: the dataset's.
         data: images to use in place of the dataset's own.
-        progress: show a progress bar, and each model's accuracy.
+        progress: show a progress bar, and each model's accuracy, on standard output or on the console given.
 
     Raises:
         DataError: the dataset is missing and cannot be downloaded.
@@ -244,7 +246,7 @@ class Attacks:
         device: str = "cpu",
         recipe: Recipe | None = None,
         data: Images | None = None,
-        progress: bool = False,
+        progress: Shown = False,
     ) -> None:
         if dataset not in DATASETS:
             raise ValueError(f"dataset must be one of {', '.join(DATASETS)}, got {dataset!r}")

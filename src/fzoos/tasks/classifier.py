@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from fzoos.arrays import FloatArray
+from fzoos.progress import round_columns
 from fzoos.tasks.cache import cache_folder, digest, fingerprint, read_archive, write_archive
+from fzoos.tasks.display import Shown, console_of
 from fzoos.tasks.mlp import DIM, LAYERS, Confusion, logits, pack
 from fzoos.tasks.models import Tensor, torch
 
@@ -52,7 +53,7 @@ def train(
     *,
     epochs: int,
     seed: int,
-    progress: bool = False,
+    progress: Shown = False,
     cache: Path | None = None,
 ) -> Classifier:
     """Train the network on the cross-entropy, or read it from the cache.
@@ -65,7 +66,7 @@ def train(
         test: to measure the accuracy on.
         epochs: passes over the rows.
         seed: of the first weights and of the order of rows.
-        progress: show a progress bar.
+        progress: show a progress bar, on standard output or on the console given.
         cache: the folder that it is kept in; None: `models` of the per-user cache.
 
     Example:
@@ -98,7 +99,7 @@ def train(
     return classifier
 
 
-def _fit(features: FloatArray, labels: NDArray[np.int64], epochs: int, seed: int, progress: bool) -> FloatArray:
+def _fit(features: FloatArray, labels: NDArray[np.int64], epochs: int, seed: int, progress: Shown) -> FloatArray:
     """The trained parameters, shape (d,)."""
     x, y = torch.as_tensor(features, dtype=torch.float32), torch.as_tensor(labels)
     theta = torch.tensor(_initial(seed), dtype=torch.float32, requires_grad=True)
@@ -106,14 +107,14 @@ def _fit(features: FloatArray, labels: NDArray[np.int64], epochs: int, seed: int
     optimizer = torch.optim.Adam([theta], lr=_LEARNING_RATE)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * -(-len(x) // size))
     generator = torch.Generator().manual_seed(seed)
-    with _bar(progress) as bar:
-        task = bar.add_task("training", total=epochs, status="")
+    with round_columns(console_of(progress)) as bars:
+        bar = bars.add_task("training", total=epochs, status="")
         for _ in range(epochs):
             total = sum(
                 _step(theta, x[batch], y[batch], optimizer, schedule) * len(batch)
                 for batch in torch.randperm(len(x), generator=generator).split(size)
             )
-            bar.update(task, advance=1, status=f"cross-entropy {total / len(x):.3f}")
+            bars.update(bar, advance=1, status=f"cross-entropy {total / len(x):.3f}")
     trained: FloatArray = theta.detach().numpy().astype(np.float64)
     return trained
 
@@ -133,15 +134,3 @@ def _initial(seed: int) -> FloatArray:
     rng = np.random.default_rng(seed)
     weights = [rng.uniform(-1.0, 1.0, (wide, narrow)) * np.sqrt(6.0 / narrow) for narrow, wide in pairwise(LAYERS)]
     return pack(weights, [np.zeros(wide) for wide in LAYERS[1:]])
-
-
-def _bar(enabled: bool) -> Progress:
-    return Progress(
-        TextColumn("{task.description:<12}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[status]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        disable=not enabled,
-    )

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from fzoos.progress import round_columns
 from fzoos.tasks.cache import cache_folder, digest, fingerprint, read_archive, write_archive
 from fzoos.tasks.data import Images
-from fzoos.tasks.models import Module, Recipe, Tensor, accuracy, build, torch, train
+from fzoos.tasks.display import Shown, console_of
+from fzoos.tasks.models import Module, Recipe, Tensor, accuracy, build, laid_out, torch, train
 from fzoos.tasks.split import split_by_class
 
 __all__ = ["CLASSES", "ClientModel", "Pixels", "WeakModelError", "client_models"]
@@ -83,7 +85,7 @@ def client_models(
     portion: float,
     seed: int,
     device: str = "cpu",
-    progress: bool = False,
+    progress: Shown = False,
 ) -> list[ClientModel]:
     """Train every client's model on its share of the data, or read it from the cache.
 
@@ -95,7 +97,7 @@ def client_models(
         portion: P, the share of the classes that a client sees.
         seed: of the split, the weights and the training.
         device: "cpu" or "cuda".
-        progress: show a progress bar, and each model's accuracy.
+        progress: show a progress bar, and each model's accuracy, on standard output or on the console given.
 
     Raises:
         WeakModelError: a model is less accurate than the recipe's `min_accuracy`.
@@ -105,7 +107,9 @@ def client_models(
     common = {"format": _FORMAT, "recipe": training, "pixels": asdict(pixels), "data": digest(*data)}
     common |= {"clients": clients, "portion": float(portion), "seed": int(seed)}
     found = []
-    with _Display(clients, recipe.epochs, progress) as display:
+    console = console_of(progress)
+    with round_columns(console) as bars:
+        bar = bars.add_task("training", total=clients * recipe.epochs, status="epochs")
         for i, share in enumerate(split_by_class(data.y_train, clients, portion, seed)):
             settings = common | {"client": i}
             path = cache_folder("models") / f"{recipe.network}-{fingerprint(settings)}.npz"
@@ -114,12 +118,15 @@ def client_models(
             known = np.unique(data.y_train[share])
             reached = _restore(path, model)
             if reached is None:
-                train(model, *_sample(data.x_train, data.y_train, share, pixels, device), recipe, order, display.epoch)
+                sample = _sample(data.x_train, data.y_train, share, pixels, device)
+                train(model, *sample, recipe, order, partial(bars.advance, bar))
                 tested = np.flatnonzero(np.isin(data.y_test, known))
                 reached = accuracy(model, *_sample(data.x_test, data.y_test, tested, pixels, device))
                 _keep(path, model, reached, settings)
-            found.append(ClientModel(model, tuple(known.tolist()), reached))
-            display.show(i, found[-1])
+            found.append(ClientModel(laid_out(model, device), tuple(known.tolist()), reached))
+            names = " ".join(map(str, known))
+            console.print(f"client {i}: accuracy {reached:.3f} on classes {names}", highlight=False)
+            bars.update(bar, completed=(i + 1) * recipe.epochs)
             _check_worth(i, reached, recipe.min_accuracy)
     return found
 
@@ -153,38 +160,3 @@ def _restore(path: Path, model: Module) -> float | None:
         return float(arrays["accuracy"])
     except (OSError, ValueError, KeyError, RuntimeError):
         return None
-
-
-class _Display:
-    """A bar over all epochs of all clients; does nothing if not enabled."""
-
-    def __init__(self, clients: int, epochs: int, enabled: bool) -> None:
-        self._epochs = epochs
-        self._bar = Progress(
-            TextColumn("training models"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("epochs"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            disable=not enabled,
-        )
-        self._task = self._bar.add_task("", total=clients * epochs)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def epoch(self) -> None:
-        """One more epoch is done."""
-        self._bar.advance(self._task)
-
-    def show(self, i: int, made: ClientModel) -> None:
-        """One more model is there, trained or read."""
-        if not self._bar.disable:
-            names = " ".join(map(str, made.classes))
-            self._bar.console.print(f"client {i}: accuracy {made.accuracy:.3f} on classes {names}", highlight=False)
-        self._bar.update(self._task, completed=(i + 1) * self._epochs)
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.stop()

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import rich
 
 from fzoos._check import check_count, check_number
 from fzoos.arrays import FloatArray, check_device
@@ -31,6 +30,7 @@ from fzoos.problem import BatchObjective
 from fzoos.tasks.classifier import Classifier, Rows, train
 from fzoos.tasks.clients import WeakModelError
 from fzoos.tasks.data import Table, load_covtype
+from fzoos.tasks.display import Shown, console_of
 from fzoos.tasks.mlp import CLASSES, DIM, Confusion
 from fzoos.tasks.scores import SCORES
 from fzoos.tasks.split import classes_per_client, split_by_class
@@ -56,7 +56,7 @@ class Metric:
         epochs: of the training.
         min_accuracy: a classifier below this is too weak for the metric to mean anything. Half of all rows are of one
             class.
-        progress: show a progress bar while training.
+        progress: show a progress bar while training, and the accuracy, on standard output or on the console given.
         data: rows and classes 1..7 in place of Covertype's own.
         cache: the folder that the classifier is kept in; None: `models` of the per-user cache.
 
@@ -95,7 +95,7 @@ class Metric:
     model_seed: int = 0
     epochs: int = 100
     min_accuracy: float = 0.6
-    progress: bool = False
+    progress: Shown = field(default=False, repr=False, compare=False)
     data: Table | None = field(default=None, repr=False, compare=False)
     cache: str | Path | None = None
 
@@ -148,8 +148,8 @@ class Metric:
             progress=self.progress,
             cache=None if self.cache is None else Path(self.cache),
         )
-        if self.progress:
-            rich.print(f"classifier: accuracy {classifier.accuracy:.3f} on the half it was not trained on")
+        words = f"classifier: accuracy {classifier.accuracy:.3f} on the half it was not trained on"
+        console_of(self.progress).print(words, highlight=False)
         if classifier.accuracy < self.min_accuracy:
             raise WeakModelError(
                 f"the classifier reaches accuracy {classifier.accuracy:.3f}, min_accuracy is {self.min_accuracy:g}: "

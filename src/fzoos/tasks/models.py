@@ -27,6 +27,7 @@ __all__ = [
     "accuracy",
     "build",
     "cnn",
+    "laid_out",
     "logits",
     "resnet18",
     "torch",  # imported from here by others, so that the message above is the first that is seen without it
@@ -208,6 +209,24 @@ def _augment(images: Tensor, generator: Any, shift: int = 4) -> Tensor:
     n, rows, columns = (i.to(images.device) for i in (torch.arange(count), rows, columns))
     # Indexed this way the channels come last.
     return padded[n[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
+def laid_out(model: Module, device: str) -> Module:
+    """The trained model, its weights in the order in memory in which queries are fastest; nothing else changes.
+
+    On a CPU the channels come last. Convolutions pass on the order of their weights, and PyTorch's pooling of images
+    whose channels come first takes longer there than all the rest of `cnn`. Logits differ in rounding only. The order
+    is left as it is on other devices, and in training, so that a recipe leads to the same weights as ever.
+
+    Example:
+        >>> import torch
+        >>> from fzoos.tasks.models import cnn, laid_out
+        >>> model, x = cnn(channels=1, side=28, classes=10, width=4).eval(), torch.rand(3, 1, 28, 28)
+        >>> before = model(x)
+        >>> torch.allclose(laid_out(model, "cpu")(x), before, atol=1e-6)
+        True
+    """
+    return model.to(memory_format=torch.channels_last) if device == "cpu" else model
 
 
 def logits(model: Module, x: Tensor) -> Tensor:
