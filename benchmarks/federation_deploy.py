@@ -117,4 +117,4 @@ def flower(dim: int, features: int, rounds: int) -> str:
             start("./start_site.sh", site)
         time.sleep(15)
         start("sh", "-c", ". ./env.sh; flwr run .", wait=True)
-        return per_round(finished(lambda: next(folder.glob("*.result"), None)))
+        return per_round(finished(lambda: folder / "result.db"))

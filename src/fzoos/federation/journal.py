@@ -225,8 +225,8 @@ class Journal:
     def find(self, body: bytes) -> Request | None:
         """The last request with this very content, if it came before."""
         digest = hashlib.sha256(body).digest()
-        row = self._db.execute("SELECT max(id) FROM requests WHERE digest = ?", (digest,)).fetchone()
-        return None if row[0] is None else next(self._requests("WHERE requests.id = ?", row[0]))
+        [(last,)] = self._read("SELECT max(id) FROM requests WHERE digest = ?", (digest,))
+        return None if last is None else next(self._requests("WHERE requests.id = ?", last))
 
     def requests(self) -> Iterator[Request]:
         """All of them, in the order in which they came."""
@@ -242,8 +242,14 @@ class Journal:
             "SELECT requests.id, requests.body, replies.id IS NOT NULL, replies.body FROM requests "
             f"LEFT JOIN replies ON replies.request = requests.id {where} ORDER BY requests.id"
         )
-        for id, body, replied, reply in self._db.execute(text, values).fetchall():
+        for id, body, replied, reply in self._read(text, values):
             yield Request(id, body, bool(replied), reply)
+
+    def _read(self, text: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        try:
+            return self._db.execute(text, values).fetchall()
+        except sqlite3.Error as error:
+            raise JournalError(f"the journal {self.path} is damaged: {error}. {_WAY_OUT}") from None
 
     def record(
         self,
@@ -273,7 +279,7 @@ class Journal:
         text = f"SELECT x, y, error, round, step, purpose FROM queries WHERE {good} {where} ORDER BY id"
         return [
             Query(np.frombuffer(x, "<f8"), float(odd) if y is None else y, *rest)
-            for x, y, odd, *rest in self._db.execute(text, values)
+            for x, y, odd, *rest in self._read(text, values)
         ]
 
     def reply(self, request: int, body: bytes | None, generator: Mapping[str, Any]) -> None:
@@ -284,8 +290,8 @@ class Journal:
     def generator(self) -> dict[str, Any] | None:
         """The generator's state after the last reply."""
         text = "SELECT generator FROM replies WHERE body IS NOT NULL ORDER BY id DESC LIMIT 1"
-        row = self._db.execute(text).fetchone()
-        return None if row is None else json.loads(row[0])
+        rows = self._read(text)
+        return json.loads(rows[0][0]) if rows else None
 
     def close(self) -> None:
         """Let others have it."""
