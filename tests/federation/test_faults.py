@@ -185,7 +185,7 @@ def test_server_killed(nursery, folder, undisturbed, algorithm):
             kills += 1
         else:
             result = data
-            assert child.wait() == 0
+            assert child.wait() in (0, -9)  # the moment may come after the result
     for station in stations:
         station.close()
     assert kills >= 2
