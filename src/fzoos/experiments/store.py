@@ -6,14 +6,14 @@ import json
 import os
 import platform
 from collections.abc import Iterable, Iterator
-from dataclasses import fields, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from fzoos.describe import describe
 from fzoos.experiments.run import Row, Run
 
-__all__ = ["Store", "describe", "versions"]
+__all__ = ["Store", "versions"]
 
 _PACKAGES = ("fzoos", "numpy", "scipy", "torch", "scikit-learn")
 
@@ -98,15 +98,6 @@ class Store:
                 continue
             if kept["key"] == repr(run) and (data is None or kept.get("data", data) == data):
                 yield kept
-
-
-def describe(value: Any) -> Any:
-    """Settings as plain JSON: a dataclass becomes its name and fields."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {"type": type(value).__name__} | {f.name: describe(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, (list, tuple)):
-        return [describe(entry) for entry in value]
-    return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
 
 
 def versions() -> dict[str, str]:
