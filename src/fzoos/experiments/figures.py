@@ -309,13 +309,13 @@ FIGURES: dict[str, Callable[[Scale], Figure]] = {
 
 DURATIONS: dict[str, tuple[str, str]] = {
     "fig1": ("20 min", "20 s"),
-    "fig2": ("1.5 h, on a GPU", "2.5 min"),
+    "fig2": ("hours, on a GPU", "2.5 min"),
     "fig3": ("hours", "20 s"),
     "fig4": ("10 s", "5 s"),
     "fig5": ("20 min", "20 s"),
     "fig6a": ("8 min", "5 s"),
     "fig6b": ("7 min", "15 s"),
-    "fig7": ("1.5 h, on a GPU", "40 s"),
+    "fig7": ("hours, on a GPU", "40 s"),
     "fig8": ("4 h", "50 s"),
     "fig9": ("hours", "15 s"),
     "fig10": ("hours", "25 s"),
