@@ -6,7 +6,7 @@ The loop around it (T local steps, projection, averaging) is shared: `federation
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -58,6 +58,10 @@ class ClientHalf(ABC):
     def begin(self, x: FloatArray, request: Message) -> None:
         """Start of a round's local steps, with the server's x and the averaged payload in the request."""
         self._lengths = []
+
+    def step(self, x: FloatArray, t: int, descend: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """Local step t from x: x - descend(g_hat), where `descend` is the client's optimiser; a search has its own."""
+        return self.site.project(x - descend(self.gradient(x, t)))
 
     def gradient(self, x: FloatArray, t: int) -> FloatArray:
         """g_hat = g_local(x) + gamma_t * (correction_global - correction_local) (the paper's eq. 2)."""

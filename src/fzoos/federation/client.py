@@ -68,10 +68,12 @@ class Client:
         half.begin(x, request)
         for t in range(1, steps + 1):
             half.site.trajectory.step = t
-            gradient = half.gradient(x, t)
-            self._optimizer_state, step = self._optimizer.step(self._optimizer_state, gradient)
-            x = half.site.project(x - step)
+            x = half.step(x, t, self._descend)
             if t < steps:
                 half.explore(x)
         payload = half.end(x)
         return Message("iterate", request.round, {"x": x, **payload}, {"queries": self.queries, **half.diagnostics()})
+
+    def _descend(self, gradient: FloatArray) -> FloatArray:
+        self._optimizer_state, step = self._optimizer.step(self._optimizer_state, gradient)
+        return step
