@@ -1,4 +1,4 @@
-# make demo    compare the five algorithms on a small federated problem and draw the result
+# make demo    compare the algorithms on a small federated problem and draw the result
 # make test    linter, type checker and tests
 # make test-deploy    servers and sites as processes, with certificates, and what happens when they are killed
 #
@@ -42,7 +42,7 @@ $(VENV)/pip-installed:
 $(VENV)/demo-installed: pyproject.toml constraints.txt | $(VENV)/pip-installed
 	@echo 'installing fzoos with what its plots need'
 	@$(INSTALL) hatchling
-	@$(INSTALL) --no-build-isolation -e '.[plot]'
+	@$(INSTALL) --no-build-isolation -e '.[cma,plot]'
 	@touch $@
 
 $(VENV)/test-installed: pyproject.toml constraints.txt | $(VENV)/pip-installed

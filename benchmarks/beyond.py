@@ -1,153 +1,107 @@
-"""Beyond the paper: rounds, queries and bytes to a target, on the quadratic; and F reached on Ackley and Levy.
+"""Beyond the paper: all numbers of docs/beyond.md.
 
-    python benchmarks/beyond.py [--seeds 5] [--others | --ablation]
+    python benchmarks/beyond.py PART [PART ...] [--seeds 5] [--first-seed 0] [--images 15] [--jobs 14]
+                                [--device cpu|cuda] [--quick] [--runs FOLDER] [--only TEXT] [--tables]
 
-d = 300, N = 5, T = 10, Adam(0.01). Settings were chosen on seed 101 of the quadratic; the seeds here are 0, 1, 2, ...
-"exact" is the same loop fed the true gradient of F: nothing can be faster with these steps.
+Parts: quadratic, functions, metric, attack, noise, ablation, payload, or all. Each finished run is a line of
+FOLDER/PART.jsonl: a command that was interrupted goes on from there, and lines that were made on another machine give
+the same tables. `--only` makes the runs whose words, such as "noise: quadratic, C = 5, noise 0.1: FedZO: seed 3", have
+TEXT in them (a regular expression); `--tables` makes none. The settings are in beyond_settings.py. They were chosen on
+seed 101.
 """
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
 
-import numpy as np
+from beyond_ablation import PART as ABLATION
+from beyond_attack import PART as ATTACK
+from beyond_functions import PART as FUNCTIONS
+from beyond_metric import PART as METRIC
+from beyond_noise import PART as NOISE
+from beyond_payload import PART as PAYLOAD
+from beyond_pool import execute
+from beyond_problems import IMAGES
+from beyond_quadratic import PART as QUADRATIC
+from beyond_runs import FoundRuns, Run, read
+from beyond_tables import Options
 from machine import describe
 
-from fzoos import (
-    ActiveQueries,
-    Adam,
-    Constant,
-    FedZO,
-    FZooS,
-    InitialDesign,
-    Reciprocal,
-    ScaffoldII,
-    minimize,
-)
-from fzoos.algorithms import Algorithm
-from fzoos.result import Record
-from fzoos.tasks import Ackley, Levy, Quadratic
-
-TARGETS = {0.5: ("F - F* <= 0.05", 0.05), 5.0: ("F - F* <= 0.05", 0.05), 50.0: ("F <= 1.0", 1.025)}
-ALGORITHMS: dict[str, Algorithm] = {
-    "FedZO": FedZO(),
-    "SCAFFOLD-II": ScaffoldII(),
-    "FZooS, paper's settings": FZooS.paper(points=150, feature_points=500),
-    "FZooS": FZooS(),
-    "FZooS.frugal": FZooS.frugal(),
+PARTS = {
+    "quadratic": QUADRATIC,
+    "functions": FUNCTIONS,
+    "metric": METRIC,
+    "attack": ATTACK,
+    "noise": NOISE,
+    "ablation": ABLATION,
+    "payload": PAYLOAD,
 }
 
 
-def run(task: Any, algorithm: Algorithm, rounds: int, target: float | None = None) -> tuple[list[float], list[Record]]:
-    """F - F* after each round, and the records; a run ends at the target."""
-    records: list[Record] = []
-
-    def callback(record: Record) -> bool:
-        records.append(record)
-        return target is not None and record.monitor is not None and record.monitor - task.minimum <= target
-
-    minimize(
-        task.objectives,
-        task.x0,
-        bounds=task.bounds,
-        algorithm=algorithm,
-        rounds=rounds,
-        vectorized=True,
-        monitor=task.value,
-        callback=callback,
-        seed=task.seed,
-    )
-    return [float(r.monitor or 0.0) - task.minimum for r in records], records
-
-
-def exact(task: Any, target: float) -> int:
-    """Rounds of ten Adam steps with the true gradient; all clients would do the same."""
-    width = 2.0 * task.half_width
-    x, adam = (task.x0 + task.half_width) / width, Adam(0.01)
-    for r in range(1, 51):
-        state = adam.init(len(x))
-        for _ in range(10):
-            state, step = adam.step(state, task.gradient(width * x - task.half_width) * width)
-            x = np.clip(x - step, 0.0, 1.0)
-        if task.value(width * x - task.half_width) - task.minimum <= target:
-            return r
-    return 50
+def main() -> int:
+    """Make the runs that are missing, print the tables; 1 if a run failed."""
+    arguments = _arguments()
+    names = list(PARTS) if "all" in arguments.parts else list(dict.fromkeys(arguments.parts))
+    options = Options(arguments.seeds, arguments.first_seed, arguments.images, arguments.quick)
+    folder = arguments.runs or Path(tempfile.mkdtemp(prefix="beyond-"))
+    print(f"runs are kept in {folder}", file=sys.stderr)
+    planned = {name: PARTS[name].runs(options) for name in names}
+    every = [run for runs in planned.values() for run in runs]
+    there = read(every, folder)
+    missing = [run for run in every if run not in there and re.search(arguments.only, str(run))]
+    failed = 0
+    if missing and not arguments.tables:
+        failed = execute(missing, folder, arguments.jobs, arguments.device, _made(arguments.device))
+    for name, runs in planned.items():
+        found = read(runs, folder)
+        print(f"\n## {name}\n\n{PARTS[name].title} Mean ± standard error.\n")
+        print(PARTS[name].tables(options, found))
+        print("\n" + _footnote(found, runs), flush=True)
+    return 1 if failed else 0
 
 
-def spread(values: list[float]) -> str:
-    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-    return f"{np.mean(values):,.1f} ± {error:.1f}" if max(values) < 100 else f"{np.mean(values):,.0f} ± {error:,.0f}"
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("parts", nargs="+", choices=[*PARTS, "all"], metavar="PART", help=", ".join([*PARTS, "all"]))
+    parser.add_argument("--seeds", type=int, default=5, help="how many")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--images", type=int, default=IMAGES, help=f"of the attack, at most {IMAGES}")
+    parser.add_argument("--jobs", type=int, default=14, help="runs at the same time")
+    parser.add_argument("--device", default="cpu", help="of the tasks' networks")
+    parser.add_argument("--quick", action="store_true", help="a toy, to try the program")
+    parser.add_argument("--runs", type=Path, metavar="FOLDER", help="where finished runs are kept")
+    parser.add_argument("--only", default="", metavar="TEXT", help="make only these runs")
+    parser.add_argument("--tables", action="store_true", help="make no runs")
+    return parser.parse_args()
 
 
-def quadratic(seeds: int) -> None:
-    print("\n| C | target | algorithm | reached by | rounds | queries | bytes per client and round |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    for c, (words, target) in TARGETS.items():
-        tasks = [Quadratic(300, 5, c, seed) for seed in range(seeds)]
-        fastest = spread([exact(task, target) for task in tasks])
-        print(f"| {c:g} | {words} | exact gradient | {seeds} of {seeds} | {fastest} | | |")
-        for label, algorithm in ALGORITHMS.items():
-            found = [run(task, algorithm, 30, target) for task in tasks]
-            good = [records for gaps, records in found if gaps[-1] <= target]
-            last = [records[-1] for _, records in found]
-            size = np.mean([(r.bytes_up + r.bytes_down) / r.round / 5 for r in last])
-            rounds, queries = "–", "–"
-            if good:
-                rounds, queries = (spread([getattr(r[-1], name) for r in good]) for name in ("round", "queries"))
-            share = f"{len(good)} of {seeds}"
-            print(f"| {c:g} | {words} | {label} | {share} | {rounds} | {queries} | {size:,.0f} |", flush=True)
+def _made(device: str) -> str:
+    """How runs are made: the command and the machine."""
+    machine = describe()
+    if device != "cpu":
+        import torch
+
+        machine += f", PyTorch {torch.__version__} on {torch.cuda.get_device_name(device)}"
+    return f"`python benchmarks/beyond.py {shlex.join(sys.argv[1:])}` on {machine}"
 
 
-def others(seeds: int) -> None:
-    print("\n| task | C | algorithm | F - F* at x0 | after 8 rounds | queries |\n| --- | --- | --- | --- | --- | --- |")
-    for kind, c in ((Ackley, 0.5), (Ackley, 5.0), (Levy, 0.5), (Levy, 5.0)):
-        tasks = [kind(300, 5, c, seed) for seed in range(seeds)]
-        start = np.mean([task.value(task.x0) - task.minimum for task in tasks])
-        for label, algorithm in ALGORITHMS.items():
-            found = [run(task, algorithm, 8) for task in tasks]
-            gaps = [gap[-1] for gap, _ in found]
-            error = np.std(gaps, ddof=1) / np.sqrt(seeds) if seeds > 1 else 0.0
-            queries = found[0][1][-1].queries
-            cells = f"{start:.3g} | {np.mean(gaps):.3g} ± {error:.2g} | {queries:,}"
-            print(f"| {kind.name} | {c:g} | {label} | {cells} |", flush=True)
-
-
-ABLATION: dict[str, Algorithm] = {
-    "FZooS.frugal": FZooS.frugal(),
-    "weights in place of the gradient": FZooS.frugal(sends="weights"),
-    "correction length 1": FZooS.frugal(length=Constant(1.0)),
-    "correction length 1/t": FZooS.frugal(length=Reciprocal()),
-    "no correction in the first round": FZooS.frugal(early=False),
-    "most uncertain of 240 candidates": FZooS.frugal(refresh=ActiveQueries(240, 60)),
-    "uniform initial design": FZooS.frugal(initial=InitialDesign(301, 0.01)),
-}
-
-
-def ablation(seeds: int) -> None:
-    print("\n| without one change | C | F - F* after 3 rounds | after 6 | queries after 6 |")
-    print("| --- | --- | --- | --- | --- |")
-    for label, algorithm in ABLATION.items():
-        for c in TARGETS:
-            found = [run(Quadratic(300, 5, c, seed), algorithm, 6) for seed in range(seeds)]
-            three, six = (np.mean([gaps[k] for gaps, _ in found]) for k in (2, 5))
-            print(f"| {label} | {c:g} | {three:.3f} | {six:.3f} | {found[0][1][-1].queries:,} |", flush=True)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--others", action="store_true")
-    parser.add_argument("--ablation", action="store_true")
-    arguments = parser.parse_args()
-    print(describe())
-    if arguments.ablation:
-        ablation(arguments.seeds)
-    elif arguments.others:
-        others(arguments.seeds)
-    else:
-        quadratic(arguments.seeds)
+def _footnote(found: FoundRuns, planned: Sequence[Run]) -> str:
+    seeds = sorted({run.seed for run in found if run.problem.kind != "attack"})
+    words = f"{len(found)} of {len(planned)} runs" + (f", seeds {', '.join(map(str, seeds))}" if seeds else "")
+    words += "; toy sizes, not those above" if any(run.problem.toy for run in planned) else ""
+    if "FedCMA" in {run.label for run in planned} - {run.label for run in found}:
+        words += "; no FedCMA, which needs the package cmaes"
+    return "\n".join([f"{words}. Made by:", "", *(f"- {made}" for made in sorted({f.made for f in found.values()}))])
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("interrupted; the same command with the same --runs goes on")

@@ -25,7 +25,7 @@ from fzoos.tasks import Quadratic
 D, N, T, M = 300, 5, 10, 10_000
 GP_POINTS, FEATURE_POINTS = 150, 500
 ALGORITHM = FZooS.paper(points=GP_POINTS, feature_points=FEATURE_POINTS)
-NEW = ALGORITHM.queries(T, first=False, refreshed=True)  # new points of a client in a round
+NEW = ALGORITHM.queries(D, T, first=False, refreshed=True)  # new points of a client in a round
 
 
 def floor() -> dict[str, float]:

@@ -157,6 +157,20 @@ def test_run_with_one_local_step(fzoos, tmp_path):
     assert set(written["history"][0]["diagnostics"]) == {"correction_length"}
 
 
+@pytest.mark.parametrize(
+    ("precision", "array"), [("float64", 32), ("float32", 16), ("float16", 10), ("stochastic", 20)]
+)
+def test_precision(fzoos, tmp_path, precision, array):
+    """FedZO, d = 4, two clients, two rounds: x down; x, the count and the correction length up."""
+    fzoos("run", "quadratic", *TOY, "--algorithm", "fedzo", "--precision", precision, "--json", "r.json")
+    written = json.loads((tmp_path / "r.json").read_text())
+    assert (written["bytes_down"], written["bytes_up"]) == (4 * array, 4 * (array + 16))
+    arguments = ("--algorithms", "fedzo", "--precision", precision, "--json", "all.json")
+    fzoos("compare", "quadratic", *TOY, *arguments)
+    (compared,) = json.loads((tmp_path / "all.json").read_text())
+    assert compared["x"] == written["x"]
+
+
 def test_zero_rounds(fzoos):
     code, out, _ = fzoos("compare", "quadratic", "--dim", 3, "--rounds", 0)
     assert code == 0
@@ -186,6 +200,8 @@ def test_zero_rounds(fzoos):
         (["compare", "quadratic", "--output", "plot.doc"], "plot.doc"),
         (["run", "quadratic", "--json", "missing/r.json"], "missing/r.json"),
         (["compare", "quadratic", "--speed", "9"], "--speed"),
+        (["run", "quadratic", "--precision", "half"], "precision must be one of float64, float32"),
+        (["compare", "quadratic", "--precision", "half"], "precision must be one of float64, float32"),
         (["improve"], "improve"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -14,6 +14,7 @@ from fzoos import (
     SGD,
     ActiveQueries,
     Adam,
+    Constant,
     FiniteDifferences,
     FitLengthScale,
     FZooS,
@@ -21,6 +22,7 @@ from fzoos import (
     Matern52,
     Measured,
     ObjectiveError,
+    TrustRegion,
     UnseenDirections,
     minimize,
 )
@@ -35,16 +37,29 @@ QUICK = {
     "active": ActiveQueries(10, 2, 0.05),
     "refresh": ActiveQueries(10, 3, None),
 }
-CHEAPER = {"fedzo": QUICK_FD, "fedprox": QUICK_FD, "scaffold1": QUICK_FD, "scaffold2": QUICK_FD, "fzoos": QUICK}
+PLAIN = QUICK | {"early": False, "sends": "weights", "length": Constant(), "steps": None}
+FRUGAL = QUICK | {"initial": InitialDesign(6, 0.05, "orthogonal"), "refresh": UnseenDirections(3), "early": True}
+CHEAPER = {
+    "fedzo": QUICK_FD,
+    "fedprox": QUICK_FD,
+    "scaffold1": QUICK_FD,
+    "scaffold2": QUICK_FD,
+    "decomfl": QUICK_FD,
+    "hiso": QUICK_FD,
+    "historical": QUICK_FD | {"history": 2, "renew": 1},  # its subspace is there from the second round on
+    "cma": {"population": 12},
+    "fzoos": QUICK,
+}
 SETTINGS = {name: cls(**CHEAPER.get(name, {})) for name, cls in ALGORITHMS.items()} | {
-    "fzoos-one-exchange": FZooS(**QUICK | {"refresh": None}),
-    "fzoos-whole-trajectory": FZooS(**QUICK | {"points": None, "feature_points": None, "kernel": Matern52()}),
-    "fzoos-fitted": FZooS(**QUICK | {"fit": FitLengthScale(points=40), "vector": "fixed"}),
-    "fzoos-frugal": FZooS.frugal(
-        **QUICK | {"initial": InitialDesign(6, 0.05, "orthogonal"), "refresh": UnseenDirections(3)}
-    ),
-    "fzoos-measured": FZooS(**QUICK | {"length": Measured()}),
-    "fzoos-fitted-one-exchange": FZooS(**QUICK | {"fit": FitLengthScale(points=40), "refresh": None}),
+    "fzoos-weights": FZooS(**PLAIN),
+    "fzoos-one-exchange": FZooS(**PLAIN | {"refresh": None}),
+    "fzoos-whole-trajectory": FZooS(**PLAIN | {"points": None, "feature_points": None, "kernel": Matern52()}),
+    "fzoos-fitted": FZooS(**PLAIN | {"fit": FitLengthScale(points=40), "vector": "fixed"}),
+    "fzoos-frugal": FZooS.frugal(**FRUGAL),
+    "fzoos-curvature": FZooS(**FRUGAL | {"sends": "curvature", "length": Measured(), "steps": TrustRegion()}),
+    "fzoos-steps": FZooS(**PLAIN | {"steps": TrustRegion()}),
+    "fzoos-measured": FZooS(**PLAIN | {"length": Measured(), "orthogonal": True}),
+    "fzoos-fitted-one-exchange": FZooS(**PLAIN | {"fit": FitLengthScale(points=40), "refresh": None}),
 }
 
 D = 3
@@ -165,8 +180,8 @@ def test_query_plan(algorithm):
     """What an algorithm says it will cost (`queries`) is what it costs, in its first and in later rounds."""
     result = run(algorithm, rounds=3)
     two = algorithm.exchanges == 2
-    first = algorithm.queries(3, first=True, refreshed=False)
-    later = algorithm.queries(3, first=False, refreshed=two)
+    first = algorithm.queries(D, 3, first=True, refreshed=False)
+    later = algorithm.queries(D, 3, first=False, refreshed=two)
     assert [record.queries for record in result.history] == [3 * first, 3 * (first + later), 3 * (first + 2 * later)]
 
 
@@ -210,7 +225,8 @@ def test_unprojected(algorithm):
     assert np.all(free.x < -1.0)
     assert np.any(recorder.x < -1.0)
     kept = run(algorithm, recorder.objectives, -np.ones(D))
-    assert np.array_equal(kept.x, -np.ones(D))
+    near = 0.0 if algorithm.descends else 0.1  # the mean of points around a corner is inside, but for rare luck
+    assert np.all(abs(kept.x + 1.0) <= near)
 
 
 # Reproducibility
@@ -335,7 +351,7 @@ def test_participation(participation, expected, algorithm):
         callback=recorder.next_round,
     )
     for r in range(1, 5):
-        if algorithm.queries(2, first=False, refreshed=algorithm.exchanges == 2 and r > 1):
+        if algorithm.queries(D, 2, first=False, refreshed=algorithm.exchanges == 2 and r > 1):
             assert len(recorder.clients(r)) == expected
     counted = tuple(sum(i == client for client, _, _ in recorder.points) for i in range(4))
     assert result.queries_per_client == counted
@@ -410,6 +426,8 @@ def test_monitor(algorithm):
 
 def test_restart(algorithm):
     """Adam restarted each round and Adam kept agree in round 1 and differ in round 2; SGD has nothing to keep."""
+    if not algorithm.descends:
+        pytest.skip("a search has no optimiser")
     first = [run(algorithm, rounds=1, optimizer=Adam(0.05, restart=restart)).x for restart in (True, False)]
     assert np.array_equal(*first)
     second = [run(algorithm, rounds=2, optimizer=Adam(0.05, restart=restart)).x for restart in (True, False)]
@@ -418,7 +436,10 @@ def test_restart(algorithm):
 
 def test_optimizers(algorithm):
     """The learning rate is in units of the cube: with T = 1 and one client, Adam's first step is eta per coordinate,
-    whatever the gradient, and the box [-1, 1] doubles it."""
+    whatever the gradient, and the box [-1, 1] doubles it. To a search all optimisers are the same."""
+    if not algorithm.descends:
+        assert same(run(algorithm, optimizer=Adam(0.03)), run(algorithm, optimizer=SGD(1.0)))
+        return
     result = run(algorithm, [bowl(0.5)], rounds=1, local_steps=1, optimizer=Adam(0.03))
     assert abs(result.x) == pytest.approx([0.06] * D, rel=1e-4)
 
@@ -532,7 +553,7 @@ def test_raising_objective(algorithm, workers):
         return bowl(0.4)(x)
 
     objectives = [bowl(0.2), raising, bowl(0.9)]
-    if not algorithm.queries(3, first=False, refreshed=algorithm.exchanges == 2):
+    if not algorithm.queries(D, 3, first=False, refreshed=algorithm.exchanges == 2):
         pytest.skip("asks nothing in round 3")
     with pytest.raises(ObjectiveError, match="client 1 raised OSError: the laboratory is on fire in round 3") as caught:
         run(algorithm, objectives, rounds=5, callback=recorder.next_round, workers=workers)
@@ -582,11 +603,14 @@ def test_affine(algorithm):
 
 
 def test_shift_and_scale_of_values(algorithm):
-    """Adam and the standardising make a run independent of the objective's offset and unit (FedProx's gamma has a unit,
-    so it is given in the same one)."""
+    """Adam and the standardising make a run independent of the objective's offset and unit (FedProx's gamma and HiSo's
+    curvature have a unit, so they are given in the same one)."""
     plain = run(algorithm)
     if hasattr(algorithm, "gamma"):
         algorithm = dataclasses.replace(algorithm, gamma=8.0 * algorithm.gamma)
+    if hasattr(algorithm, "curvature"):
+        squared = {"curvature": 64.0 * algorithm.curvature, "eps": 64.0 * algorithm.eps}
+        algorithm = dataclasses.replace(algorithm, **squared)
     scaled = run(algorithm, [lambda x, f=f: 8.0 * f(x) + 2.0 for f in sites()])
     assert scaled.x == pytest.approx(plain.x, abs=1e-5)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fzoos.kernels import Matern52, SquaredExponential
-from fzoos.lengths import Constant, DistanceAware, Moment, Reciprocal, Theoretical
+from fzoos.lengths import Constant, DistanceAware, Measured, Moment, Reciprocal, Theoretical
 
 DELTA = math.exp(-1.0)  # ln(1/delta) = 1, so that omega = d + 2 (sqrt(d) + 1) = 4 + 2 * 3 = 10 for d = 4
 
@@ -77,6 +78,13 @@ def test_distance_aware_without_points_or_distance():
     assert plain(moment(points=0, mean_squared_distance=lambda: 0.0)) == pytest.approx(1 / 21, rel=1e-14)
 
 
+def test_measured():
+    # G / (G + c U), by default with c = 0.3: 3 / (3 + 0.3 * 10) = 1/2. Nothing known, or nothing at all: 1.
+    assert Measured()(moment(heterogeneity=3.0, uncertainty=10.0)) == pytest.approx(0.5, rel=1e-14)
+    assert Measured(2.0)(moment(heterogeneity=3.0, uncertainty=0.5)) == pytest.approx(0.75, rel=1e-14)
+    assert Measured()(moment()) == Measured()(moment(heterogeneity=0.0, uncertainty=0.0)) == 1.0
+
+
 @given(
     st.integers(1, 100),
     st.integers(1, 50),
@@ -90,7 +98,8 @@ def test_every_length_is_between_zero_and_one(step, round_, dim, g, epsilon, sca
     # Eq. (2): gamma in [0, 1].
     for kernel in (SquaredExponential(scale), Matern52(scale)):
         where = moment(step=step, round=round_, dim=dim, kernel=kernel, mean_squared_distance=lambda: iota)
-        for length in (Constant(), Reciprocal(), Theoretical(g, 0.9, epsilon), DistanceAware(g, epsilon)):
+        where = replace(where, heterogeneity=g, uncertainty=epsilon)
+        for length in (Constant(), Reciprocal(), Theoretical(g, 0.9, epsilon), DistanceAware(g, epsilon), Measured()):
             assert 0.0 <= length(where) <= 1.0
 
 
@@ -98,7 +107,7 @@ def test_only_the_distance_aware_length_asks_for_the_distance():
     def never():
         raise AssertionError
 
-    for length in (Constant(), Reciprocal(), Theoretical(1.0)):
+    for length in (Constant(), Reciprocal(), Theoretical(1.0), Measured()):
         length(moment(mean_squared_distance=never))
 
 
@@ -115,6 +124,7 @@ def test_only_the_distance_aware_length_asks_for_the_distance():
         (lambda: DistanceAware(np.nan), ValueError, "heterogeneity"),
         (lambda: DistanceAware(1.0, feature_error=-1.0), ValueError, "feature_error"),
         (lambda: DistanceAware(1.0, delta=1.0), ValueError, "delta"),
+        (lambda: Measured(0.0), ValueError, r"weight \(c\)"),
     ],
 )
 def test_bad_settings_are_named(make, error, message):

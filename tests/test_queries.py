@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fzoos.queries import ActiveQueries, InitialDesign, uniform_around
+from fzoos.queries import ActiveQueries, InitialDesign, UnseenDirections, uniform_around
 
 
 def test_the_most_uncertain_are_chosen_in_order():
@@ -20,6 +20,24 @@ def test_uniform_around_fills_the_box_of_the_radius():
     assert np.all(np.abs(points - x) <= 0.01)
     # A uniform variable on [-r, r] has variance r^2 / 3; its estimate from n draws varies by about 0.9 / sqrt(n).
     np.testing.assert_allclose(points.var(axis=0), 0.01**2 / 3, rtol=4 * 0.9 / np.sqrt(4000))
+
+
+@pytest.mark.parametrize("dim", [1, 2, 5, 300])
+def test_counts(dim):
+    """Orthogonal designs have at most x and d directions, unseen directions are at most d; uniform points know no such
+    limit. What is counted is what is asked."""
+    x, rng = np.full(dim, 0.5), np.random.default_rng(0)
+    for points in (1, 3, 161):
+        for kind, count in (("uniform", points), ("orthogonal", min(points, dim + 1))):
+            design = InitialDesign(points, 0.1, kind)
+            assert design.count(dim) == count
+            assert design.around(x, rng).shape == (count, dim)
+    for picks in (1, 3, 80):
+        unseen = UnseenDirections(picks)
+        assert unseen.count(dim) == min(picks, dim)
+        for near in (0, 2, 400):
+            assert unseen.around(x, 0.1, rng, x + rng.normal(size=(near, dim))).shape == (1 + min(picks, dim), dim)
+    assert ActiveQueries(100, 50).count(dim) == 50
 
 
 @pytest.mark.parametrize(

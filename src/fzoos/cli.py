@@ -12,6 +12,7 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.filesize import decimal
@@ -31,13 +32,14 @@ from fzoos.experiments.reproduce import figure_list
 from fzoos.experiments.reproduce import reproduce as reproduce_figure
 from fzoos.export import to_json
 from fzoos.federation.journal import JournalError
+from fzoos.federation.precision import PRECISIONS, check_precision
 from fzoos.kept import check_ours
 from fzoos.minimize import minimize
 from fzoos.progress import round_columns, status
 from fzoos.report import Trial, check_plot_path, plot, table
 from fzoos.result import Record
 from fzoos.store import StoreError
-from fzoos.tasks import TASKS, Ackley, Levy, Quadratic
+from fzoos.tasks import TASKS, Ackley, Levy, Noisy, Quadratic
 
 __all__ = ["app", "main"]
 
@@ -54,6 +56,7 @@ Examples:
   fzoos study my-study
 """
 _T = TypeVar("_T")
+_Problem = Quadratic | Ackley | Levy | Noisy[Any]
 _STDOUT = Path("-")
 
 # The base class of all of typer's complaints about the command line. Newer versions of typer bring their own copy of
@@ -73,6 +76,12 @@ Rounds = Annotated[int, typer.Option(min=0, help="R: rounds of communication.")]
 Dim = Annotated[int, typer.Option(min=1, help="d: dimension.")]
 Clients = Annotated[int, typer.Option(min=1, help="N: clients.")]
 LocalSteps = Annotated[int, typer.Option(min=1, help="T: local steps of each client in a round.")]
+NoiseShare = Annotated[
+    float, typer.Option("--noise", min=0.0, help="Standard deviation of each query's noise, as a share of F(x0) - F*.")
+]
+PrecisionName = Annotated[
+    str, typer.Option(help=f"Of messages: {', '.join(PRECISIONS)}.", autocompletion=lambda: list(PRECISIONS))
+]
 Seed = Annotated[int, typer.Option(min=0, help="Makes the task and the run reproducible.")]
 Workers = Annotated[int, typer.Option(min=1, help="Clients that work at the same time; results do not change.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
@@ -103,7 +112,11 @@ def compare(
     dim: Dim = 300,
     clients: Clients = 5,
     local_steps: LocalSteps = 10,
-    algorithms: Annotated[str, typer.Option(help="Names separated by commas.")] = ",".join(ALGORITHMS),
+    noise: NoiseShare = 0.0,
+    algorithms: Annotated[str, typer.Option(help="Names separated by commas.")] = ", ".join(
+        name for name, kind in ALGORITHMS.items() if kind.installed()
+    ),
+    precision: PrecisionName = "float64",
     seed: Seed = 0,
     seeds: Annotated[int, typer.Option(min=1, help="Repetitions, with seed, seed + 1, ...")] = 1,
     workers: Workers = 1,
@@ -115,11 +128,13 @@ def compare(
     """Run several algorithms on a task; end with a table and a plot."""
     kind = _choose("task", task, TASKS)
     chosen = list(dict.fromkeys(_choose("algorithm", name.strip(), ALGORITHMS) for name in algorithms.split(",")))
+    check_precision(precision)
     path = output or Path(f"fzoos-{kind.name}.png")
     check_plot_path(path)
     _check_files(json_file, store)
-    problems = [kind(dim, clients, heterogeneity, seed + k) for k in range(seeds)]
-    settings = {"rounds": rounds, "local_steps": local_steps, "workers": workers, "store": store}
+    problems = [_problem(kind(dim, clients, heterogeneity, seed + k), noise) for k in range(seeds)]
+    settings: dict[str, Any] = {"rounds": rounds, "local_steps": local_steps, "precision": precision}
+    settings |= {"workers": workers, "store": store}
     trials: list[Trial] = []
     outcomes: list[dict[str, Any]] = []
     message, code = "", 0
@@ -135,6 +150,7 @@ def compare(
         except KeyboardInterrupt:  # between two runs; within one, minimize returns what was reached
             message, code = "interrupted", 130
     title = f"{kind.name}: C = {heterogeneity:g}, d = {dim}, N = {clients}, T = {local_steps}"
+    title += f", noise {noise:g}" if noise else ""
     title += f", mean of {seeds} seeds" if seeds > 1 else f", seed {seed}"
     aside = json_file == _STDOUT  # what is for people then goes to stderr
     if trials:
@@ -154,6 +170,8 @@ def run(
     dim: Dim = 300,
     clients: Clients = 5,
     local_steps: LocalSteps = 10,
+    noise: NoiseShare = 0.0,
+    precision: PrecisionName = "float64",
     seed: Seed = 0,
     workers: Workers = 1,
     json_file: JsonFile = None,
@@ -162,17 +180,20 @@ def run(
 ) -> int:
     """Run one algorithm on a task; end with what it reached and what it cost."""
     chosen = _choose("algorithm", algorithm, ALGORITHMS)
-    problem = _choose("task", task, TASKS)(dim, clients, heterogeneity, seed)
+    check_precision(precision)
+    problem = _problem(_choose("task", task, TASKS)(dim, clients, heterogeneity, seed), noise)
     _check_files(json_file, store)
     with round_columns(Console(stderr=True, quiet=quiet)) as bars:
         row = bars.add_task(chosen.label, total=rounds, status="", start=False)
-        settings = {"rounds": rounds, "local_steps": local_steps, "workers": workers, "store": store}
+        settings: dict[str, Any] = {"rounds": rounds, "local_steps": local_steps, "precision": precision}
+        settings |= {"workers": workers, "store": store}
         trial = _trial(chosen, problem, bars, row, 0, **settings)
     result = trial.result
     lines = [
         f"{trial.label} on {problem}",
         f"status   {result.status}: {result.message}",
         f"F        {trial.values[-1]:.6g} (at x0 {trial.start:.6g}, smallest {trial.minimum:.6g})",
+        *_recommended(trial),
         f"rounds   {result.rounds}",
         f"queries  {result.queries:,} (per client {', '.join(f'{q:,}' for q in result.queries_per_client)})",
         f"bytes    {decimal(result.bytes_up)} up, {decimal(result.bytes_down)} down",
@@ -258,7 +279,19 @@ def _check_files(json_file: Path | None, store: Path | None) -> None:
         json_file.touch()
 
 
-def _outcome(algorithm: type[Algorithm], problem: Quadratic | Ackley | Levy, trial: Trial) -> dict[str, Any]:
+def _problem(task: Quadratic | Ackley | Levy, noise: float) -> _Problem:
+    return Noisy(task, noise, task.seed) if noise else task
+
+
+def _recommended(trial: Trial) -> list[str]:
+    """F at the recommended x, where that is not the last."""
+    result = trial.result
+    if trial.recommended is None or np.array_equal(result.recommended, result.x):
+        return []
+    return [f"         {trial.recommended:.6g} at the recommended x, a mean of the last rounds"]
+
+
+def _outcome(algorithm: type[Algorithm], problem: _Problem, trial: Trial) -> dict[str, Any]:
     known = {"task": str(problem), "algorithm": str(algorithm()), "version": __version__}
     return {**known, "start": trial.start, "minimum": trial.minimum, **asdict(trial.result)}
 
@@ -287,7 +320,7 @@ def _choose(what: str, name: str, among: Mapping[str, _T]) -> _T:
 
 def _trial(
     algorithm: type[Algorithm],
-    task: Quadratic | Ackley | Levy,
+    task: _Problem,
     bars: Progress,
     row: TaskID,
     done: int = 0,
@@ -306,6 +339,8 @@ def _trial(
         "seed": task.seed,
         "name": f"{algorithm.label} {task.name} C={task.heterogeneity:g} d={task.dim} N={task.clients}",
     }
+    if isinstance(task, Noisy):
+        problem["name"] += f" noise={task.share:g}"
     bars.start_task(row)
     try:
         result = minimize(task.objectives, algorithm=algorithm(), callback=show, **problem, **settings)
@@ -313,4 +348,4 @@ def _trial(
         if error.result is None:
             raise
         result = error.result
-    return Trial(algorithm.label, result, task.value(task.x0), task.minimum)
+    return Trial(algorithm.label, result, task.value(task.x0), task.minimum, task.value(result.recommended))

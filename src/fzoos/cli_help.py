@@ -23,6 +23,8 @@ EXAMPLES = {
         "fzoos run ackley --algorithm fzoos --rounds 30 --store runs.db",
         "fzoos run quadratic --dim 20 --quiet --json result.json",
         "fzoos run levy --dim 20 --quiet --json -",
+        "fzoos run quadratic --dim 50 --precision float16",
+        "fzoos run quadratic --dim 50 --noise 0.1",
     ),
     "reproduce": (
         "fzoos reproduce --list",

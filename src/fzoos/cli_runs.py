@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -19,7 +20,7 @@ from fzoos.differences import AXES, at_equal, differing, flatten
 from fzoos.export import as_plain, plain, started, to_json
 from fzoos.export import export as write
 from fzoos.kept import DEFAULT, Kept, read, runs_at
-from fzoos.runs_text import number, one_line, value_text
+from fzoos.runs_text import number, one_line, short_x, value_text
 from fzoos.store import Summary
 
 __all__ = ["add_to"]
@@ -147,7 +148,9 @@ def _facts(kept: Kept) -> dict[str, str]:
     if measured:
         lowest = min(measured)
         facts["F"] = f"{measured[-1][0]:.6g} (lowest {lowest[0]:.6g} in round {lowest[1]})"
-    facts["x"] = " ".join(f"{v:.6g}" for v in result.x[:10]) + (" ..." if len(result.x) > 10 else "")
+    facts["x"] = short_x(result.x)
+    if not np.array_equal(result.recommended, result.x):
+        facts["better"] = f"{short_x(result.recommended)} (the recommended x, a mean of the last rounds)"
     facts["rounds"] = str(result.rounds)
     each = ", ".join(f"{kept.client(i)} {count:,}" for i, count in enumerate(result.queries_per_client[:10]))
     facts["queries"] = f"{result.queries:,} ({each}{', ...' if len(result.queries_per_client) > 10 else ''})"

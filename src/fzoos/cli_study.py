@@ -12,6 +12,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 from rich.filesize import decimal
 
@@ -21,6 +22,7 @@ from fzoos.federation.study import Study
 from fzoos.people import People
 from fzoos.program import Program
 from fzoos.result import Result
+from fzoos.runs_text import short_x
 from fzoos.store import Store
 
 __all__ = ["add_to"]
@@ -146,7 +148,9 @@ def _people(settings: Study, folder: Path, site: str | None) -> dict[str, People
 
 def _show(folder: Path, result: Result) -> None:
     typer.echo(f"status   {result.status}: {result.message}")
-    typer.echo(f"x        {' '.join(f'{v:.6g}' for v in result.x[:10])}{' ...' if len(result.x) > 10 else ''}")
+    typer.echo(f"x        {short_x(result.x)}")
+    if not np.array_equal(result.recommended, result.x):
+        typer.echo(f"better   {short_x(result.recommended)} (the recommended x, a mean of the last rounds)")
     typer.echo(f"rounds   {result.rounds}")
     typer.echo(f"queries  {result.queries:,} (per site {', '.join(f'{q:,}' for q in result.queries_per_client)})")
     typer.echo(f"bytes    {decimal(result.bytes_up)} up, {decimal(result.bytes_down)} down")

@@ -78,16 +78,31 @@ class FiniteDifferences:
         With `projected`, queries are clipped to the cube and the formula stays as it is: for Gaussian directions a
         clipped coordinate's slope is then halved at most, and no other coordinate is touched.
         """
-        u = self.draw(len(x), rng)
-        points = np.concatenate([x[None, :], x + self.step * u])
-        y = query(np.clip(points, 0.0, 1.0) if projected else points)
-        slopes = (y[1:] - y[0]) / self.step
+        return self.along(self.draw(len(x), rng), query, x, projected)
+
+    def along(
+        self, u: FloatArray, query: Callable[[FloatArray], FloatArray], x: FloatArray, projected: bool = False
+    ) -> FloatArray:
+        """FD(x) as `estimate` makes it, along given directions, the rows of u."""
+        slopes = self.slopes(query, x, u, projected)
         good = np.isfinite(slopes)
         if not good.any():
             return np.zeros_like(x)
-        factor = len(x) if self.directions == "sphere" else 1.0
         mean: FloatArray = (slopes[good] @ u[good]) / int(good.sum())
-        return factor * mean
+        return self.factor(len(x)) * mean
+
+    def slopes(
+        self, query: Callable[[FloatArray], FloatArray], x: FloatArray, u: FloatArray, projected: bool = False
+    ) -> FloatArray:
+        """(y(x + lambda u_q) - y(x)) / lambda for each row of u, from one batch of queries; NaN where one failed."""
+        points = np.concatenate([x[None, :], x + self.step * u])
+        y = query(np.clip(points, 0.0, 1.0) if projected else points)
+        slopes: FloatArray = (y[1:] - y[0]) / self.step
+        return slopes
+
+    def factor(self, dim: int) -> float:
+        """What the mean of slopes times directions is to be multiplied with."""
+        return float(dim) if self.directions == "sphere" else 1.0
 
 
 def _orthonormal(count: int, dim: int, rng: np.random.Generator) -> FloatArray:

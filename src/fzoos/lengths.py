@@ -164,11 +164,11 @@ class Measured(CorrectionLength):
     Example:
         >>> from fzoos import FZooS
         >>> from fzoos.lengths import Measured
-        >>> FZooS(length=Measured(0.3)).length.weight
-        0.3
+        >>> FZooS(length=Measured(0.5)).length.weight
+        0.5
     """
 
-    weight: float = 0.1  # c
+    weight: float = 0.3  # c
 
     def __post_init__(self) -> None:
         check_positive("weight (c)", self.weight)

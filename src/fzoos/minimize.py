@@ -15,12 +15,15 @@ from fzoos.algorithms import Algorithm, FZooS
 from fzoos.arrays import FloatArray
 from fzoos.engines.local import LocalEngine
 from fzoos.errors import ObjectiveError
+from fzoos.federation.precision import Precision, check_precision
+from fzoos.federation.rounding import Rounding
 from fzoos.federation.server import Plan, Server
 from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
 from fzoos.keeper import Keeper
 from fzoos.optimizers import Adam, Optimizer
 from fzoos.problem import Box, Objective, check_start
 from fzoos.progress import RoundProgress
+from fzoos.recommend import recommend
 from fzoos.result import Record, Result, Status
 from fzoos.trajectory import OnFailure
 
@@ -41,6 +44,7 @@ def minimize(
     vectorized: bool = False,
     max_queries: int | None = None,
     on_failure: OnFailure = "raise",
+    precision: Precision = "float64",
     monitor: Callable[[FloatArray], Any] | None = None,
     callback: Callable[[Record], Any] | None = None,
     seed: int | None = None,
@@ -71,6 +75,8 @@ def minimize(
         on_failure: what happens when an objective returns NaN or infinity: "raise" ends the run with an
             `ObjectiveError`; "skip" records the point as failed (it counts), leaves it out and goes on. An objective
             that raises always ends the run.
+        precision: how finely arrays travel: "float64" (8 bytes a number), "float32" (4), "float16" (2, with a scale for
+            each array) or "stochastic" (1, rounded at random so that the mean is right).
         monitor: maps x to a number that is recorded each round; neither counted nor shown to the algorithm.
         callback: called with each round's `Record`; the run stops if it returns True.
         seed: makes the run reproducible bit for bit on the same machine, whatever `workers` is.
@@ -96,13 +102,14 @@ def minimize(
         True
     """
     _check_settings(algorithm, optimizer, rounds, local_steps, max_queries, on_failure, seed, workers)
+    check_precision(precision)
     _check_callables(objectives, monitor, callback)
     start, box = check_start(x0, bounds)
     count = len(objectives)
     omega = check_weights(weights, count)
 
     seeds = Seeds.of(seed, count)
-    setting = Setting(box, algorithm, optimizer, count, local_steps, vectorized, on_failure)
+    setting = Setting(box, algorithm, optimizer, count, local_steps, vectorized, on_failure, precision)
     clients = [setting.client(i, f, seeds.clients[i]) for i, f in enumerate(objectives)]
     with LocalEngine(clients, workers) as engine, RoundProgress(rounds, enabled=progress) as bar:
         server = Server(
@@ -114,9 +121,12 @@ def minimize(
             participants=count_participants(participation, count),
             shared_seed=seeds.shared,
             rng=np.random.default_rng(seeds.server),
+            optimizer=optimizer,
+            rounding=Rounding(precision, seeds.server),
         )
         settings = {"algorithm": algorithm, "optimizer": optimizer, "rounds": rounds, "local_steps": local_steps}
         settings |= {"bounds": bounds, "weights": weights, "participation": participation, "seed": seed}
+        settings |= {"precision": precision}
         keeper = Keeper(store, name or algorithm.label, settings, start, count)
         run = _Run(server, engine, box, monitor, keeper)
         try:
@@ -149,6 +159,7 @@ class _Run:
     ) -> None:
         self._server, self._engine, self._box, self._monitor, self._keeper = server, engine, box, monitor, keeper
         self._history: list[Record] = []
+        self._walk: list[FloatArray] = []  # x after each round
         self._seconds = 0.0
         self.x = box.from_cube(server.x)  # after the last round of the history
 
@@ -180,6 +191,7 @@ class _Run:
             distances=tuple(server.distances),
         )
         self._history.append(record)
+        self._walk.append(x)
         self.x = x
         self._keeper.record(record, x)
         return record
@@ -197,6 +209,7 @@ class _Run:
             status=status,
             message=message,
             history=tuple(self._history),
+            recommended=recommend(np.array(self._walk or [self.x]), self._box.upper - self._box.lower),
         )
 
 

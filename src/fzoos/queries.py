@@ -44,6 +44,10 @@ class ActiveQueries:
         if self.radius is not None:
             check_positive("radius", self.radius)
 
+    def count(self, dim: int) -> int:
+        """Queries besides x."""
+        return self.picks
+
     def choose(self, candidates: FloatArray, uncertainty: FloatArray) -> FloatArray:
         """The `picks` most uncertain of the candidates (n, d), given their uncertainties (n,)."""
         return candidates[np.argsort(-uncertainty, kind="stable")[: self.picks]]
@@ -54,7 +58,7 @@ class InitialDesign:
     """The queries before a client's first round, while its trajectory is empty.
 
     Args:
-        points: how many.
+        points: how many; with "orthogonal" at most d + 1, as there are no more directions.
         radius: in units of the unit cube.
         kind: "uniform": uniform within +-radius of x in every coordinate; "orthogonal": x itself and one point in each
             of random orthonormal directions, at the distance sqrt(d) radius, the half diagonal of that box.
@@ -75,11 +79,16 @@ class InitialDesign:
         if self.kind not in get_args(Design):
             raise ValueError(f"kind must be one of {', '.join(get_args(Design))}, got {self.kind!r}")
 
+    def count(self, dim: int) -> int:
+        """How many points in d dimensions."""
+        return self.points if self.kind == "uniform" else min(self.points, dim + 1)
+
     def around(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """The points, shape (points, d)."""
+        """The points, shape (count, d)."""
+        count = self.count(len(x))
         if self.kind == "uniform":
-            return uniform_around(x, self.points, self.radius, rng)
-        return _star(x, self.points - 1, self.radius, rng, np.empty((0, len(x))))
+            return uniform_around(x, count, self.radius, rng)
+        return _star(x, count - 1, self.radius, rng, np.empty((0, len(x))))
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,7 @@ class UnseenDirections:
     worth most where none is: the picks are the joint choice of largest uncertainty, as far as distances allow it.
 
     Args:
-        picks: how many, besides x.
+        picks: how many, besides x; at most d.
         radius: the distance is sqrt(d) radius, in units of the unit cube; None: half the mean |x_r - x_i|.
         known: how many of the nearest points say which directions are known; at most d - picks are used.
 
@@ -113,10 +122,14 @@ class UnseenDirections:
         if self.radius is not None:
             check_positive("radius", self.radius)
 
+    def count(self, dim: int) -> int:
+        """Queries besides x in d dimensions."""
+        return min(self.picks, dim)
+
     def around(self, x: FloatArray, radius: float, rng: np.random.Generator, near: FloatArray) -> FloatArray:
-        """x and the picks, shape (1 + picks, d); `near` are the points nearby, the nearest first."""
-        count = max(0, min(self.known, len(x) - self.picks))
-        return _star(x, self.picks, radius, rng, near[:count])
+        """x and the picks, shape (1 + count, d); `near` are the points nearby, the nearest first."""
+        picks = self.count(len(x))
+        return _star(x, picks, radius, rng, near[: min(self.known, len(x) - picks)])
 
 
 def _star(x: FloatArray, count: int, radius: float, rng: np.random.Generator, near: FloatArray) -> FloatArray:

@@ -19,7 +19,7 @@ __all__ = ["COLOURS", "DASHES", "Trial", "check_plot_path", "plot", "plot_curves
 Curves = Mapping[str, tuple[FloatArray, FloatArray]]
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")  # Okabe & Ito 2008
-_MARKERS = "os^Dv<>"
+_MARKERS = "os^Dv<>PX"
 DASHES: tuple[Any, ...] = ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), "-")
 
 
@@ -42,6 +42,7 @@ class Trial:
     result: Result
     start: float  # F(x_0)
     minimum: float  # F*
+    recommended: float | None = None  # F at the recommended x
 
     @property
     def values(self) -> FloatArray:

@@ -34,7 +34,7 @@ class Record:
         diagnostics: the algorithm's own, means over clients and local steps: "correction_length" (gamma_t) and, where
             it has a surrogate, "uncertainty" (posterior over prior variance of the gradient, 1: nothing is known).
         queries_per_client: the same for each client, as far as it has told.
-        distances: of each client's x from the mean of this round, in the unit cube; None where it took no part.
+        distances: of each client's x from the mean of this round, in the unit cube; None where none came.
     """
 
     round: int
@@ -88,6 +88,8 @@ class Result:
             from a file while the run goes on).
         message: the status in words.
         history: one `Record` per complete round.
+        recommended: the x to take: the last, or the mean of the last few where noise makes them wander about a point
+            (`fzoos.recommend`).
 
     Example:
         >>> import numpy as np
@@ -108,6 +110,11 @@ class Result:
     status: Status
     message: str
     history: tuple[Record, ...]
+    recommended: FloatArray = field(default_factory=lambda: np.empty(0))
+
+    def __post_init__(self) -> None:
+        if not self.recommended.size:  # nobody has thought about it
+            object.__setattr__(self, "recommended", self.x.copy())
 
     @property
     def columns(self) -> dict[str, list[float | None]]:

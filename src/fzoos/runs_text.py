@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from rich.filesize import decimal
 
+from fzoos.arrays import FloatArray
 from fzoos.differences import AXES, at_equal, differing, flatten
 from fzoos.result import Record, Result
 
-__all__ = ["markdown", "number", "one_line", "rounds_shown", "value_text"]
+__all__ = ["markdown", "number", "one_line", "rounds_shown", "short_x", "value_text"]
 
 _SHOWN = 12  # rows of a table of rounds
+_COORDINATES = 10  # of a point
 
 
 def markdown(runs: list[tuple[str, dict[str, Any], Result]]) -> str:
@@ -63,6 +65,18 @@ def one_line(text: object) -> str:
         'two lines?[31m'
     """
     return "".join(c if c.isprintable() else "?" for c in " ".join(str(text).split()))
+
+
+def short_x(x: FloatArray) -> str:
+    """The first coordinates of a point.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos.runs_text import short_x
+        >>> short_x(np.array([0.5, 0.25])), short_x(np.ones(20))
+        ('0.5 0.25', '1 1 1 1 1 1 1 1 1 1 ...')
+    """
+    return " ".join(f"{v:.6g}" for v in x[:_COORDINATES]) + (" ..." if len(x) > _COORDINATES else "")
 
 
 def value_text(value: Any, length: int = 60) -> str:
@@ -149,8 +163,14 @@ def _one(label: str, settings: Mapping[str, Any], result: Result, heading: bool)
         name = str(sites[i]) if isinstance(sites, list) and i < len(sites) else f"client {i}"
         rows.append([name, f"{count:,}", number(distances[i] if i < len(distances) else None)])
     parts.append(_table(["client"], ["queries", "distance from the mean"], rows))
-    x = " ".join(f"{v:.6g}" for v in result.x[:10]) + (f" ... ({len(result.x)} values)" if len(result.x) > 10 else "")
-    return [*parts, f"x = {x}"]
+    parts.append(f"x = {_values(result.x)}")
+    if not np.array_equal(result.recommended, result.x):
+        parts.append(f"recommended x = {_values(result.recommended)}")
+    return parts
+
+
+def _values(x: FloatArray) -> str:
+    return short_x(x) + (f" ({len(x)} values)" if len(x) > _COORDINATES else "")
 
 
 def _last(result: Result) -> float | None:

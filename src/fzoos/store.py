@@ -32,6 +32,8 @@ import numpy as np
 
 from fzoos._sqlite import look_into
 from fzoos.arrays import FloatArray
+from fzoos.problem import Box
+from fzoos.recommend import recommend
 from fzoos.result import Record, Result
 
 __all__ = ["Store", "StoreError", "Summary", "load"]
@@ -238,9 +240,9 @@ class Store:
 
     def result(self, run: int) -> Result:
         """What there is of a run."""
-        columns = "x, queries, bytes_up, bytes_down, seconds, status, message, host, pid"
+        columns = "x, queries, bytes_up, bytes_down, seconds, status, message, host, pid, study"
         text = (
-            "SELECT round, queries, bytes_up, bytes_down, seconds, step, monitor, diagnostics, clients FROM rounds "
+            "SELECT round, queries, bytes_up, bytes_down, seconds, step, monitor, diagnostics, clients, x FROM rounds "
             "WHERE run = ? ORDER BY round"
         )
         self._db.execute("BEGIN")  # both at one moment: a run may be writing
@@ -249,13 +251,13 @@ class Store:
             rounds = self._db.execute(text, (run,)).fetchall()
         finally:
             self._db.execute("ROLLBACK")
-        x, queries, bytes_up, bytes_down, seconds, status, message, host, pid = row
+        x, queries, bytes_up, bytes_down, seconds, status, message, host, pid, study = row
         if status == "running" and _is_gone(host, pid):
             status, message = "interrupted", "its process is gone"
         per_client = tuple(json.loads(queries))
         history = tuple(_record(row) for row in rounds)
         return Result(
-            x=np.frombuffer(x, "<f8").astype(np.float64),
+            x=_array(x),
             rounds=len(history),
             queries=sum(per_client),
             queries_per_client=per_client,
@@ -265,6 +267,7 @@ class Store:
             status=status,
             message=message,
             history=history,
+            recommended=_recommended([_array(round[-1]) for round in rounds] or [_array(x)], json.loads(study)),
         )
 
     def extra(self, run: int) -> dict[str, Any]:
@@ -334,6 +337,16 @@ def _tables(db: sqlite3.Connection) -> set[str]:
 def _text(words: str) -> str:
     """Words, perhaps of an exception, as SQLite can hold them: without half characters."""
     return words.encode("utf-8", "backslashreplace").decode()
+
+
+def _recommended(walk: list[FloatArray], study: Mapping[str, Any]) -> FloatArray:
+    """From x after each round, or before the first."""
+    box = Box.of(study["bounds"], len(walk[0])) if "bounds" in study else None
+    return recommend(np.array(walk), 1.0 if box is None else box.upper - box.lower)
+
+
+def _array(body: bytes) -> FloatArray:
+    return np.frombuffer(body, "<f8").astype(np.float64)
 
 
 def _bytes(x: FloatArray) -> bytes:

@@ -204,6 +204,9 @@ def test_fzoos_with_two_observations():
         initial=InitialDesign(2, 0.3),
         active=None,
         refresh=None,
+        early=False,
+        sends="weights",
+        steps=None,
         features=8,
     )
     result = minimize(

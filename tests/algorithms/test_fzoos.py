@@ -58,7 +58,10 @@ def settings(**changes):
         "active": ActiveQueries(8, PICKS, 0.1),
         "refresh": ActiveQueries(9, REFRESH, None),
         "initial": InitialDesign(POINTS, 0.2),
+        "early": False,
+        "sends": "weights",
         "length": Constant(1.0),
+        "steps": None,
         "vector": "adaptive",
         "projected": False,
     }

@@ -2,7 +2,7 @@
 
 Queries of one client: FD costs Q + 1, and T of them a round; SCAFFOLD-I one more at x_{r-1} from round 2 on. FZooS asks
 the initial design once, `picks` after each local step but the last, and from round 2 on x_r itself and the refresh
-picks.
+picks. Early, the refresh of a client's first round is the initial design.
 
 Bytes, 8 to a number. Down: x (d), the payload (d, or M), the shared seed (1, FZooS only). Up: x or the payload, the
 client's count of queries (1) and, with x, its diagnostics (mean correction length; FZooS: mean uncertainty too).
@@ -14,14 +14,20 @@ import pytest
 from fzoos import (
     SGD,
     ActiveQueries,
+    Constant,
+    FedCMA,
+    FedHistory,
     FedProx,
     FedZO,
     FiniteDifferences,
     FitLengthScale,
     FZooS,
     InitialDesign,
+    Measured,
     ScaffoldI,
     ScaffoldII,
+    TrustRegion,
+    UnseenDirections,
     minimize,
 )
 
@@ -37,6 +43,10 @@ def fzoos(**changes):
         "active": ActiveQueries(7, PICKS, 0.05),
         "refresh": ActiveQueries(8, REFRESH, None),
         "fit": None,
+        "early": False,
+        "sends": "weights",
+        "length": Constant(),
+        "steps": None,
     }
     return FZooS(**(settings | changes))
 
@@ -54,6 +64,9 @@ COSTS = {
         [D] + [D + D] * (R - 1),
         [D + 2] + [(D + 1) + (D + 2)] * (R - 1),
     ),
+    "historical": (FedHistory(differences=FD), [Q + 1] * T, [Q + 1] * T, [D] * R, [D + 2] * R),
+    # x and s; up: x, s, a count and a length
+    "cma": (FedCMA(population=5), [5] * T, [5] * T, [D] + [D + D] * (R - 1), [D + D + 2] * R),
     # x and c; up: x, c, a count and a length
     "scaffold2": (
         ScaffoldII(differences=FD),
@@ -97,6 +110,38 @@ COSTS = {
         [1, REFRESH] + [PICKS] * (T - 1),
         [D + 1, (D + 1) + (M + 1 + 1)] + [(D + 1 + 1) + (M + 1 + 1)] * (R - 2),
         [D + 3] + [(M + 1 + 1) + (D + 3)] * (R - 1),
+    ),
+    # log s travels as log l does, and is told with x
+    "fzoos, steps": (
+        fzoos(steps=TrustRegion()),
+        [POINTS] + [PICKS] * (T - 1),
+        [1, REFRESH] + [PICKS] * (T - 1),
+        [D + 1, (D + 1) + (M + 1 + 1)] + [(D + 1 + 1) + (M + 1 + 1)] * (R - 2),
+        [D + 4] + [(M + 1 + 1) + (D + 4)] * (R - 1),
+    ),
+    # g, h, log s and two numbers of a measured length; g and log s go out again with the next refresh. The design has
+    # at most d + 1 points.
+    "fzoos, curvature, all of it": (
+        fzoos(
+            early=True,
+            sends="curvature",
+            steps=TrustRegion(),
+            length=Measured(),
+            initial=InitialDesign(D + 9, 0.1, "orthogonal"),
+            refresh=UnseenDirections(REFRESH),
+        ),
+        [D + 1] + [PICKS] * (T - 1),
+        [1 + REFRESH] + [PICKS] * (T - 1),
+        [(D + 1) + (D + D + 3 + 1)] + [(D + D + 1 + 1) + (D + D + 3 + 1)] * (R - 1),
+        [(D + D + 3 + 1) + (D + 4)] * R,
+    ),
+    # more picks than dimensions: one for each
+    "fzoos, unseen directions": (
+        fzoos(refresh=UnseenDirections(D + 5)),
+        [POINTS] + [PICKS] * (T - 1),
+        [1 + D] + [PICKS] * (T - 1),
+        [D + 1] + [(D + 1) + (M + 1)] * (R - 1),
+        [D + 3] + [(M + 1) + (D + 3)] * (R - 1),
     ),
     "fzoos, fitted, one exchange": (
         fzoos(fit=FitLengthScale(), refresh=None),

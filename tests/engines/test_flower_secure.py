@@ -380,3 +380,9 @@ def test_a_site_of_another_range_is_left_out(federation: Federation) -> None:
 def test_robust_aggregates_and_sums_exclude_each_other() -> None:
     with InProcess() as flower, pytest.raises(ValueError, match="aggregate is 'median'"):
         SecureFlowerEngine(flower.grid, study(aggregate="median"))
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16", "stochastic"])
+def test_sums_have_a_precision_of_their_own(precision: str) -> None:
+    with InProcess() as flower, pytest.raises(ValueError, match=f"precision is '{precision}', but secure aggregation"):
+        SecureFlowerEngine(flower.grid, study(precision=precision))

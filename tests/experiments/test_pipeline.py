@@ -157,7 +157,11 @@ def test_cosines_by_hand(tmp_path):
     np.testing.assert_allclose(curve.values, [[1.0, 0.5, 0.5]])
 
 
-@pytest.mark.parametrize("algorithm", [FedZO(), ScaffoldI(), FZooS(features=32)], ids=lambda a: a.label)
+@pytest.mark.parametrize(
+    "algorithm",
+    [FedZO(), ScaffoldI(), FZooS(features=32), FZooS.frugal(), FZooS.frugal(sends="curvature")],
+    ids=["FedZO", "SCAFFOLD-I", "FZooS", "frugal", "curvature"],
+)
 def test_observing_changes_nothing(algorithm):
     task = Quadratic(dim=3, clients=2)
     seen = []

@@ -7,14 +7,18 @@ from fzoos.federation.check import check_reply, check_request
 from fzoos.federation.codec import MessageError
 from fzoos.federation.message import Message
 from fzoos.federation.settings import make_algorithm
+from fzoos.optimizers import SGD, Adam
 
 D = 2
-FZOOS = make_algorithm({"name": "fzoos", "features": 4})
-FITTED = make_algorithm({"name": "fzoos", "features": 4, "fit": {}})
-ONE = make_algorithm({"name": "fzoos", "features": 4, "refresh": False})
+WEIGHTS = {"name": "fzoos", "features": 4, "sends": "weights", "early": False, "length": {}, "steps": False}
+FZOOS = make_algorithm(WEIGHTS)
+FITTED = make_algorithm(WEIGHTS | {"fit": {}})
+ONE = make_algorithm(WEIGHTS | {"refresh": False})
 FEDZO = make_algorithm({"name": "fedzo"})
 FREE = make_algorithm({"name": "fedzo", "projected": False})
 SCAFFOLD = make_algorithm({"name": "scaffold2"})
+DECOMFL = make_algorithm({"name": "decomfl", "differences": {"count": 4}})
+HISO = make_algorithm({"name": "hiso", "differences": {"count": 4}})
 
 REFRESH = Message("refresh", 2, {"x": np.full(D, 0.5)}, {"seed": 1})
 UPDATE = Message("update", 2, {"w": np.zeros(4)}, {"seed": 1})
@@ -43,7 +47,7 @@ def reply(kind="iterate", round=2, arrays=X, queries=3, **scalars):
 )
 def test_good_replies(algorithm, request_, good):
     """What an honest client sends is taken."""
-    check_reply(algorithm, request_, good, D)
+    check_reply(algorithm, request_, good, D, 3)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +82,7 @@ def test_good_replies(algorithm, request_, good):
 def test_bad_replies(algorithm, request_, bad, reason):
     """Wrong kind, round, names, shapes, NaN, a point outside the box, unknown or impossible numbers."""
     with pytest.raises(MessageError, match=reason):
-        check_reply(algorithm, request_, bad, D)
+        check_reply(algorithm, request_, bad, D, 3)
 
 
 @pytest.mark.parametrize("how", ["w", "c", "log_length_scale"])
@@ -87,11 +91,11 @@ def test_numbers_that_no_sum_survives(how):
     algorithm, request_ = {"w": (FZOOS, REFRESH), "c": (SCAFFOLD, PLAIN), "log_length_scale": (FITTED, REFRESH)}[how]
     arrays = {"w": W, "c": X | C, "log_length_scale": W | L}[how]
     kind = "payload" if request_ is REFRESH else "iterate"
-    check_reply(algorithm, request_, reply(kind, arrays=arrays), D)
+    check_reply(algorithm, request_, reply(kind, arrays=arrays), D, 3)
     for size in (1e200, -1e308):
         huge = arrays | {how: np.full_like(arrays[how], size)}
         with pytest.raises(MessageError, match=f"array '{how}' holds numbers beyond"):
-            check_reply(algorithm, request_, reply(kind, arrays=huge), D)
+            check_reply(algorithm, request_, reply(kind, arrays=huge), D, 3)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +112,7 @@ def test_numbers_that_no_sum_survives(how):
 )
 def test_good_requests(algorithm, good):
     """What an honest server asks is taken, also x again with the payload for a client that missed the refresh."""
-    check_request(algorithm, good, D)
+    check_request(algorithm, good, D, 3, SGD())
 
 
 @pytest.mark.parametrize(
@@ -130,12 +134,71 @@ def test_good_requests(algorithm, good):
 def test_bad_requests(algorithm, bad, reason):
     """A client asks its objective nothing for a request that no server of its study would make."""
     with pytest.raises(MessageError, match=reason):
-        check_request(algorithm, bad, D)
+        check_request(algorithm, bad, D, 3, SGD())
 
 
 def test_a_server_cannot_ask_outside_the_box():
     """A projected algorithm never takes a site's objective outside the box, whatever the server says."""
     outside = Message("update", 1, {"x": np.array([0.5, 1.5])})
     with pytest.raises(MessageError, match="x is outside the box"):
-        check_request(FEDZO, outside, D)
-    check_request(FREE, outside, D)
+        check_request(FEDZO, outside, D, 3, SGD())
+    check_request(FREE, outside, D, 3, SGD())
+
+
+S, H = {"s": np.zeros(3 * 4)}, {"h": np.ones(D)}  # T P slopes, T = 3
+MOMENTS = {"optimizer": np.zeros(1 + 2 * D)}  # Adam's k, m and v
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "arrays", "optimizer"),
+    [
+        (DECOMFL, S, SGD()),
+        (DECOMFL, X, SGD()),
+        (DECOMFL, X, Adam()),
+        (DECOMFL, X | MOMENTS, Adam(restart=False)),
+        (HISO, S, SGD()),
+        (HISO, X | H, SGD()),
+        (HISO, X | H | MOMENTS, Adam(restart=False)),
+    ],
+)
+def test_good_requests_of_what_is_rebuilt(algorithm, arrays, optimizer):
+    """The averaged slopes, or the whole state; and replies have slopes only."""
+    request_ = Message("update", 2, arrays, {"seed": 1})
+    check_request(algorithm, request_, D, 3, optimizer)
+    check_reply(algorithm, request_, reply(arrays=S), D, 3)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "arrays", "optimizer", "reason"),
+    [
+        (DECOMFL, {}, SGD(), "array 's' is missing"),
+        (DECOMFL, {"s": np.zeros(11)}, SGD(), r"array 's' must have shape \(12,\), got \(11,\)"),
+        (DECOMFL, {"s": np.full(12, np.inf)}, SGD(), "array 's' holds NaN or infinity"),
+        (DECOMFL, S | X, SGD(), "array 's' is not expected; these are: x"),
+        (DECOMFL, X | MOMENTS, SGD(), "array 'optimizer' is not expected"),
+        (DECOMFL, X, Adam(restart=False), "array 'optimizer' is missing"),
+        (DECOMFL, {"x": np.full(D, 2.0)}, SGD(), "x is outside the box"),
+        (HISO, X, SGD(), "array 'h' is missing"),
+        (HISO, H, SGD(), "array 'h' is not expected; these are: s"),
+        (HISO, X | {"h": np.ones(1)}, SGD(), r"array 'h' must have shape \(2,\), got \(1,\)"),
+    ],
+)
+def test_bad_requests_of_what_is_rebuilt(algorithm, arrays, optimizer, reason):
+    """Half of a state is none, and what belongs to no state is refused."""
+    with pytest.raises(MessageError, match=reason):
+        check_request(algorithm, Message("update", 2, arrays, {"seed": 1}), D, 3, optimizer)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "reason"),
+    [
+        ({}, "array 's' is missing"),
+        (X, "array 'x' is not expected; these are: s"),
+        ({"s": np.zeros(4)}, r"array 's' must have shape \(12,\), got \(4,\)"),
+        ({"s": np.full(12, 1e200)}, "array 's' holds numbers beyond"),
+    ],
+)
+def test_bad_replies_of_what_is_rebuilt(arrays, reason):
+    """x does not come, and slopes come for every local step."""
+    with pytest.raises(MessageError, match=reason):
+        check_reply(DECOMFL, Message("update", 2, S, {"seed": 1}), reply(arrays=arrays), D, 3)

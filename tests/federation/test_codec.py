@@ -10,6 +10,8 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from fzoos.federation.codec import MAX_BYTES, MessageError, RemoteFailure, decode, encode, encode_failure, pack
 from fzoos.federation.message import Message
+from fzoos.federation.precision import PRECISIONS
+from fzoos.federation.rounding import Rounding
 
 STUDY = "0123456789abcdef"
 
@@ -49,6 +51,10 @@ def read(data, study=STUDY):
     return Message
 
 
+def rounding(precision):
+    return Rounding(precision, np.random.SeedSequence(0))
+
+
 def framed(header, content=b""):
     """Bytes with this header: text, or values to be made JSON of."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode("utf-8", "surrogatepass")
@@ -58,6 +64,14 @@ def framed(header, content=b""):
 def header(**changes):
     values = {"kind": "update", "round": 1, "study": STUDY, "scalars": {}, "arrays": {}} | changes
     return {name: value for name, value in values.items() if value is not ...}
+
+
+def of(precision, count):
+    return header(precision=precision, arrays={"x": [count]})
+
+
+def levels(low, top, *codes):
+    return np.array([low, top], "<f8").tobytes() + bytes(codes)
 
 
 @settings(max_examples=200)
@@ -75,11 +89,30 @@ def test_there_and_back(message):
     assert back.nbytes == message.nbytes
 
 
-def test_any_layout():
+@settings(max_examples=200)
+@given(messages, st.sampled_from(PRECISIONS))
+def test_there_and_back_in_every_precision(message, precision):
+    """Rounded once, a message comes back bit for bit, its content as long as it says."""
+    small = {name: np.where(abs(array) > 1e30, 1.0, array) + 0.0 for name, array in message.arrays.items()}
+    sent = rounding(precision)(Message(message.kind, message.round, small, message.scalars))
+    data = encode(sent, STUDY)
+    back = decode(data, STUDY)
+    assert (back.kind, back.round, back.precision) == (message.kind, message.round, precision)
+    for name, array in sent.arrays.items():
+        assert back.arrays[name].shape == array.shape
+        assert (back.arrays[name] + 0.0).tobytes() == (array + 0.0).tobytes()  # the sign of 0 is lost at times
+    assert back.nbytes == sent.nbytes
+    assert len(data) - 8 - int.from_bytes(data[4:8], "little") == sent.nbytes - 8 * len(message.scalars)
+    assert encode(back, STUDY) == data
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_any_layout(precision):
     """An array that is big-endian, strided or a view travels as its values."""
     x = np.arange(12.0).reshape(3, 4)
     for array in (x.T, x[:, ::2], x.astype(">f8"), np.asfortranarray(x)):
-        assert np.array_equal(decode(encode(Message("iterate", 1, {"x": array}), STUDY), STUDY).arrays["x"], array)
+        message = rounding(precision)(Message("iterate", 1, {"x": array}))
+        assert np.array_equal(decode(encode(message, STUDY), STUDY).arrays["x"], message.arrays["x"])
 
 
 def test_framing_is_as_documented():
@@ -89,6 +122,22 @@ def test_framing_is_as_documented():
     length = int.from_bytes(data[4:8], "little")
     assert json.loads(data[8 : 8 + length]) == header(round=3, scalars={"seed": 7}, arrays={"x": [2]})
     assert data[8 + length :] == np.array([0.25, -2.0], "<f8").tobytes()
+
+
+@pytest.mark.parametrize(
+    ("precision", "content"),
+    [
+        ("float32", np.array([0.0, 255.0, 51.0], "<f4").tobytes()),
+        ("float16", b"\xf9\xff" + np.array([0.0, 255.0 * 128, 51.0 * 128], "<f2").tobytes()),  # e = -7
+        ("stochastic", np.array([0.0, 255.0], "<f8").tobytes() + bytes([0, 255, 51])),
+    ],
+)
+def test_framing_of_other_precisions_is_as_documented(precision, content):
+    """0, 255 and 51, which all of them hold exactly, by hand: 255 * 2^7 is the one between 2^14 and 2^15."""
+    data = encode(Message("update", 3, {"x": np.array([0.0, 255.0, 51.0])}, {}, precision), STUDY)
+    length = int.from_bytes(data[4:8], "little")
+    assert json.loads(data[8 : 8 + length]) == header(round=3, arrays={"x": [3]}, precision=precision)
+    assert data[8 + length :] == content
 
 
 # 10 000 inputs that nobody should send
@@ -107,6 +156,10 @@ GOOD = [
         Message("iterate", 12, {"x": np.linspace(0, 1, 9), "w": np.ones((3, 2))}, {"queries": 5, "a": -1e-300}), STUDY
     ),
     encode(Message("refresh", 0), STUDY),
+    *(
+        encode(rounding(precision)(Message("payload", 2, {"g": np.linspace(-3, 5, 9), "m": np.ones(2)})), STUDY)
+        for precision in PRECISIONS[1:]
+    ),
     encode_failure("the objective failed in round 3", STUDY),
 ]
 damages = st.tuples(
@@ -143,7 +196,7 @@ shapes = st.lists(st.sampled_from([0, 1, 2, 3, 2**20, 2**31, 2**39, 2**40, 2**63
 
 @settings(max_examples=3000)
 @given(
-    st.sampled_from([*header(), "failure", "extra"]),
+    st.sampled_from([*header(), "precision", "failure", "extra"]),
     hostile,
     st.dictionaries(st.sampled_from(["x", "w", "X", "x" * 41, "\ud800"]), shapes, max_size=2),
     st.integers(0, 4),
@@ -154,8 +207,19 @@ def test_hostile_headers(field, value, arrays, count):
 
 
 @settings(max_examples=500)
+@given(st.sampled_from(PRECISIONS), st.integers(0, 5), st.binary(max_size=60))
+def test_hostile_arrays(precision, count, content):
+    """Any bytes for the numbers of any precision: a message that would be written like that, or the reason why not."""
+    data = framed(header(precision=precision, arrays={"x": [count]}), content)
+    if read(data) is Message and precision != "float64":
+        message = decode(data, STUDY)
+        assert encode(message, STUDY).endswith(content)
+        assert message.nbytes == len(content)
+
+
+@settings(max_examples=500)
 @given(
-    st.sampled_from(["kind", "round", "study", "scalars", "arrays", "failure", "deep"]),
+    st.sampled_from(["kind", "round", "study", "scalars", "arrays", "precision", "failure", "deep"]),
     st.integers(700, 1050) | st.integers(1, 30_000),
     st.booleans(),
 )
@@ -193,6 +257,27 @@ def test_deep_headers(field, depth, objects):
         (framed(header(round=1.0)), "round must be"),
         (framed(header(round=True)), "round must be"),
         (framed(header(extra=1)), "fields 'extra' unknown or missing"),
+        (
+            framed(header(precision="float8")),
+            "precision must be one of float64, float32, float16, stochastic, got 'float8'",
+        ),
+        (framed(header(precision=["float32"])), "precision must be one of"),
+        (framed(header(precision=None)), "precision must be one of"),
+        (framed(of("float32", 2), bytes(7)), "'x' of shape \\[2\\] goes beyond the end"),
+        (framed(of("float32", 2), bytes(9)), "1 bytes too many"),
+        (framed(of("float16", 2), bytes(5)), "beyond the end"),
+        (framed(of("stochastic", MAX_BYTES // 8 + 1), bytes(MAX_BYTES // 8 + 17)), "are longer than 67,108,864 bytes"),
+        (framed(of("stochastic", 3), bytes(18)), "beyond the end"),
+        (framed(of("stochastic", 2), bytes(18)), "2 bytes too many"),
+        (framed(of("float32", 1), np.array([np.nan], "<f4").tobytes()), "'x' holds NaN or infinity"),
+        (framed(of("float16", 1), bytes(2) + np.array([np.inf], "<f2").tobytes()), "'x' holds NaN or infinity"),
+        (framed(of("float16", 1), b"\xff\x7f" + np.array([1.0], "<f2").tobytes()), "'x' holds NaN or infinity"),
+        (framed(of("float16", 1), bytes(2) + np.array([1.0], "<f2").tobytes()), "'x' is not written as float16 is"),
+        (framed(of("stochastic", 3), levels(0, np.nan, 0, 1, 255)), "'x' holds NaN or infinity"),
+        (framed(of("stochastic", 3), levels(-np.inf, 0, 0, 1, 255)), "'x' holds NaN or infinity"),
+        (framed(of("stochastic", 3), levels(-1.7e308, 1.7e308, 0, 1, 255)), "'x' holds NaN or infinity"),
+        (framed(of("stochastic", 3), levels(1, 0, 0, 1, 255)), "'x' is not written as stochastic is"),
+        (framed(of("stochastic", 3), levels(0, 1, 0, 1, 2)), "'x' is not written as stochastic is"),
         (framed(header(scalars=...)), "fields 'scalars' unknown or missing"),
         (framed(header(study="another")), f"a message of study 'another', not of '{STUDY}'"),
         (framed(header(study=...)), "a message of study None"),
@@ -207,6 +292,7 @@ def test_deep_headers(field, depth, objects):
         (framed(header(arrays={"x": [2]}), bytes(17)), "1 bytes too many"),
         (framed(header(arrays={"x": [1]}), np.array([np.nan]).tobytes()), "'x' holds NaN or infinity"),
         (framed(header(arrays={"x": [1]}), np.array([-np.inf]).tobytes()), "'x' holds NaN or infinity"),
+        (framed({"failure": "why", "study": STUDY, "precision": "float32", "arrays": {}}), "'precision' unknown"),
         (framed({"failure": 3, "study": STUDY, "arrays": {}}), "a reason in words and nothing else"),
         (framed({"failure": "why", "kind": "update", "study": STUDY, "arrays": {}}), "'kind' unknown or missing"),
         (framed({"failure": "x" * 3000, "study": STUDY, "arrays": {}}), "a reason in words"),

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from fzoos import FedZO, FZooS
+from fzoos import Constant, FedZO, FZooS
 from fzoos.engines.base import Outcome
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.codec import MessageError, decode, encode
@@ -265,7 +265,7 @@ def test_a_request_counts_once_and_the_site_asked_for_most_counts():
         Message(kind, round, {"x": np.zeros(2)}, {"seed": 1})
         for kind, round in (("update", 1), ("refresh", 2), ("update", 2))
     )
-    releases = Releases(FZooS(), sites=3)
+    releases = Releases(FZooS(length=Constant(), steps=None), sites=3)
     assert releases.most == 0
     assert releases.ask({0: first, 1: first, 2: first})
     assert releases.most == 1
@@ -274,22 +274,31 @@ def test_a_request_counts_once_and_the_site_asked_for_most_counts():
     assert releases.most == 2
     assert releases.ask({1: second})
     assert releases.most == 3
-    again = Releases(FZooS(), sites=3)
+    again = Releases(FZooS(length=Constant(), steps=None), sites=3)
     again.restore(releases.state)
     assert not again.ask({1: second})
     assert again.most == 3
 
 
+PLAIN = {"name": "fzoos", "features": 20, "sends": "weights", "early": False, "steps": False, "length": {}}
 ALGORITHMS = {  # of three rounds: arrays by hand
     "fedzo": ({"name": "fedzo", "differences": {"count": 2}}, 3),  # x
     "scaffold1": ({"name": "scaffold1", "differences": {"count": 2}}, 5),  # x; from round 2 on c before it
     "scaffold2": ({"name": "scaffold2", "differences": {"count": 2}}, 6),  # x and c
-    "fzoos": ({"name": "fzoos", "features": 20, "initial": {"points": 4, "radius": 0.1}}, 5),  # x; w from round 2 on
+    "decomfl": ({"name": "decomfl", "differences": {"count": 2}}, 3),  # s
+    "hiso": ({"name": "hiso", "differences": {"count": 2}}, 3),  # s
+    "historical": ({"name": "historical", "differences": {"count": 2}}, 3),  # x
+    "cma": ({"name": "cma", "population": 4}, 6),  # x and s
+    "fzoos": (PLAIN | {"initial": {"points": 4, "radius": 0.1}}, 5),  # x; w from round 2 on
     "fzoos, gradients": (  # x and g, from round 1 on
-        {"name": "fzoos", "preset": "frugal", "length": {"name": "Constant"}, "initial": {"points": 4, "radius": 0.1}},
+        {"name": "fzoos", "preset": "frugal", "length": {"name": "Constant"}, "steps": False},
         6,
     ),
-    "fzoos, one exchange": ({"name": "fzoos", "features": 20, "refresh": False}, 6),  # x and w
+    "fzoos, curvature": (  # x, g and h
+        {"name": "fzoos", "preset": "frugal", "length": {"name": "Constant"}, "steps": False, "sends": "curvature"},
+        9,
+    ),
+    "fzoos, one exchange": (PLAIN | {"refresh": False}, 6),  # x and w
 }
 
 
@@ -421,7 +430,11 @@ def test_a_site_needs_no_dp_accounting(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("algorithm", "instead"),
-    [({"fit": {}}, "set fit = false"), ({"preset": "frugal"}, 'set length = { name = "Constant" }')],
+    [
+        ({"fit": {}, "length": {}, "steps": False}, "set fit = false"),
+        ({"preset": "frugal", "steps": False}, 'set length = { name = "Constant" }'),
+        ({"preset": "frugal", "length": {}}, "set steps = false"),
+    ],
 )
 def test_what_noise_would_make_useless_is_refused(algorithm, instead, tmp_path):
     ours = study(algorithm={"name": "fzoos", **algorithm})
@@ -430,7 +443,7 @@ def test_what_noise_would_make_useless_is_refused(algorithm, instead, tmp_path):
         LocalStudy(ours, tmp_path, objectives).run()
     assert instead in str(error.value)
     assert sum(box.calls for box in objectives) == 0
-    Privacy(**NOISY).check(FZooS())
+    Privacy(**NOISY).check(FZooS(length=Constant(), steps=None))
     Privacy(**NOISY).check(FedZO())
 
 

@@ -38,7 +38,7 @@ class Scripted(Algorithm):
     def payload(self, dim):
         return {"c": (1,), "hint": (1,)} if self.sends else {}
 
-    def queries(self, local_steps, *, first, refreshed):
+    def queries(self, dim, local_steps, *, first, refreshed):
         return local_steps + 100 * first + 1000 * refreshed
 
 

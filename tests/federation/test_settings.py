@@ -18,6 +18,8 @@ from fzoos import (
     ScaffoldI,
     ScaffoldII,
     SquaredExponential,
+    TrustRegion,
+    UnseenDirections,
 )
 from fzoos.algorithms import ALGORITHMS
 from fzoos.federation import settings
@@ -37,7 +39,15 @@ from fzoos.lengths import Constant, DistanceAware, Reciprocal
             FZooS(kernel=SquaredExponential(2.0)),
         ),
         ({"name": "fzoos", "kernel": {"name": "Matern52", "length_scale": 2.0}}, FZooS(kernel=Matern52(2.0))),
-        ({"name": "fzoos", "active": False, "refresh": False}, FZooS(active=None, refresh=None)),
+        (
+            {"name": "fzoos", "active": False, "refresh": False, "early": False, "sends": "weights", "steps": False},
+            FZooS(active=None, refresh=None, early=False, sends="weights", steps=None),
+        ),
+        ({"name": "fzoos", "refresh": {"name": "UnseenDirections"}}, FZooS(refresh=UnseenDirections())),
+        (
+            {"name": "fzoos", "steps": {"tolerance": 0.5}, "sends": "curvature", "orthogonal": True},
+            FZooS(steps=TrustRegion(0.5), sends="curvature", orthogonal=True),
+        ),
         (
             {"name": "fzoos", "active": {"candidates": 9, "picks": 2, "radius": 0.1}},
             FZooS(active=ActiveQueries(9, 2, 0.1)),
@@ -134,6 +144,8 @@ def test_tables_are_not_used_up():
         ({"name": "fzoos", "active": {"candidates": 3, "picks": 4}}, "algorithm.active: picks must be at most"),
         ({"name": "fzoos", "active": True}, "algorithm.active must be a table, or false for none, got True"),
         ({"name": "fzoos", "projected": 1}, "algorithm.projected must be true or false, got 1"),
+        ({"name": "fzoos", "orthogonal": 1}, "algorithm.orthogonal must be true or false, got 1"),
+        ({"name": "fzoos", "sends": "values"}, "algorithm: sends must be one of weights, gradient, curvature"),
         ({"name": "fzoos", "preset": "best"}, "preset of fzoos must be one of paper, frugal, got 'best'"),
         ({"name": "fzoos", "preset": ["paper"]}, "preset of fzoos must be"),
     ],

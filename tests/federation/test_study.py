@@ -51,6 +51,7 @@ def test_everything(tmp_path):
         max_queries_per_client = 500
         on_failure = "skip"
         aggregate = "median"
+        precision = "float16"
         [algorithm]
         name = "scaffold1"
         differences = { count = 5 }
@@ -67,7 +68,7 @@ def test_everything(tmp_path):
     assert study.omega.tolist() == [0.25, 0.25, 0.5]
     assert (study.participants, study.min_clients, study.timeout, study.retries) == (2, 2, 60, 0)
     assert (study.max_queries, study.max_queries_per_client) == (1000, 500)
-    assert (study.on_failure, study.aggregate) == ("skip", "median")
+    assert (study.on_failure, study.aggregate, study.precision) == ("skip", "median", "float16")
     assert study.algorithm_settings.differences.count == 5
     assert study.optimizer_settings.learning_rate == 0.1
     assert study.noise.noise == 2.0
@@ -135,6 +136,8 @@ BAD = [
     (None, "on_failure = []", "on_failure must be one of raise, skip"),
     (None, 'aggregate = "max"', "aggregate must be one of mean, median, trimmed, got 'max'"),
     (None, 'aggregate = ["mean"]', "aggregate must be one of mean, median, trimmed, got ['mean']"),
+    (None, 'precision = "double"', "precision must be one of float64, float32, float16, stochastic, got 'double'"),
+    (None, "precision = 16", "precision must be one of float64, float32, float16, stochastic, got 16"),
     (None, "tiemout = 3", "there is no setting 'tiemout'; the settings are name, x0, bounds"),
     (None, 'algorithm = "fzoos"', "algorithm must be a table with a name, got 'fzoos'"),
     (None, "[algorithm]", "algorithm: name must be one of fedzo"),
@@ -225,6 +228,7 @@ MATTERS = {
     "optimizer": {"name": "adam", "learning_rate": 0.02},
     "weights": [1, 1, 2],
     "on_failure": "skip",
+    "precision": "float32",
     "privacy": {"clip": 0.1, "noise": 1.0},
 }
 

@@ -44,6 +44,54 @@ def test_inner_products_estimate_the_kernel(kernel, d, device):
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=IDS)
+@pytest.mark.parametrize(("m", "d"), [(7, 7), (20, 6), (3, 5), (5, 1)])
+def test_orthogonal_frequencies(kernel, m, d, device):
+    """In each group of d, rows of V are orthogonal; their lengths are those of the plain draw with the same seed."""
+    plain = FourierFeatures(4, m, d, kernel, device)
+    features = FourierFeatures(4, m, d, kernel, device, orthogonal=True)
+    v, before = to_numpy(features.frequencies), to_numpy(plain.frequencies)
+    assert v.shape == (m, d)
+    lengths = np.linalg.norm(before, axis=1)
+    np.testing.assert_allclose(np.linalg.norm(v, axis=1), lengths, rtol=1e-12)
+    for start in range(0, m, d):
+        group = v[start : start + d] / lengths[start : start + d, None]
+        np.testing.assert_allclose(group @ group.T, np.eye(len(group)), atol=1e-12)
+    if d > 1:
+        directions = before / lengths[:, None]
+        assert np.abs(directions[:2] @ directions[:2].T - np.eye(2)).max() > 1e-3  # the plain ones are not orthogonal
+    again = FourierFeatures(4, m, d, kernel, device, orthogonal=True)
+    np.testing.assert_array_equal(to_numpy(again.frequencies), v)
+    np.testing.assert_array_equal(to_numpy(again.phases), to_numpy(features.phases))
+
+
+@pytest.mark.parametrize("kernel", [SquaredExponential(2.0), Matern52(2.0)], ids=IDS)
+@pytest.mark.parametrize("m", [20, 40])
+def test_orthogonal_features_estimate_the_kernel_better(kernel, m):
+    """Over 1500 seeds: no bias (within five standard errors), and a smaller error of the waves E cos(v.(x - x')) that
+    inner products estimate, without the phases' own, which orthogonality leaves as it is (Yu et al. 2016).
+
+    The mean squared error of phi(x).phi(x') itself is smaller, too, by as much as is not the phases'.
+    """
+    d, seeds = 20, 1500
+    rng = np.random.default_rng(0)
+    x, y = rng.uniform(size=(2, d))
+    exact = float(kernel.kappa(np.sum((x - y) ** 2)))
+    waves, products = np.empty((2, seeds)), np.empty((2, seeds))
+    for seed in range(seeds):
+        for k, orthogonal in enumerate((False, True)):
+            features = FourierFeatures(seed, m, d, kernel, orthogonal=orthogonal)
+            waves[k, seed] = np.mean(np.cos(features.frequencies @ (x - y)))
+            phi = features(np.stack([x, y]))
+            products[k, seed] = phi[0] @ phi[1]
+    for estimates in (waves[1], products[1]):
+        assert abs(estimates.mean() - exact) < 5 * estimates.std() / np.sqrt(seeds)
+    errors = np.mean((waves - exact) ** 2, axis=1)
+    assert errors[1] < 0.6 * errors[0]
+    errors = np.mean((products - exact) ** 2, axis=1)
+    assert errors[1] < 0.9 * errors[0]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=IDS)
 def test_gradient_by_automatic_differentiation(kernel, device):
     # grad mu_hat(x) = grad phi(x)^T w: differentiate phi(x).w, written out here, with PyTorch.
     m, d = 500, 6

@@ -1,6 +1,7 @@
 """What an algorithm is: a frozen record of settings, and the half of it that runs at a client.
 
 The loop around it (T local steps, projection, averaging) is shared: `federation/client.py` and `federation/server.py`.
+An algorithm whose x does not travel has a server half too: how x_r follows from x_{r-1} and the averaged replies.
 """
 
 from __future__ import annotations
@@ -8,15 +9,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fzoos.arrays import FloatArray
 from fzoos.federation.message import Arrays, Message
+from fzoos.optimizers import Optimizer
 from fzoos.trajectory import Trajectory
 
-__all__ = ["Algorithm", "ClientHalf", "Site"]
+__all__ = ["Algorithm", "ClientHalf", "ServerHalf", "Site", "State"]
+
+State = dict[str, FloatArray]
+"""x and what else the next round depends on, the same at all parties."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,10 @@ class ClientHalf(ABC):
         self._lengths = []
 
     def step(self, x: FloatArray, t: int, descend: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """Local step t from x: x - descend(g_hat), where `descend` is the client's optimiser; a search has its own."""
+        """Local step t from x: x - descend(g_hat), where `descend` is the client's optimiser.
+
+        A search that has no gradient overrides it, leaves `descend` alone and says so by `descends = False`.
+        """
         return self.site.project(x - descend(self.gradient(x, t)))
 
     def gradient(self, x: FloatArray, t: int) -> FloatArray:
@@ -95,6 +103,54 @@ class ClientHalf(ABC):
         return {"correction_length": float(np.mean(self._lengths))}
 
 
+class ServerHalf(ABC):
+    """The server half of an algorithm whose x does not travel: x_r from x_{r-1} and the averaged replies.
+
+    Every client runs it as well, on the same numbers. So a request brings the averaged replies of the last round, and
+    the whole state only to a client that does not have the one before.
+
+    Args:
+        dim: d.
+        local_steps: T.
+        optimizer: the clients' optimiser; where it is not restarted each round, its moments are part of the state.
+    """
+
+    def __init__(self, dim: int, local_steps: int, optimizer: Optimizer) -> None:
+        self.dim, self.local_steps, self.optimizer = dim, local_steps, optimizer
+
+    def start(self, x: FloatArray) -> State:
+        """The state before round 1."""
+        return {"x": x, **self.kept(self.optimizer.init(self.dim))}
+
+    @abstractmethod
+    def follow(self, state: State, mean: Arrays, round: int, seed: int) -> State:
+        """The state after a round.
+
+        Args:
+            state: the one before it.
+            mean: the round's averaged replies.
+            round: r.
+            seed: the one that all share.
+        """
+
+    def kept(self, moments: tuple[Any, ...]) -> State:
+        """The optimiser's state as an entry of ours, if it lasts longer than a round."""
+        if self.optimizer.restart or not moments:
+            return {}
+        return {"optimizer": np.concatenate([np.ravel(part).astype(np.float64) for part in moments])}
+
+    def moments(self, state: Arrays) -> tuple[Any, ...]:
+        """The optimiser's state with which a round begins."""
+        fresh = self.optimizer.init(self.dim)
+        if "optimizer" not in state:
+            return fresh
+        parts = np.split(state["optimizer"], np.cumsum([np.size(part) for part in fresh])[:-1])
+        return tuple(
+            new.reshape(np.shape(old)) if np.ndim(old) else type(old)(new[0])
+            for old, new in zip(fresh, parts, strict=True)
+        )
+
+
 @dataclass(frozen=True)
 class Algorithm(ABC):
     """Settings shared by all algorithms.
@@ -107,15 +163,26 @@ class Algorithm(ABC):
 
     name: ClassVar[str]
     label: ClassVar[str]  # for tables and legends
+    descends: ClassVar[bool] = True  # whether local steps are the optimiser's; those of a search are its own
     keeps_trajectory: ClassVar[bool] = False  # whether clients look back at their queries
     shares_seed: ClassVar[bool] = False  # whether requests carry the seed that all clients share
     told: ClassVar[tuple[str, ...]] = ("correction_length", "uncertainty")  # what diagnostics may be called
-    carried: ClassVar[tuple[str, ...]] = ()  # payload entries that go out again with the next refresh request
+    rebuilds: ClassVar[bool] = False  # whether x follows from the averaged payloads and does not travel: see `server`
+
+    @classmethod
+    def installed(cls) -> bool:
+        """Whether the packages are there that the algorithm needs beyond fzoos's own."""
+        return True
 
     @property
     def refreshes_first(self) -> bool:
         """Whether the first round begins with a refresh as well."""
         return False
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """Payload entries that go out again with the next refresh request."""
+        return ()
 
     @property
     def exchanges(self) -> int:
@@ -127,10 +194,11 @@ class Algorithm(ABC):
         """The client half."""
 
     @abstractmethod
-    def queries(self, local_steps: int, *, first: bool, refreshed: bool) -> int:
+    def queries(self, dim: int, local_steps: int, *, first: bool, refreshed: bool) -> int:
         """Queries of one client in one round.
 
         Args:
+            dim: d.
             local_steps: T.
             first: whether it is the client's first round.
             refreshed: whether the round begins with a refresh exchange.
@@ -139,3 +207,16 @@ class Algorithm(ABC):
     def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
         """The arrays that clients send beside x, and that come back averaged: names and shapes."""
         return {}
+
+    @property
+    def per_step(self) -> Mapping[str, int]:
+        """More of them, with so many numbers for each local step."""
+        return {}
+
+    def shapes(self, dim: int, local_steps: int) -> dict[str, tuple[int, ...]]:
+        """All of the payload, names and shapes."""
+        return {**self.payload(dim), **{name: (local_steps * n,) for name, n in self.per_step.items()}}
+
+    def server(self, dim: int, local_steps: int, optimizer: Optimizer) -> ServerHalf | None:
+        """The server half, where the algorithm `rebuilds` x."""
+        return None

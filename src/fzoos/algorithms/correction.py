@@ -5,16 +5,21 @@ symbol     shape         meaning
 =========  ============  ==============================================================================================
 w_i, w     (M,)          weights of client i's surrogate in the shared random features, and their average
 g_i, g     (d,)          gradient of client i's surrogate at the server's x_r, and their average
+v          (d,)          the direction of last round's g
+h_i, h     (d,)          H_i(x_r) v, the surrogate's curvature along v, and their average
 =========  ============  ==============================================================================================
 
 With weights the vector is grad phi(x)^T (w - w_i), at any x, for M numbers; with gradients it is g - g_i, that of x_r,
-for d numbers and without the features' error.
+for d numbers and without the features' error. With curvature it is g - g_i + (h - h_i) v.(x - x_r): right to first
+order as far as x goes along v, for 2 d numbers, and d more with which v comes.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from fzoos.algorithms.base import Site
 from fzoos.arrays import Array, FloatArray, to_device, to_numpy
@@ -26,7 +31,7 @@ from fzoos.surrogates.local import LocalSurrogate
 if TYPE_CHECKING:
     from fzoos.algorithms.fzoos import FZooS
 
-__all__ = ["Correction", "GradientCorrection", "WeightsCorrection"]
+__all__ = ["CORRECTIONS", "Correction", "CurvatureCorrection", "GradientCorrection", "WeightsCorrection"]
 
 
 class Correction(ABC):
@@ -45,6 +50,10 @@ class Correction(ABC):
         """Go on with this kernel."""
         return
 
+    def prepare(self, request: Message) -> None:
+        """Take from a refresh request what renewing needs."""
+        return
+
     @abstractmethod
     def renew(self, x: FloatArray, round: int, surrogate: LocalSurrogate) -> dict[str, FloatArray]:
         """The client's own payload, from its trajectory around x."""
@@ -56,6 +65,10 @@ class Correction(ABC):
     @abstractmethod
     def vector(self, x: FloatArray) -> FloatArray:
         """The correction vector at x."""
+
+    @abstractmethod
+    def own(self, x: FloatArray) -> FloatArray:
+        """The client's own gradient at x, as the others know it from its payload."""
 
     @abstractmethod
     def mean(self, x: FloatArray) -> FloatArray:
@@ -83,8 +96,10 @@ class WeightsCorrection(Correction):
         """w_i over the points in use around x."""
         settings, trajectory = self._settings, self._site.trajectory
         if self._fourier is None:
-            features = shared_features(self.seed, settings.features, self._site.dim, self._kernel, settings.device)
-            self._fourier = FourierSurrogate(features, settings.noise)
+            shape = settings.features, self._site.dim
+            features = shared_features(self.seed, *shape, self._kernel, settings.device, settings.orthogonal)
+            self._fourier = FourierSurrogate(features, surrogate.ridge.ratio)
+        self._fourier.noise = surrogate.ridge.ratio
         index = trajectory.nearest(x, settings.feature_points)
         self._own = self._fourier.weights(index, trajectory.x, trajectory.y)
         self._features, self._own_round = self._fourier.features, round
@@ -104,6 +119,11 @@ class WeightsCorrection(Correction):
         """grad phi(x)^T (w - w_i)."""
         assert self._features is not None
         return self._features.grad(x, self._difference)
+
+    def own(self, x: FloatArray) -> FloatArray:
+        """grad phi(x)^T w_i."""
+        assert self._features is not None
+        return self._features.grad(x, self._own)
 
     def mean(self, x: FloatArray) -> FloatArray:
         """grad phi(x)^T w."""
@@ -133,7 +153,53 @@ class GradientCorrection(Correction):
         assert self._own is not None
         return self._average - self._own
 
+    def own(self, x: FloatArray) -> FloatArray:
+        """That at x_r."""
+        assert self._own is not None
+        return self._own
+
     def mean(self, x: FloatArray) -> FloatArray:
         """That at x_r."""
         assert self._average is not None
         return self._average
+
+
+class CurvatureCorrection(GradientCorrection):
+    """g - g_i + (h - h_i) v.(x - x_r)."""
+
+    def __init__(self, settings: FZooS, site: Site) -> None:
+        super().__init__(settings, site)
+        self._direction = self._own_curvature = self._average_curvature = np.zeros(site.dim)  # v, h_i, h
+        self._centre = np.zeros(site.dim)  # x_r
+        self._own_round = 0
+
+    def prepare(self, request: Message) -> None:
+        """v; zero as long as there is no last round."""
+        gradient = request.arrays.get("g", np.zeros(self._site.dim))
+        length = float(np.linalg.norm(gradient))
+        self._direction = gradient / length if length > 0.0 else gradient
+
+    def renew(self, x: FloatArray, round: int, surrogate: LocalSurrogate) -> dict[str, FloatArray]:
+        """g_i and h_i at x."""
+        self._own_curvature, self._centre = surrogate.at(x).curvature(x, self._direction), x
+        self._own_round = round
+        return super().renew(x, round, surrogate) | {"h": self._own_curvature}
+
+    def take(self, request: Message) -> bool:
+        """g and h; who missed the refresh has another v and x_r, and goes without h."""
+        average = request.arrays.get("h") if self._own_round == request.round else None
+        self._average_curvature = self._own_curvature if average is None else average
+        return super().take(request)
+
+    def vector(self, x: FloatArray) -> FloatArray:
+        """To first order in the way from x_r along v."""
+        travelled = float(self._direction @ (x - self._centre))
+        return super().vector(x) + travelled * (self._average_curvature - self._own_curvature)
+
+
+CORRECTIONS: dict[str, type[Correction]] = {
+    "weights": WeightsCorrection,
+    "gradient": GradientCorrection,
+    "curvature": CurvatureCorrection,
+}
+"""By what is sent."""

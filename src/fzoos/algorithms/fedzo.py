@@ -27,7 +27,7 @@ class FiniteDifferenceAlgorithm(Algorithm):
         if not isinstance(self.differences, FiniteDifferences):
             raise TypeError(f"differences must be FiniteDifferences, got {self.differences!r}")
 
-    def queries(self, local_steps: int, *, first: bool, refreshed: bool) -> int:
+    def queries(self, dim: int, local_steps: int, *, first: bool, refreshed: bool) -> int:
         """T (Q + 1), and one estimate more where the payload is refreshed."""
         return (local_steps + refreshed) * self.differences.queries
 

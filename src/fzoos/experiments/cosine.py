@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fzoos.algorithms import Algorithm
-from fzoos.algorithms.base import ClientHalf, Site
+from fzoos.algorithms.base import ClientHalf, ServerHalf, Site
 from fzoos.arrays import FloatArray
 from fzoos.minimize import minimize
+from fzoos.optimizers import Optimizer
 
 __all__ = ["Observed", "cosines"]
 
@@ -34,21 +35,40 @@ class Observed(Algorithm):
     label: ClassVar[str] = "observed"
 
     def __post_init__(self) -> None:
-        for attribute in ("projected", "keeps_trajectory", "shares_seed", "carried"):
+        for attribute in ("projected", "descends", "keeps_trajectory", "shares_seed", "rebuilds", "told"):
             object.__setattr__(self, attribute, getattr(self.inner, attribute))
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """The inner algorithm's."""
+        return self.inner.carried
+
+    @property
+    def refreshes_first(self) -> bool:
+        """The inner algorithm's."""
+        return self.inner.refreshes_first
 
     @property
     def exchanges(self) -> int:
         """The inner algorithm's."""
         return self.inner.exchanges
 
-    def queries(self, local_steps: int, *, first: bool, refreshed: bool) -> int:
+    def queries(self, dim: int, local_steps: int, *, first: bool, refreshed: bool) -> int:
         """The inner algorithm's."""
-        return self.inner.queries(local_steps, first=first, refreshed=refreshed)
+        return self.inner.queries(dim, local_steps, first=first, refreshed=refreshed)
 
     def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
         """The inner algorithm's."""
         return self.inner.payload(dim)
+
+    @property
+    def per_step(self) -> Mapping[str, int]:
+        """The inner algorithm's."""
+        return self.inner.per_step
+
+    def server(self, dim: int, local_steps: int, optimizer: Optimizer) -> ServerHalf | None:
+        """The inner algorithm's."""
+        return self.inner.server(dim, local_steps, optimizer)
 
     def client(self, site: Site) -> ClientHalf:
         """The inner algorithm's client half, observed."""
@@ -92,8 +112,8 @@ def cosines(
     )
     if result.status == "interrupted":
         raise KeyboardInterrupt
-    first = algorithm.queries(1, first=False, refreshed=algorithm.exchanges == 2)
-    both = algorithm.queries(2, first=False, refreshed=algorithm.exchanges == 2)
+    first = algorithm.queries(task.dim, 1, first=False, refreshed=algorithm.exchanges == 2)
+    both = algorithm.queries(task.dim, 2, first=False, refreshed=algorithm.exchanges == 2)
     return [
         {
             "step": t,

@@ -15,6 +15,8 @@ from fzoos.experiments.store import Store
 
 __all__ = ["Curve", "collect"]
 
+_PIXELS = {"mnist": 28 * 28, "cifar10": 32 * 32}  # d of an attack
+
 Load = Callable[[Run], list[Row]]
 
 
@@ -89,12 +91,13 @@ def _success(panel: str, line: Line, load: Load) -> Curve:
     """
     run = line.runs[0][0]
     n = run.rounds + 1
+    dim = _PIXELS[run.task.dataset or "mnist"]
     by_rule = {
         name: np.array([np.mean([_attacked(load(r), name, n) for r in runs], axis=0) for runs in line.runs])
         for name in ("margin", "F")
     }
     per_round = [
-        run.algorithm.queries(run.local_steps, first=r == 1, refreshed=r > 1 and run.algorithm.exchanges == 2)
+        run.algorithm.queries(dim, run.local_steps, first=r == 1, refreshed=r > 1 and run.algorithm.exchanges == 2)
         for r in range(1, n)
     ]
     clients = load(run)[1]["queries"] / per_round[0]

@@ -9,15 +9,17 @@ import numpy as np
 from fzoos.algorithms.base import Algorithm
 from fzoos.federation.codec import MessageError
 from fzoos.federation.message import Arrays, Message
+from fzoos.federation.precision import Precision
+from fzoos.optimizers import Optimizer
 
-__all__ = ["check_reply", "check_request"]
+__all__ = ["check_precision_of", "check_reply", "check_request"]
 
 _REPLIES = {"refresh": "payload", "update": "iterate"}
 _MAX_SIZE = 1e100  # of a number: its square, and sums of squares, can still be computed by everybody
 _MAX_QUERIES = 2**40  # the sum over all clients is still an integer of the file of runs
 
 
-def check_reply(algorithm: Algorithm, request: Message, reply: Message, dim: int) -> None:
+def check_reply(algorithm: Algorithm, request: Message, reply: Message, dim: int, local_steps: int) -> None:
     """Raise a MessageError unless this reply answers that request.
 
     Args:
@@ -25,14 +27,17 @@ def check_reply(algorithm: Algorithm, request: Message, reply: Message, dim: int
         request: what was asked.
         reply: what came.
         dim: d.
+        local_steps: T.
     """
     if reply.kind != _REPLIES[request.kind] or reply.round != request.round:
         raise MessageError(
             f"answered {request.kind!r} of round {request.round} with {reply.kind!r} of round {reply.round}"
         )
-    expected: dict[str, tuple[int, ...]] = {} if request.kind == "refresh" else {"x": (dim,)}
+    expected: dict[str, tuple[int, ...]] = {}
+    if request.kind == "update" and not algorithm.rebuilds:
+        expected["x"] = (dim,)
     if request.kind == "refresh" or algorithm.exchanges == 1:
-        expected |= algorithm.payload(dim)
+        expected |= algorithm.shapes(dim, local_steps)
     _check_arrays(reply.arrays, expected, set(expected))
     queries = reply.scalars.get("queries", -1)
     if not 0 <= queries < _MAX_QUERIES or queries != int(queries):
@@ -41,18 +46,30 @@ def check_reply(algorithm: Algorithm, request: Message, reply: Message, dim: int
     _check_inside(algorithm, reply)
 
 
-def check_request(algorithm: Algorithm, request: Message, dim: int) -> None:
+def check_request(algorithm: Algorithm, request: Message, dim: int, local_steps: int, optimizer: Optimizer) -> None:
     """Raise a MessageError unless a server of this study may ask this."""
     if request.kind not in _REPLIES or (request.kind == "refresh" and algorithm.exchanges != 2):
         raise MessageError(f"{request.kind!r} is not a request of {algorithm.label}")
     if request.round < 1:
         raise MessageError(f"rounds are counted from 1, got {request.round}")
-    needed = {"x"} if request.kind == "refresh" or algorithm.exchanges == 1 else set()
-    _check_arrays(request.arrays, {"x": (dim,)} | dict(algorithm.payload(dim)), needed)
+    payload, half = algorithm.shapes(dim, local_steps), algorithm.server(dim, local_steps, optimizer)
+    if half is not None:  # all of the state, or all that it takes to rebuild it
+        state = {name: array.shape for name, array in half.start(np.zeros(dim)).items()}
+        allowed = state if "x" in request.arrays else payload
+        _check_arrays(request.arrays, allowed, set(allowed))
+    else:
+        needed = {"x"} if request.kind == "refresh" or algorithm.exchanges == 1 else set()
+        _check_arrays(request.arrays, {"x": (dim,)} | payload, needed)
     _check_inside(algorithm, request)
     _check_scalars(request.scalars, {"seed"})
     if algorithm.shares_seed and "seed" not in request.scalars:
         raise MessageError("the request does not tell the seed that all clients share")
+
+
+def check_precision_of(message: Message, precision: Precision, *, or_exact: bool = False) -> None:
+    """Raise a MessageError unless the message has this precision; `or_exact`: or is not rounded at all."""
+    if message.precision != precision and not (or_exact and message.precision == "float64"):
+        raise MessageError(f"a message in {message.precision}, agreed is {precision}")
 
 
 def _check_arrays(arrays: Arrays, expected: Mapping[str, tuple[int, ...]], needed: set[str]) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from fzoos.algorithms.base import ClientHalf
+from fzoos.algorithms.base import ClientHalf, ServerHalf, State
 from fzoos.arrays import FloatArray
 from fzoos.federation.codec import MessageError
 from fzoos.federation.message import Message
+from fzoos.federation.rounding import Rounding
 from fzoos.optimizers import Optimizer
 
 __all__ = ["Client"]
@@ -19,13 +20,26 @@ class Client:
     Args:
         half: the algorithm's client half.
         optimizer: what turns gradient estimates into steps.
+        rounding: what is done to replies before they leave.
+        server: the algorithm's server half, where it rebuilds x.
     """
 
-    def __init__(self, half: ClientHalf, optimizer: Optimizer) -> None:
-        self._half, self._optimizer = half, optimizer
+    def __init__(
+        self,
+        half: ClientHalf,
+        optimizer: Optimizer,
+        rounding: Rounding = Rounding(),
+        server: ServerHalf | None = None,
+    ) -> None:
+        self._half, self._optimizer, self.rounding, self._server = half, optimizer, rounding, server
         self._optimizer_state = optimizer.init(half.site.dim)
-        self.x: FloatArray | None = None  # the server's x of this round
+        self._state: State = {}  # the server's, of this round
         self._x_round = 0
+
+    @property
+    def x(self) -> FloatArray | None:
+        """The server's x of this round."""
+        return self._state.get("x")
 
     @property
     def queries(self) -> int:
@@ -47,18 +61,34 @@ class Client:
 
     def handle(self, request: Message) -> Message:
         """Answer one request of the server."""
+        return self.rounding(self._answer(request))
+
+    def _answer(self, request: Message) -> Message:
         trajectory = self._half.site.trajectory
         trajectory.round, trajectory.step = request.round, 0
         if request.kind == "refresh":
-            self.x, self._x_round = request.arrays["x"], request.round
-            payload = self._half.refresh(self.x, request)
-            return Message("payload", request.round, payload, {"queries": self.queries})
-        if "x" in request.arrays:
-            self.x = request.arrays["x"]
+            x = request.arrays["x"]
+            self._state, self._x_round = {"x": x}, request.round
+            return Message("payload", request.round, self._half.refresh(x, request), {"queries": self.queries})
+        if self._server is not None:
+            request = self._rebuilt(self._server, request)
+        elif "x" in request.arrays:
+            self._state = {"x": request.arrays["x"]}
         elif self._x_round != request.round:
             raise MessageError("an update without x, and no refresh of its round that brought it")
-        assert self.x is not None
-        return self._update(self.x, request)
+        return self._update(self._state["x"], request)
+
+    def _rebuilt(self, server: ServerHalf, request: Message) -> Message:
+        """The request as if all of the state had come with it."""
+        r = request.round
+        if "x" in request.arrays:
+            self._state = dict(request.arrays)
+        elif self._x_round == r - 1 and self._state:
+            self._state = server.follow(self._state, request.arrays, r - 1, int(request.scalars["seed"]))
+        elif self._x_round != r:
+            raise MessageError(f"an update of round {r} without x, and none of round {r - 1} to rebuild it from")
+        self._x_round, self._optimizer_state = r, server.moments(self._state)
+        return Message(request.kind, r, self._state, request.scalars)
 
     def _update(self, x: FloatArray, request: Message) -> Message:
         """x <- x - optimiser(g_local + gamma_t * correction), T times (the paper's eq. 2)."""
@@ -71,8 +101,8 @@ class Client:
             x = half.step(x, t, self._descend)
             if t < steps:
                 half.explore(x)
-        payload = half.end(x)
-        return Message("iterate", request.round, {"x": x, **payload}, {"queries": self.queries, **half.diagnostics()})
+        arrays = half.end(x) if self._server is not None else {"x": x, **half.end(x)}
+        return Message("iterate", request.round, arrays, {"queries": self.queries, **half.diagnostics()})
 
     def _descend(self, gradient: FloatArray) -> FloatArray:
         self._optimizer_state, step = self._optimizer.step(self._optimizer_state, gradient)

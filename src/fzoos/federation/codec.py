@@ -2,9 +2,12 @@
 
     4 bytes    b"FZM1"
     4 bytes    length of the header, little-endian
-    header     JSON: {"kind", "round", "study", "scalars": {name: number}, "arrays": {name: shape}}
+    header     JSON: {"kind", "round", "study", "scalars": {name: number}, "arrays": {name: shape}}, and "precision"
+               where it is not "float64"
                or, for a reply that says why there is none, {"failure", "study"}
-    arrays     float64, little-endian, one after another in the header's order
+    arrays     one after another in the header's order, little-endian, in the message's precision: float64; float32;
+               float16 after an int16 e, values times 2^e; or "stochastic": smallest and largest number, float64, and a
+               byte k for each: k / 255 of the way from the one to the other (of one or two numbers: float64)
 
 The bytes beside the content, some 200, are the framing that `Message.nbytes` leaves out.
 """
@@ -21,6 +24,7 @@ import numpy as np
 
 from fzoos.arrays import FloatArray
 from fzoos.federation.message import Kind, Message
+from fzoos.federation.precision import PRECISIONS, Precision, read, size, write
 
 __all__ = ["MAX_BYTES", "MessageError", "RemoteFailure", "decode", "encode", "encode_failure", "pack", "unpack"]
 
@@ -46,8 +50,11 @@ def encode(message: Message, study: str) -> bytes:
     """A message as bytes.
 
     Args:
-        message: what to send.
+        message: what to send, rounded to its precision.
         study: id of the study it belongs to.
+
+    Raises:
+        ValueError: it was not rounded, and other numbers would arrive.
 
     Example:
         >>> import numpy as np
@@ -58,7 +65,7 @@ def encode(message: Message, study: str) -> bytes:
         array([0.25, 0.5 ])
     """
     header = {"kind": message.kind, "round": message.round, "study": study, "scalars": dict(message.scalars)}
-    return pack(header, message.arrays)
+    return pack(header, message.arrays, message.precision)
 
 
 def encode_failure(reason: str, study: str) -> bytes:
@@ -81,6 +88,7 @@ def decode(data: bytes, study: str) -> Message:
         if arrays or not isinstance(header["failure"], str) or len(header["failure"]) > _MAX_REASON:
             raise MessageError("a failure must have a reason in words and nothing else")
         raise RemoteFailure(_printable(header["failure"]))
+    precision = header.pop("precision", "float64")
     _check_fields(header, {"kind", "round", "study", "scalars"})
     if header["kind"] not in get_args(Kind):
         raise MessageError(f"kind must be one of {', '.join(get_args(Kind))}, got {_short(header['kind'])}")
@@ -89,14 +97,15 @@ def decode(data: bytes, study: str) -> Message:
     for name, array in arrays.items():
         if not np.all(np.isfinite(array)):
             raise MessageError(f"array {name!r} holds NaN or infinity")
-    return Message(header["kind"], header["round"], arrays, _scalars(header["scalars"]))
+    return Message(header["kind"], header["round"], arrays, _scalars(header["scalars"]), precision)
 
 
-def pack(header: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> bytes:
-    """A header of JSON values, and named float64 arrays, as bytes."""
+def pack(header: Mapping[str, Any], arrays: Mapping[str, FloatArray], precision: Precision = "float64") -> bytes:
+    """A header of JSON values, and named float64 arrays that were rounded to this precision, as bytes."""
     shapes = {name: list(array.shape) for name, array in arrays.items()}
-    text = json.dumps({**header, "arrays": shapes}, separators=(",", ":"), allow_nan=False).encode()
-    parts = [np.ascontiguousarray(array, dtype="<f8").tobytes() for array in arrays.values()]
+    named = {} if precision == "float64" else {"precision": precision}
+    text = json.dumps({**header, **named, "arrays": shapes}, separators=(",", ":"), allow_nan=False).encode()
+    parts = [_written(name, array, precision) for name, array in arrays.items()]
     return b"".join([_MAGIC, len(text).to_bytes(4, "little"), text, *parts])
 
 
@@ -119,10 +128,20 @@ def unpack(
         raise MessageError(f"the header is not JSON: {error}") from None
     if not isinstance(header, dict) or not isinstance(header.get("arrays"), dict):
         raise MessageError("the header must be an object that names the arrays")
-    return header, _arrays(header.pop("arrays"), data, 8 + length)
+    precision = header.get("precision", "float64")
+    if precision not in list(PRECISIONS):
+        raise MessageError(f"precision must be one of {', '.join(PRECISIONS)}, got {_short(precision)}")
+    return header, _arrays(header.pop("arrays"), data, 8 + length, precision, limit)
 
 
-def _arrays(shapes: dict[str, Any], data: bytes, start: int) -> dict[str, FloatArray]:
+def _written(name: str, array: FloatArray, precision: Precision) -> bytes:
+    try:
+        return write(array, precision)
+    except ValueError as error:
+        raise ValueError(f"array {name!r} {error}") from None
+
+
+def _arrays(shapes: dict[str, Any], data: bytes, start: int, precision: Precision, limit: int) -> dict[str, FloatArray]:
     if len(shapes) > _MAX_ARRAYS:
         raise MessageError(f"{len(shapes)} arrays, at most {_MAX_ARRAYS} are read")
     found: dict[str, FloatArray] = {}
@@ -132,12 +151,18 @@ def _arrays(shapes: dict[str, Any], data: bytes, start: int) -> dict[str, FloatA
         if not isinstance(shape, list) or len(shape) > 4 or not all(_is_count(n) for n in shape):
             raise MessageError(f"array {name!r} has the shape {_short(shape)}")
         count = math.prod(shape)
-        if start + 8 * count > len(data):
+        end = start + size(count, precision)
+        if end > len(data):
             raise MessageError(f"array {name!r} of shape {shape} goes beyond the end of the message")
         if count == 0 and math.prod(max(n, 1) for n in shape) > len(data):
             raise MessageError(f"array {name!r} has the shape {shape}, and nothing in it")  # NumPy cannot hold it
-        found[name] = np.frombuffer(data, "<f8", count, start).astype(np.float64).reshape(shape)
-        start += 8 * count
+        if 8 * count > limit - sum(array.nbytes for array in found.values()):  # however few bytes they came in
+            raise MessageError(f"array {name!r} of shape {shape} and those before it are longer than {limit:,} bytes")
+        try:
+            found[name] = read(data[start:end], precision, shape)
+        except ValueError as error:
+            raise MessageError(f"array {name!r} {error}") from None
+        start = end
     if start != len(data):
         raise MessageError(f"{len(data) - start:,} bytes too many")
     return found

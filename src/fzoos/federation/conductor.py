@@ -17,6 +17,7 @@ from fzoos.federation.codec import pack, unpack
 from fzoos.federation.lock import FileLock
 from fzoos.federation.message import Message
 from fzoos.federation.privacy import Releases
+from fzoos.federation.rounding import Rounding
 from fzoos.federation.server import Dropouts, Plan, Server, TooFewClients
 from fzoos.federation.study import Study
 from fzoos.progress import RoundProgress
@@ -87,8 +88,10 @@ class _Conductor:
             participants=study.participants,
             shared_seed=study.seeds.shared,
             rng=np.random.default_rng(study.seeds.server),
+            optimizer=study.optimizer_settings,
             dropouts=Dropouts(needed, study.timeout, study.retries),
             combine=study.aggregate,
+            rounding=Rounding(study.precision, study.seeds.server),
             after_exchange=self._keep,
             on_failure=self._failed,
         )

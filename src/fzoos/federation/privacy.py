@@ -42,6 +42,7 @@ __all__ = ["Privacy", "Releases", "sent"]
 _FINE = 20  # bits: the grid of what leaves is so much finer than the noise
 _TOO_SMALL = {  # payload arrays of one or two numbers, of which noise leaves nothing: what to set instead
     "log_length_scale": "fit = false",
+    "log_step": "steps = false",
     "measured": 'length = { name = "Constant" }',
 }
 
@@ -97,7 +98,7 @@ class Privacy:
             ImportError: dp-accounting is not installed.
             ValueError: the algorithm sends what noise would make useless.
         """
-        for name in algorithm.payload(1):
+        for name in algorithm.shapes(1, 1):
             if name in _TOO_SMALL:
                 raise ValueError(
                     f"privacy: {algorithm.label} would send {name}, of which noise leaves nothing; "
@@ -205,8 +206,8 @@ class Releases:
     """
 
     def __init__(self, algorithm: Algorithm, sites: int) -> None:
-        payload = len(algorithm.payload(1))
-        self._arrays = {"refresh": payload, "update": 1 + (payload if algorithm.exchanges == 1 else 0)}
+        payload, x = len(algorithm.shapes(1, 1)), 0 if algorithm.rebuilds else 1
+        self._arrays = {"refresh": payload, "update": x + (payload if algorithm.exchanges == 1 else 0)}
         self._counts = [0] * sites
         self._last: list[list[Any]] = [[0, ""] for _ in range(sites)]  # round and kind of the last request
 

@@ -6,6 +6,11 @@ One round r, for an algorithm of two exchanges (the first is skipped in round 1 
     update:   averaged payload (and x_{r-1}, to whom it has not gone yet) -> participants;  each replies its x_i
               x_r = sum_i omega_i x_i
 
+An algorithm that rebuilds x has a server half, which all parties run, and x does not travel:
+
+    update:   averaged payload of round r-1 -> participants that have x_{r-2};  x_{r-1} and the rest of the state -> the
+              others;  each replies its payload, whose average gives x_r here and, in round r+1, at the participants
+
 The paper puts the refresh at x_r at the end of round r. At the start of round r + 1 it is the same computation, but the
 refresh after the last round, whose payload nobody would use, is not paid for, and under partial participation the
 payload comes from the clients that are about to use it.
@@ -26,8 +31,10 @@ from fzoos.algorithms.base import Algorithm
 from fzoos.arrays import FloatArray
 from fzoos.engines.base import Engine, Outcome
 from fzoos.federation.aggregate import aggregate
-from fzoos.federation.check import check_reply
+from fzoos.federation.check import check_precision_of, check_reply
 from fzoos.federation.message import Kind, Message
+from fzoos.federation.rounding import Rounding
+from fzoos.optimizers import Optimizer
 
 __all__ = ["Dropouts", "Plan", "Server", "TooFewClients"]
 
@@ -77,8 +84,10 @@ class Server:
         participants: how many clients take part in a round.
         shared_seed: the seed that all clients share (of the random features).
         rng: draws the participants.
+        optimizer: what the clients do with gradient estimates; needed where the algorithm rebuilds x.
         dropouts: None: the first failure of a client is raised.
         combine: how the clients' arrays become one: "mean", "median" or "trimmed".
+        rounding: what is done to requests before they leave; x and payload stay here as they are.
         after_exchange: called after each exchange, when `state` may be kept.
         on_failure: told the client, the round and the reason of each failure that is gone on from.
     """
@@ -94,21 +103,27 @@ class Server:
         participants: int,
         shared_seed: int,
         rng: np.random.Generator,
+        optimizer: Optimizer | None = None,
         dropouts: Dropouts | None = None,
         combine: str = "mean",
+        rounding: Rounding = Rounding(),
         after_exchange: Callable[[], None] = lambda: None,
         on_failure: Callable[[int, int, Exception], None] = lambda client, round, error: None,
     ) -> None:
         self._engine, self._algorithm, self._local_steps = engine, algorithm, local_steps
         self._weights, self._participants, self._rng = weights, participants, rng
         self._seed = {"seed": shared_seed} if algorithm.shares_seed else {}
-        self._dropouts, self._combine = dropouts, combine
+        self._dropouts, self._combine, self._rounding = dropouts, combine, rounding
         self._after_exchange, self._on_failure = after_exchange, on_failure
         self._payload: dict[str, FloatArray] = {}
         self._met: set[int] = set()
         self._plan: Plan | None = None  # of the round that has begun
         self._refreshed: tuple[int, ...] | None = None  # who answered its refresh
-        self.x = x
+        self._half = None if optimizer is None else algorithm.server(len(x), local_steps, optimizer)
+        if algorithm.rebuilds and self._half is None:
+            raise TypeError(f"{algorithm.label} rebuilds x with the optimizer: the server needs it, too")
+        self._state = {"x": x} if self._half is None else self._half.start(x)
+        self._following: set[int] = set()  # who has the state before this one, and needs the payload only
         self.round = 0
         self.queries = [0] * len(weights)  # of each client, as it last told
         self.bytes_up = self.bytes_down = 0
@@ -116,6 +131,11 @@ class Server:
         self.distances: list[float | None] = [None] * len(
             weights
         )  # of each client's x from the mean, in the last round
+
+    @property
+    def x(self) -> FloatArray:
+        """x_r, in the unit cube."""
+        return self._state["x"]
 
     @property
     def begun(self) -> bool:
@@ -132,7 +152,7 @@ class Server:
         participants = tuple(int(i) for i in chosen)
         refreshed = self._refreshes(self.round + 1)
         queries = sum(
-            self._algorithm.queries(self._local_steps, first=i not in self._met, refreshed=refreshed)
+            self._algorithm.queries(len(self.x), self._local_steps, first=i not in self._met, refreshed=refreshed)
             for i in participants
         )
         return Plan(self.round + 1, participants, queries)
@@ -148,8 +168,12 @@ class Server:
             self._refreshed = tuple(replies)
             self._after_exchange()
 
-        known = set(self._refreshed or ())  # they have x already
-        short, full = (self._request("update", plan, {**x, **self._payload}) for x in ({}, {"x": self.x}))
+        known = set(self._refreshed or ()) | self._following  # they have x already, or can rebuild it
+        short = self._request("update", plan, self._payload)
+        if self._half is None:
+            full = self._request("update", plan, {**self._state, **self._payload})
+        else:  # whoever rebuilds x from it must have it exactly
+            full = Message("update", plan.round, self._state, self._seed)
         replies = self._exchange(plan, {i: short if i in known else full for i in plan.participants})
         self._finish(plan, replies)
         self._after_exchange()
@@ -157,9 +181,16 @@ class Server:
     def _finish(self, plan: Plan, replies: dict[int, Message]) -> None:
         self._met.update(replies)
         mean = self._average(replies)
-        self.x = mean.pop("x")
+        if self._half is None:
+            self._state = {"x": mean.pop("x")}
+        else:  # from the numbers that the clients will get
+            mean = self._rounding.arrays(mean, plan.round + 1)
+            self._state = self._half.follow(self._state, mean, plan.round, self._seed["seed"])
+            self._following = set(replies)
         self.distances = [
-            float(np.linalg.norm(replies[i].arrays["x"] - self.x)) if i in replies else None
+            float(np.linalg.norm(replies[i].arrays["x"] - self.x))
+            if i in replies and "x" in replies[i].arrays
+            else None
             for i in range(len(self._weights))
         ]
         if mean:
@@ -179,7 +210,7 @@ class Server:
         return self._algorithm.exchanges == 2 and (round > 1 or self._algorithm.refreshes_first)
 
     def _request(self, kind: Kind, plan: Plan, arrays: dict[str, FloatArray]) -> Message:
-        return Message(kind, plan.round, arrays, self._seed)
+        return self._rounding(Message(kind, plan.round, arrays, self._seed))
 
     def _exchange(self, plan: Plan, requests: dict[int, Message]) -> dict[int, Message]:
         """The good replies, in the order of the clients; tried again while there are too few."""
@@ -206,7 +237,8 @@ class Server:
         for i, reply in outcome.replies.items():
             self.bytes_up += reply.nbytes
             try:
-                check_reply(self._algorithm, requests[i], reply, len(self.x))
+                check_precision_of(reply, self._rounding.precision)
+                check_reply(self._algorithm, requests[i], reply, len(self.x), self._local_steps)
             except ValueError as error:
                 failures[i] = error
             else:
@@ -228,6 +260,7 @@ class Server:
         values: dict[str, Any] = {
             "round": self.round,
             "met": sorted(self._met),
+            "following": sorted(self._following),
             "plan": None if plan is None else [plan.round, list(plan.participants), plan.queries],
             "refreshed": None if self._refreshed is None else list(self._refreshed),
             "queries": self.queries,
@@ -235,18 +268,22 @@ class Server:
             "diagnostics": self.diagnostics,
             "generator": self._rng.bit_generator.state,
         }
-        return values, {"x": self.x, **{f"payload_{name}": array for name, array in self._payload.items()}}
+        rest = {f"state_{name}": array for name, array in self._state.items() if name != "x"}
+        payload = {f"payload_{name}": array for name, array in self._payload.items()}
+        return values, {"x": self.x, **rest, **payload}
 
     def restore(self, values: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> None:
         """Go on from a `state`."""
         plan = values["plan"]
         self._plan = None if plan is None else Plan(plan[0], tuple(plan[1]), plan[2])
         self._refreshed = None if values["refreshed"] is None else tuple(values["refreshed"])
-        self._met = set(values["met"])
+        self._met, self._following = set(values["met"]), set(values.get("following", ()))
         self.round, self.queries, self.diagnostics = values["round"], list(values["queries"]), values["diagnostics"]
         self.bytes_up, self.bytes_down = values["bytes"]
         self._rng.bit_generator.state = values["generator"]
-        self.x = arrays["x"]
-        self._payload = {
-            name.removeprefix("payload_"): array for name, array in arrays.items() if name.startswith("payload_")
-        }
+        self._state = {"x": arrays["x"], **_named("state_", arrays)}
+        self._payload = _named("payload_", arrays)
+
+
+def _named(prefix: str, arrays: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -21,8 +21,10 @@ from fzoos.algorithms.base import Algorithm
 from fzoos.estimators import FiniteDifferences
 from fzoos.kernels import Matern52, SquaredExponential
 from fzoos.lengths import Constant, DistanceAware, Measured, Reciprocal, Theoretical
+from fzoos.noise import FittedNoise, KnownNoise
 from fzoos.optimizers import SGD, Adam, Optimizer
 from fzoos.queries import ActiveQueries, InitialDesign, UnseenDirections
+from fzoos.steps import TrustRegion
 from fzoos.surrogates.fit import FitLengthScale
 
 __all__ = ["make_algorithm", "make_optimizer"]
@@ -34,9 +36,13 @@ _RECORDS: dict[str, tuple[type, ...]] = {  # which records a setting can be; the
     "active": (ActiveQueries,),
     "refresh": (ActiveQueries, UnseenDirections),
     "initial": (InitialDesign,),
+    "steps": (TrustRegion,),
     "fit": (FitLengthScale,),
+    "noise": (KnownNoise, FittedNoise),
     "differences": (FiniteDifferences,),
 }
+
+_NUMBERS = frozenset({"noise"})  # settings that can be a plain number too
 
 
 def make_algorithm(table: Mapping[str, Any]) -> Algorithm:
@@ -100,7 +106,7 @@ def _make(what: str, cls: Any, settings: Mapping[str, Any], maker: Callable[...,
 
 
 def _value(where: str, name: str, value: Any) -> Any:
-    if name not in _RECORDS:
+    if name not in _RECORDS or (name in _NUMBERS and not isinstance(value, Mapping)):
         return value
     if value is False:
         return None

@@ -12,6 +12,8 @@ from fzoos._check import check_number
 from fzoos.algorithms.base import Algorithm, Site
 from fzoos.arrays import FloatArray
 from fzoos.federation.client import Client
+from fzoos.federation.precision import Precision
+from fzoos.federation.rounding import Rounding
 from fzoos.optimizers import Optimizer
 from fzoos.problem import Box, Objective
 from fzoos.trajectory import Ledger, OnFailure, Trajectory
@@ -46,6 +48,7 @@ class Setting:
         local_steps: T.
         vectorized: whether objectives take batches.
         on_failure: what a NaN or infinite value does.
+        precision: of what the clients send.
     """
 
     box: Box
@@ -55,6 +58,7 @@ class Setting:
     local_steps: int
     vectorized: bool = False
     on_failure: OnFailure = "raise"
+    precision: Precision = "float64"
 
     def client(
         self, index: int, objective: Objective, seed: np.random.SeedSequence, ledger: Ledger | None = None
@@ -71,7 +75,8 @@ class Setting:
         )
         rng = np.random.default_rng(seed)
         site = Site(trajectory, rng, self.box.dim, self.clients, self.local_steps, self.algorithm.projected)
-        return Client(self.algorithm.client(site), self.optimizer)
+        server = self.algorithm.server(self.box.dim, self.local_steps, self.optimizer)
+        return Client(self.algorithm.client(site), self.optimizer, Rounding(self.precision, seed), server)
 
 
 def check_weights(weights: Any, count: int) -> FloatArray:

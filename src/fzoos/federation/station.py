@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -19,7 +20,6 @@ import numpy as np
 
 from fzoos.arrays import FloatArray
 from fzoos.errors import NotAsked, ObjectiveError
-from fzoos.federation.check import check_request
 from fzoos.federation.client import Client
 from fzoos.federation.codec import MessageError, decode, encode, encode_failure
 from fzoos.federation.journal import Journal, JournalError, Query, Request
@@ -95,7 +95,7 @@ class Station:
         """The reply to a request, both as bytes; where there is none, the reason as bytes."""
         try:
             request = decode(data, self._study.id)
-            check_request(self._study.algorithm_settings, request, self._study.dim)
+            self._study.check(request)
             return self._reply(data, request)
         except Exception as error:
             log.warning("site %s has no answer: %s", self._study.sites[self._index], error)
@@ -103,7 +103,7 @@ class Station:
 
     def handle(self, request: Message) -> Message:
         """The same, for an engine in this process: messages in place of bytes; raises where there is no answer."""
-        check_request(self._study.algorithm_settings, request, self._study.dim)
+        self._study.check(request)
         return decode(self._reply(encode(request, self._study.id), request), self._study.id)
 
     def _reply(self, data: bytes, request: Message) -> bytes:
@@ -117,9 +117,9 @@ class Station:
             id = self._enter(data, client)
             self._ledger.open(id, self._budget)
             message = client.handle(request)
-            message = Message(message.kind, message.round, message.arrays, {**message.scalars, "queries": self.queries})
+            message = replace(message, scalars={**message.scalars, "queries": self.queries})
             assert client.x is not None
-            message = self._study.protect(message, client.x)
+            message = client.rounding(self._study.protect(message, client.x))  # noise is rounded, too
             reply = encode(message, self._study.id)
             self._journal.reply(id, reply, client.generator.bit_generator.state)
             self._client = client
@@ -155,7 +155,8 @@ class Station:
         if self._budget is None:
             return
         algorithm, steps = self._study.algorithm_settings, self._study.local_steps
-        cost = algorithm.queries(steps, first=self._journal.generator is None, refreshed=request.kind == "refresh")
+        first, refreshed = self._journal.generator is None, request.kind == "refresh"
+        cost = algorithm.queries(self._study.box.dim, steps, first=first, refreshed=refreshed)
         if known is not None and not known.replied:  # some of them were paid for before a crash
             cost -= len(self._journal.queries(known.id))
         if request.kind == "update" and algorithm.exchanges == 2 and (request.round > 1 or algorithm.refreshes_first):

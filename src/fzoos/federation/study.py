@@ -17,8 +17,10 @@ from fzoos._check import check_count, check_positive
 from fzoos.algorithms.base import Algorithm
 from fzoos.arrays import FloatArray
 from fzoos.federation.aggregate import AGGREGATES
+from fzoos.federation.check import check_precision_of, check_request
 from fzoos.federation.client import Client
 from fzoos.federation.message import Message
+from fzoos.federation.precision import Precision, check_precision
 from fzoos.federation.privacy import Privacy
 from fzoos.federation.settings import make_algorithm, make_optimizer
 from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
@@ -68,6 +70,7 @@ class Study:
         max_queries_per_client: no site makes more queries than this.
         on_failure: what a site does when its objective returns NaN or infinity: "raise" (no answer) or "skip".
         aggregate: "mean", or the robust "median" and "trimmed".
+        precision: of the arrays in messages: "float64", "float32", "float16" or "stochastic".
         privacy: noise on what leaves a site: "clip", "noise", "delta" and "clip_payload"; None: no
             noise.
 
@@ -101,6 +104,7 @@ class Study:
     max_queries_per_client: int | None = None
     on_failure: OnFailure = "raise"
     aggregate: str = "mean"
+    precision: Precision = "float64"
     privacy: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -136,6 +140,7 @@ class Study:
             raise ValueError(f"on_failure must be one of {', '.join(get_args(OnFailure))}, got {self.on_failure!r}")
         if self.aggregate not in list(AGGREGATES):
             raise ValueError(f"aggregate must be one of {', '.join(AGGREGATES)}, got {self.aggregate!r}")
+        check_precision(self.precision)
         start = self.start
         if self.dim and len(start) != self.dim:
             raise ValueError(f"x0 has {len(start)} values but dim is {self.dim}")
@@ -177,6 +182,8 @@ class Study:
     def id(self) -> str:
         """Changes whenever anything changes that a number at a site depends on."""
         settings = {name: value for name, value in self.settings.items() if name not in _RUNNING}
+        if self.precision == "float64":  # a study from before there was a choice is still the same
+            del settings["precision"]
         settings |= {"x0": self.start, "bounds": [self.box.lower, self.box.upper], "weights": self.omega}
         settings = json.loads(json.dumps(settings, default=_plain), parse_int=_number)
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
@@ -231,8 +238,14 @@ class Study:
             self.local_steps,
             self.vectorized,
             self.on_failure,
+            self.precision,
         )
         return setting.client(index, objective, self.seeds.clients[index], ledger)
+
+    def check(self, request: Message) -> None:
+        """Raise a MessageError unless a server of this study may ask this."""
+        check_precision_of(request, self.precision, or_exact=self.algorithm_settings.rebuilds)
+        check_request(self.algorithm_settings, request, self.dim, self.local_steps, self.optimizer_settings)
 
     def protect(self, reply: Message, x: FloatArray) -> Message:
         """A reply as it may leave a site; x is the server's, in the cube."""

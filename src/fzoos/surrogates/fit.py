@@ -11,6 +11,7 @@ from scipy.optimize import minimize_scalar
 from fzoos._check import check_count, check_positive
 from fzoos.arrays import FloatArray, squared_distances
 from fzoos.kernels import Kernel
+from fzoos.noise import NoiseModel
 from fzoos.surrogates.cholesky import GrowingCholesky
 from fzoos.surrogates.standardise import Standardised
 
@@ -61,8 +62,15 @@ def log_marginal_likelihood(kernel: Kernel, noise: float, s: FloatArray, y: Floa
     return -0.5 * (float(y @ factor.solve(y)) + factor.log_determinant() + len(y) * math.log(2.0 * math.pi))
 
 
-def fit_length_scale(kernel: Kernel, noise: float, x: FloatArray, y: FloatArray, settings: FitLengthScale) -> float:
-    """The length scale in [low, high] under which y is likeliest; the kernel's own for fewer than 3 points."""
+def fit_length_scale(
+    kernel: Kernel, noise: float | NoiseModel, x: FloatArray, y: FloatArray, settings: FitLengthScale
+) -> float:
+    """The length scale in [low, high] under which y is likeliest; the kernel's own for fewer than 3 points.
+
+    With a noise model, every length scale is judged with the ridge that the model finds for it: both are searched.
+    There a weak prior keeps l near the kernel's own (log l within 1) where the points say nothing of it, as those of an
+    orthogonal design do.
+    """
     if len(y) < 3:
         return kernel.length_scale
     s = squared_distances(x, x)
@@ -70,7 +78,10 @@ def fit_length_scale(kernel: Kernel, noise: float, x: FloatArray, y: FloatArray,
     values = Standardised.of(y).values
 
     def negative(log_l: float) -> float:
-        return -log_marginal_likelihood(kernel.with_length_scale(math.exp(log_l)), noise, s, values)
+        tried = kernel.with_length_scale(math.exp(log_l))
+        if isinstance(noise, NoiseModel):
+            return -noise.evaluate(tried, s, y)[1] + 0.5 * (log_l - math.log(kernel.length_scale)) ** 2
+        return -log_marginal_likelihood(tried, noise, s, values)
 
     bounds = (math.log(settings.low), math.log(settings.high))
     return math.exp(float(minimize_scalar(negative, bounds=bounds, method="bounded", options={"xatol": 0.01}).x))

@@ -41,6 +41,7 @@ class DerivedGP:
         noise: sigma^2, the ridge on the standardised observations.
         dim: d.
         device: None for NumPy, or a PyTorch device.
+        amplitude: a, the prior's standard deviation in the units of y; None: that of the observations.
 
     Example:
         >>> import numpy as np
@@ -53,9 +54,11 @@ class DerivedGP:
         True
     """
 
-    def __init__(self, kernel: Kernel, noise: float, dim: int, device: str | None = None) -> None:
+    def __init__(
+        self, kernel: Kernel, noise: float, dim: int, device: str | None = None, amplitude: float | None = None
+    ) -> None:
         like = to_device(np.empty(0), device)
-        self.kernel, self.noise, self.dim, self._device = kernel, noise, dim, device
+        self.kernel, self.noise, self.dim, self._device, self._amplitude = kernel, noise, dim, device, amplitude
         self.factor = GrowingCholesky(like)
         self._x = Buffer(like, columns=dim)
         self._distances = Buffer(like)
@@ -105,6 +108,38 @@ class DerivedGP:
         c = 2.0 * self.kernel.dkappa(xp.sum(offset * offset, axis=1))
         return to_numpy((self._weights() * c) @ offset)
 
+    def mean(self, x: FloatArray) -> float:
+        """mu(x) in the units of y; zero while there is no observation."""
+        if not len(self):
+            return 0.0
+        s = squared_distances(self._x.array, to_device(x[None, :], self._device))[:, 0]
+        return float(np.mean(self._y)) + float(self._weights() @ self.kernel.kappa(s))
+
+    def curvature(self, x: FloatArray, v: FloatArray) -> FloatArray:
+        """H(x) v, the Hessian of mu times a vector: sum_j alpha_j (c_j v + 4 kappa''(s_j) (x - x_j) (x - x_j).v)."""
+        if not len(self):
+            return np.zeros(self.dim)
+        along = to_device(v, self._device)
+        offset = to_device(x, self._device) - self._x.array
+        s = namespace(offset).sum(offset * offset, axis=1)
+        alpha = self._weights()
+        isotropic = float((alpha * 2.0) @ self.kernel.dkappa(s))
+        return to_numpy(isotropic * along + (alpha * 4.0 * self.kernel.ddkappa(s) * (offset @ along)) @ offset)
+
+    @property
+    def amplitude(self) -> float:
+        """a in the units of y: given, or the likeliest, a^2 = y^T (K + sigma^2 I)^{-1} y / n.
+
+        Observations close together differ by little, whatever the function does further on: their own standard
+        deviation says nothing of it, their differences do.
+        """
+        if self._amplitude is not None:
+            return self._amplitude
+        if not len(self):
+            return 1.0
+        y = to_device(Standardised.of(self._y).values, self._device)
+        return float(np.sqrt(max(self.scale * float(self._weights() @ y) / len(self), 0.0)))
+
     def _weights(self) -> Array:
         """scale * alpha, computed once per set of observations."""
         if self._scaled_alpha is None:
@@ -114,8 +149,8 @@ class DerivedGP:
 
     @property
     def scale(self) -> float:
-        """What a standardised observation is multiplied by to be in the units of y."""
-        return Standardised.of(self._y).scale
+        """What the standard deviations of the posterior are multiplied by to be in the units of y."""
+        return Standardised.of(self._y).scale if self._amplitude is None else self._amplitude
 
     def grad_uncertainty(self, x: FloatArray) -> FloatArray:
         """trace Sigma_grad at each row of x, for standardised observations: shape (m, d) -> (m,)."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from fzoos.arrays import FloatArray
 from fzoos.kernels import Kernel
+from fzoos.surrogates.evidence import Ridge
 from fzoos.surrogates.gp import DerivedGP
 from fzoos.trajectory import Trajectory
 
@@ -21,20 +22,32 @@ class LocalSurrogate:
     Args:
         trajectory: the client's queries.
         kernel: the kernel.
-        noise: sigma^2.
+        noise: sigma^2, or the ridge of a noise model.
         points: how many of the nearest points are used; None: all.
         device: None for NumPy, or a PyTorch device.
     """
 
     def __init__(
-        self, trajectory: Trajectory, kernel: Kernel, noise: float, points: int | None, device: str | None = None
+        self,
+        trajectory: Trajectory,
+        kernel: Kernel,
+        noise: float | Ridge,
+        points: int | None,
+        device: str | None = None,
     ) -> None:
-        self._trajectory, self._kernel, self._noise = trajectory, kernel, noise
+        self._trajectory, self._kernel = trajectory, kernel
+        self.ridge = noise if isinstance(noise, Ridge) else Ridge(noise)
         self._points, self._device = points, device
         self._clear()
 
+    def use(self, ridge: Ridge) -> None:
+        """Go on with another ridge: the factor is made anew."""
+        self.ridge = ridge
+        self._clear()
+
     def _clear(self) -> None:
-        self._gp = DerivedGP(self._kernel, self._noise, self._trajectory.dim, self._device)
+        ratio, amplitude = self.ridge
+        self._gp = DerivedGP(self._kernel, ratio, self._trajectory.dim, self._device, amplitude)
         self._in_use = np.empty(0, dtype=np.int64)
         self._chosen_at: FloatArray | None = None
         self._seen = 0

@@ -16,6 +16,7 @@ import socket
 import sys
 from pathlib import Path
 
+import cmaes  # noqa: F401  (once, and not in every child)
 import numpy as np
 
 import fzoos.federation
@@ -33,11 +34,19 @@ QUICK = {
     "fedprox": FD,
     "scaffold1": FD,
     "scaffold2": FD,
+    "decomfl": FD,
+    "hiso": FD,
+    "historical": FD | {"history": 1},
+    "cma": {"population": 4},
     "fzoos": {
         "features": 16,
         "initial": {"points": 3, "radius": 0.05},
         "active": {"name": "ActiveQueries", "candidates": 4, "picks": 1, "radius": 0.05},
         "refresh": {"name": "ActiveQueries", "candidates": 4, "picks": 2},
+        "early": False,
+        "sends": "weights",
+        "length": {"name": "Constant"},
+        "steps": False,
     },
 }
 CENTRES = (0.2, -0.4, 0.6)

@@ -53,6 +53,11 @@ class SecureFlowerEngine:
     ) -> None:
         if study.aggregate != "mean":
             raise ValueError(f"aggregate is {study.aggregate!r}, but of sums only a mean can be made")
+        if study.precision != "float64":
+            raise ValueError(
+                f"precision is {study.precision!r}, but secure aggregation rounds in its own way and sends 8 bytes a "
+                "number; leave it at 'float64'"
+            )
         self._grid, self._study = grid, study
         self._nodes = Nodes(grid, study.sites)
         self._wait_for_absent, self._patience, self._poll = join, patience, poll

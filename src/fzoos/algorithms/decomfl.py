@@ -1,0 +1,156 @@
+"""DeComFL: zeroth-order steps of which only seeds and slopes travel, never x (Li et al. 2025).
+
+=============  ========  ===========================================================================================
+symbol         shape     meaning
+=============  ========  ===========================================================================================
+z_{r,t}        (P, d)    the directions of round r, local step t: everybody draws them from the seed that all share
+s_{i,t}        (P,)      client i's slopes along them, (f_i(x + lambda z) - f_i(x)) / lambda: all that it sends
+s_t            (P,)      sum_i omega_i s_{i,t}: all that comes back
+G(s, z)        (d,)      (1/P) sum_p s_p z_p
+=============  ========  ===========================================================================================
+
+    client:     x_{i,t} = x_{i,t-1} - eta G(s_{i,t}, z_{r,t}),   t = 1, ..., T,   from x_{i,0} = x_{r-1}
+    everybody:  x_r     = x_{r-1} - eta sum_t G(s_t, z_{r,t})
+
+Since G is linear in s, x_r is the mean of the clients' last x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from fzoos.algorithms.base import ClientHalf, ServerHalf, Site, State
+from fzoos.algorithms.fedzo import FiniteDifferenceAlgorithm
+from fzoos.arrays import FloatArray
+from fzoos.federation.codec import MessageError
+from fzoos.federation.message import Arrays, Message
+from fzoos.optimizers import Optimizer
+
+__all__ = ["DeComFL", "Replay"]
+
+
+@dataclass(frozen=True)
+class DeComFL(FiniteDifferenceAlgorithm):
+    """DeComFL: FedZO with directions that all clients share, so that T P slopes a round are all that travels.
+
+    A round costs as many queries as one of FedZO, T (Q + 1), and 8 T Q + 16 bytes up and 8 T Q + 8 down for each
+    client, whatever d is. A client that did not take part in the round before gets x (8 d + 8 bytes).
+
+    Args:
+        differences: Q (the paper's P, the number of perturbations), lambda (its mu) and the kind of directions.
+        projected: whether iterates and queries are clipped to the box.
+
+    Reference:
+        Z. Li, B. Ying, Z. Liu, C. Dong, H. Yang, "Achieving Dimension-Free Communication in Federated Learning via
+        Zeroth-Order Optimization", ICLR 2025 (arXiv 2405.15861).
+
+    Deviations:
+        The paper's steps are those of `SGD`. With another optimiser everybody replays its T steps with the averaged
+        slopes; x_r is then no longer the mean of the clients' x. Where `projected`, each replayed step is clipped to
+        the box. A client that missed rounds is sent x; in the paper, all slopes that it missed. The defaults are
+        FedZO's: Q = 20 forward differences that share the value at x, at a distance of lambda = 0.01 in the cube.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos import DeComFL, minimize
+        >>> f = lambda x: float(x @ x)
+        >>> result = minimize([f], x0=np.ones(300), bounds=(-1, 1), algorithm=DeComFL(), rounds=3, seed=0)
+        >>> result.queries                               # 3 rounds of 10 steps of 20 + 1 queries
+        630
+        >>> result.bytes_down == 8 * (300 + 1) + 2 * 8 * (10 * 20 + 1)
+        True
+    """
+
+    name: ClassVar[str] = "decomfl"
+    label: ClassVar[str] = "DeComFL"
+    shares_seed: ClassVar[bool] = True
+    rebuilds: ClassVar[bool] = True
+
+    @property
+    def per_step(self) -> Mapping[str, int]:
+        """s_{i,t}."""
+        return {"s": self.differences.count}
+
+    def perturbations(self, state: Arrays, seed: int, round: int, t: int) -> FloatArray:
+        """z_{r,t}, shape (P, d)."""
+        return self.differences.draw(len(state["x"]), np.random.default_rng([seed, round, t]))
+
+    def combine(self, s: FloatArray, z: FloatArray) -> FloatArray:
+        """G(s, z), term by term: the same bits on all machines, which no matrix product promises."""
+        total: FloatArray = (s[:, None] * z).sum(axis=0)
+        return self.differences.factor(z.shape[1]) / len(s) * total
+
+    def client(self, site: Site) -> ClientHalf:
+        """The client half."""
+        return _Client(site, self)
+
+    def server(self, dim: int, local_steps: int, optimizer: Optimizer) -> ServerHalf:
+        """The server half."""
+        return Replay(dim, local_steps, optimizer, self)
+
+
+class _Client(ClientHalf):
+    def __init__(self, site: Site, settings: DeComFL) -> None:
+        super().__init__(site)
+        self._settings = settings
+
+    def begin(self, x: FloatArray, request: Message) -> None:
+        super().begin(x, request)
+        shared = self._settings.perturbations
+        self._perturbations = partial(shared, request.arrays, int(request.scalars["seed"]), request.round)
+        self._slopes: list[FloatArray] = []  # s_{i,1}, s_{i,2}, ...
+
+    def local_gradient(self, x: FloatArray) -> FloatArray:
+        """G(s_{i,t}, z_{r,t})."""
+        if not np.all(np.isfinite(x)):
+            raise MessageError("the state of the optimizer leads to no point")
+        settings, z = self._settings, self._perturbations(1 + len(self._slopes))
+        query = partial(self.site.trajectory.query, purpose="difference")
+        s = settings.differences.slopes(query, x, z, self.site.projected)
+        good = np.isfinite(s)
+        s = np.where(good, s, 0.0) * (len(s) / max(1, int(good.sum())))  # a failed one is left out of the mean
+        self._slopes.append(s)
+        return settings.combine(s, z)
+
+    def end(self, x: FloatArray) -> Arrays:
+        """s_{i,1}, ..., s_{i,T}; the client's own x is forgotten."""
+        return {"s": np.concatenate(self._slopes)}
+
+
+class Replay(ServerHalf):
+    """x_r: T steps of the optimiser from x_{r-1}, with the averaged slopes.
+
+    Args:
+        dim: d.
+        local_steps: T.
+        optimizer: what turns G(s_t, z_{r,t}) into steps.
+        settings: of the algorithm.
+    """
+
+    def __init__(self, dim: int, local_steps: int, optimizer: Optimizer, settings: DeComFL) -> None:
+        super().__init__(dim, local_steps, optimizer)
+        self._settings = settings
+
+    def follow(self, state: State, mean: Arrays, round: int, seed: int) -> State:
+        """x_r from x_{r-1} and s_1, ..., s_T."""
+        return self.descend(state, self.gradients(state, mean, round, seed))
+
+    def gradients(self, state: State, mean: Arrays, round: int, seed: int) -> list[FloatArray]:
+        """G(s_t, z_{r,t}) for t = 1, ..., T."""
+        rows = enumerate(mean["s"].reshape(self.local_steps, -1), start=1)
+        return [self._settings.combine(s, self._settings.perturbations(state, seed, round, t)) for t, s in rows]
+
+    def descend(self, state: State, gradients: list[FloatArray]) -> State:
+        """The optimiser's steps along them."""
+        x, moments = state["x"], self.moments(state)
+        for gradient in gradients:
+            moments, step = self.optimizer.step(moments, gradient)
+            x = np.clip(x - step, 0.0, 1.0) if self._settings.projected else x - step
+        if not np.all(np.isfinite(x)):
+            raise MessageError("the numbers of the last round lead to no point")
+        return {"x": x, **self.kept(moments)}

@@ -1,0 +1,190 @@
+"""HiSo against its paper's equations, computed in the test.
+
+What it shares with DeComFL (who gets what, restored servers, interrupted studies, rounded messages) is in
+test_decomfl.py.
+
+The objectives live on the unit cube itself, far enough from its walls that nothing is clipped.
+"""
+
+import numpy as np
+import pytest
+
+from fzoos import SGD, Adam, DeComFL, FiniteDifferences, HiSo, minimize
+from fzoos.algorithms.base import Site
+from fzoos.federation import LocalStudy, Study
+from fzoos.federation.client import Client
+from fzoos.federation.codec import MessageError
+from fzoos.federation.message import Message
+from fzoos.problem import Box
+from fzoos.trajectory import Trajectory
+
+D, N, T, P, ROUNDS, LAMBDA, ETA = 3, 2, 2, 2, 3, 0.01, 0.02
+NU, EPS = 0.3, 1e-3  # so large that H differs from round to round
+X0 = np.array([0.5, 0.45, 0.55])
+CURVATURES = np.array([[2.0, 0.5, 6.0], [0.6, 1.5, 4.0]])
+CENTRES = np.array([[0.4, 0.6, 0.5], [0.55, 0.4, 0.6]])
+QUICK = FiniteDifferences(P, LAMBDA)
+
+
+def objective(i):
+    return lambda x: float(CURVATURES[i] @ (x - CENTRES[i]) ** 2)
+
+
+OBJECTIVES = [objective(i) for i in range(N)]
+
+
+def by_hand(seed, optimizer, rescaled, h_0):
+    """x_1, ..., x_R and h_0, ..., h_R by the paper's equations, one number at a time."""
+    shared = int(np.random.SeedSequence(seed).spawn(2 + N)[1].generate_state(1)[0])
+    x, h = X0.copy(), np.full(D, h_0)
+    m, v, k = np.zeros(D), np.zeros(D), 0
+    xs, hs = [], [h]
+
+    def advance(g, state):
+        if optimizer == "sgd":
+            return ETA * g, state
+        m, v, k = state
+        m, v, k = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g, k + 1
+        return ETA * m / (1 - 0.9**k) / (np.sqrt(v / (1 - 0.999**k)) + 1e-8), (m, v, k)
+
+    for r in range(1, ROUNDS + 1):
+        if optimizer == "adam":
+            m, v, k = np.zeros(D), np.zeros(D), 0
+        length = np.sqrt(D / np.sum(1 / h)) if rescaled else 1.0
+        z = [
+            np.random.default_rng([shared, r, t]).standard_normal((P, D)) @ np.diag(length * h**-0.5)
+            for t in range(1, T + 1)
+        ]
+        slopes = np.zeros((N, T, P))
+        for i in range(N):
+            y, state = x, (m, v, k)
+            for t in range(T):
+                for p in range(P):
+                    slopes[i, t, p] = (OBJECTIVES[i](y + LAMBDA * z[t][p]) - OBJECTIVES[i](y)) / LAMBDA
+                step, state = advance(slopes[i, t] @ z[t] / P, state)
+                y = y - step
+        mean = slopes.mean(axis=0)
+        for t in range(T):
+            g = mean[t] @ z[t] / P
+            step, (m, v, k) = advance(g, (m, v, k))
+            x, h = x - step, (1 - NU) * h + NU * (g**2 + EPS)
+        xs.append(x)
+        hs.append(h)
+    return xs, hs
+
+
+OPTIMIZERS = {"sgd": SGD(ETA), "adam": Adam(ETA), "kept": Adam(ETA, restart=False)}
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("rescaled", [True, False])
+@pytest.mark.parametrize("h_0", [1.0, 0.2])
+def test_a_run_by_hand(optimizer, rescaled, h_0):
+    """N = 2, T = 2, P = 2, three rounds: the equations give the x of every round, and H has moved."""
+    expected, hs = by_hand(5, optimizer, rescaled, h_0)
+    found = []
+    minimize(
+        OBJECTIVES,
+        X0,
+        bounds=(0, 1),
+        algorithm=HiSo(smoothing=NU, eps=EPS, curvature=h_0, rescaled=rescaled, differences=QUICK),
+        rounds=ROUNDS,
+        local_steps=T,
+        optimizer=OPTIMIZERS[optimizer],
+        seed=5,
+        monitor=lambda x: found.append(x) or 0.0,
+    )
+    for mine, theirs in zip(found, expected, strict=True):
+        assert mine == pytest.approx(theirs, abs=1e-11)
+    assert np.max(hs[2]) > 1.05 * np.min(hs[2])
+
+
+def run(algorithm, dim=3, **changes):
+    settings = {"bounds": (0, 1), "rounds": 4, "local_steps": T, "optimizer": SGD(ETA), "seed": 0} | changes
+    return minimize([lambda x: float(x @ x)] * 2, np.full(dim, 0.5), algorithm=algorithm, **settings)
+
+
+def test_bytes():
+    """DeComFL's, but h goes down with x: 8 (T P + 2) up and 8 (T P + 1) down for each client and round, 8 (2 d + 1) in
+    the first."""
+    result = run(HiSo(differences=QUICK), dim=50)
+    assert result.bytes_up == 4 * 2 * 8 * (T * P + 2)
+    assert result.bytes_down == 2 * 8 * (2 * 50 + 1) + 3 * 2 * 8 * (T * P + 1)
+
+
+def test_without_smoothing_it_is_decomfl():
+    """nu = 0 leaves H where it was, the same in all coordinates: z = u where it is rescaled, u / sqrt(h_0) if not."""
+    plain = run(DeComFL(differences=QUICK)).x
+    assert run(HiSo(smoothing=0.0, curvature=3.0, differences=QUICK)).x == pytest.approx(plain, abs=1e-12)
+    assert run(HiSo(smoothing=0.0, rescaled=False, differences=QUICK)).x == pytest.approx(plain, abs=1e-12)
+    shorter = DeComFL(differences=FiniteDifferences(P, LAMBDA / 2))  # h_0 = 4: z = u / 2, g = (1/4) of its estimate
+    expected = run(shorter, optimizer=SGD(ETA / 4)).x
+    found = run(HiSo(smoothing=0.0, curvature=4.0, rescaled=False, differences=QUICK)).x
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_steep_coordinates_get_short_directions():
+    """H learns from slopes alone which coordinate is steep: after some rounds at a slope of (10, 1) its entries are in
+    that order, and the directions are shorter along the first."""
+    sent = []
+
+    class Watched(HiSo):
+        def perturbations(self, state, seed, round, t):
+            z = super().perturbations(state, seed, round, t)
+            sent.append((round, state["h"], np.mean(z**2, axis=0)))
+            return z
+
+    algorithm = Watched(smoothing=0.1, differences=FiniteDifferences(200, LAMBDA))
+    settings = {"rounds": 6, "local_steps": 5, "optimizer": SGD(1e-5), "seed": 0}
+    minimize([lambda x: float(10 * x[0] + x[1])], [0.5, 0.5], bounds=(0, 1), algorithm=algorithm, **settings)
+    _, h, squares = sent[-1]
+    assert h[0] > 2 * h[1]
+    assert squares[0] < squares[1]
+    assert np.mean(squares) == pytest.approx(1.0, abs=0.3)  # rescaled: as long as u on average
+
+
+@pytest.mark.parametrize("h", [[1.0, 0.0, 1.0], [1.0, -1.0, 2.0]])
+def test_a_hessian_that_is_none(h):
+    """h from a server that is not ours never reaches the objective as NaN."""
+    asked, algorithm = [], HiSo(differences=QUICK)
+    trajectory = Trajectory(lambda x: asked.append(x) or 0.0, Box.of((0, 1), D))
+    site = Site(trajectory, np.random.default_rng(0), D, 1, T, True)
+    client = Client(algorithm.client(site), SGD(ETA), server=algorithm.server(D, T, SGD(ETA)))
+    with pytest.raises(MessageError, match="the diagonal h of the Hessian must be positive"):
+        client.handle(Message("update", 1, {"x": X0, "h": np.array(h)}, {"seed": 1}))
+    assert asked == []
+
+
+def test_who_missed_a_round_gets_h(tmp_path):
+    """Two sites of three take part in each round of a study: it ends as `minimize` does; whoever comes back has H."""
+    boxes = [objective(0), objective(1), lambda x: float(np.sum((x - 0.4) ** 2))]
+    table = {"name": "hiso", "smoothing": NU, "differences": {"count": P}}
+    settings = {"rounds": 6, "local_steps": T, "participation": 2, "seed": 3}
+    study = Study(
+        "demo",
+        x0=X0.tolist(),
+        bounds=(0, 1),
+        sites=("a", "b", "c"),
+        algorithm=table,
+        optimizer={"name": "adam", "learning_rate": ETA},
+        **settings,
+    )
+    result = LocalStudy(study, tmp_path, boxes).run()
+    plain = minimize(boxes, X0, bounds=(0, 1), algorithm=study.algorithm_settings, optimizer=Adam(ETA), **settings)
+    assert result.status == "completed"
+    assert result.x.tobytes() == plain.x.tobytes()
+    assert result.bytes_down == plain.bytes_down
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"smoothing": 1.5}, r"smoothing \(nu\) must be a finite number in \[0, 1\], got 1.5"),
+        ({"eps": 0.0}, "eps must be positive, got 0.0"),
+        ({"curvature": -1.0}, r"curvature \(h_0\) must be positive, got -1.0"),
+    ],
+)
+def test_settings(settings, reason):
+    """What cannot be is refused by name."""
+    with pytest.raises(ValueError, match=reason):
+        HiSo(**settings)
