@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from beyond_problems import Problem
 from beyond_runs import FoundRuns, Run
-from beyond_settings import ALGORITHMS, EXACT
+from beyond_settings import ALGORITHMS, EXACT, WITH_DEFAULT
 from beyond_tables import Options, Part
 from beyond_values import value_table
 
@@ -17,7 +17,7 @@ def runs(options: Options) -> list[Run]:
         Run("functions", Problem(kind, c, toy=options.quick), label, seed, rounds)
         for kind in ("ackley", "levy")
         for c in (0.5, 5.0)
-        for label in EXACT | ALGORITHMS
+        for label in EXACT | ALGORITHMS | WITH_DEFAULT
         for seed in options.few()
     ]
 

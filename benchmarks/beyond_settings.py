@@ -26,8 +26,11 @@ from fzoos.noise import FittedNoise
 
 
 def ours(**changes: Any) -> FZooS:
-    """The algorithm that all tables are about, with single settings changed."""
-    return FZooS.frugal(**changes)
+    """The algorithm that all tables are about, with single settings changed.
+
+    sigma^2 is the paper's 1e-6, so that nothing but the algorithms differs; the default has a row of its own.
+    """
+    return FZooS(**{"noise": 1e-6} | changes)
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Setting:
 OURS = "FZooS"
 FORMER = "FZooS, weights, length 1"
 CURVATURE = "FZooS, curvature"
+DEFAULT = "FZooS, sigma^2 = 1e-8 (default)"
 
 EXACT = {
     "exact gradient": Setting(None),
@@ -65,21 +69,12 @@ ALGORITHMS = {
     "HiSo": Setting(HiSo()),
     "FedCMA": Setting(FedCMA()),
     "FZooS, paper's settings": Setting(FZooS.paper(points=150, feature_points=500)),
-    FORMER: Setting(
-        FZooS(
-            active=ActiveQueries(100, 5, 0.01),
-            refresh=ActiveQueries(200, 50, None),
-            initial=InitialDesign(100, 0.01),
-            early=False,
-            sends="weights",
-            length=Constant(1.0),
-            steps=None,
-        )
-    ),
+    FORMER: Setting(FZooS.weights()),
     OURS: Setting(ours()),
 }
 
-WITH_CURVATURE = {CURVATURE: Setting(ours(sends="curvature"))}
+WITH_DEFAULT = {DEFAULT: Setting(FZooS())}
+WITH_CURVATURE = WITH_DEFAULT | {CURVATURE: Setting(ours(sends="curvature"))}
 
 NOISE = {
     "FZooS, noise known": Setting(ours(), knows_noise=True),
@@ -99,6 +94,7 @@ ABLATION = {
         ours(active=ActiveQueries(100, 2, 0.01), refresh=UnseenDirections(71)),
     ),
     "Adam not restarted": Setting(ours(), Adam(0.01, restart=False)),
+    "sigma^2 = 1e-8 (default)": Setting(ours(noise=1e-8)),
 }
 
 PAYLOADS = {

@@ -41,7 +41,7 @@ def misread(record: Record) -> bool:
 models = [train(own) for own in split_by_class(digits.target[:TRAINED_ON], clients=3, portion=0.7, seed=0)]
 task = Attack(models, images[IMAGE].double().numpy(), int(labels[IMAGE]), radius=RADIUS)
 print(f"a {task.label}, by a margin of {task.margin(task.x0):.2f}")
-for algorithm in (FedZO(), FZooS(features=1_000)):
+for algorithm in (FedZO(), FZooS()):
     result = minimize(
         task.objectives,
         task.x0,

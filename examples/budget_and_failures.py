@@ -40,12 +40,12 @@ def good_enough(record: Record) -> bool:
 
 sites = [site(TARGETS[0]), site(TARGETS[1]), unreliable_site(TARGETS[2])]
 
-for budget in (1_000, 20_000):
+for budget in (150, 20_000):
     result = minimize(
         sites,
         x0=np.full(10, -0.5),
         bounds=(-1, 1),
-        algorithm=FZooS(features=1_000),
+        algorithm=FZooS(),
         max_queries=budget,
         monitor=average,
         callback=good_enough,

@@ -40,7 +40,6 @@ result = minimize(
     x0=[-2.0, -4.0],
     bounds=[(-3.0, 3.0), (-5.0, 1.0)],
     algorithm=FZooS(
-        features=500,
         initial=InitialDesign(10, 0.05),
         active=ActiveQueries(50, 1, 0.05),  # each query trains a model: ask for few
         refresh=ActiveQueries(50, 5, 0.05),

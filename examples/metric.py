@@ -43,7 +43,6 @@ result = minimize(
     x0=np.zeros(63),
     bounds=(-1, 1),
     algorithm=FZooS(
-        features=500,
         initial=InitialDesign(30, 0.1),  # wide enough for a score that moves in steps
         active=ActiveQueries(50, 3, 0.1),
         refresh=ActiveQueries(50, 10, 0.1),

@@ -7,12 +7,12 @@ from fzoos.algorithms import Algorithm
 from fzoos.tasks import Quadratic
 
 task = Quadratic(dim=20, clients=3, heterogeneity=5.0, seed=0)
-plain = FZooS(features=1_000)
+plain = FZooS()
 settings: dict[str, Algorithm] = {
     "FedZO": FedZO(),
     "FedZO, 5 directions on the sphere": FedZO(differences=FiniteDifferences(count=5, directions="sphere")),
     "FZooS": plain,
-    "FZooS, Matern-5/2 kernel": replace(plain, kernel=Matern52(2.0)),
+    "FZooS, shorter length scale": replace(plain, kernel=Matern52(2.0)),
     "FZooS, correction length 1/t": replace(plain, length=Reciprocal()),
     "FZooS, the paper's": FZooS.paper(features=1_000),
 }

@@ -34,7 +34,7 @@ with ExitStack() as programs:
         laboratories,
         x0=[1.5, 1.0],
         bounds=[(0.5, 4.0), (0.0, 2.0)],
-        algorithm=FZooS(features=500),
+        algorithm=FZooS(),
         optimizer=Adam(0.02),
         rounds=8,
         vectorized=True,

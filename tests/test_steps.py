@@ -415,9 +415,9 @@ def test_tables():
     assert told.steps == TrustRegion(0.3, 0.5, 4.0)
     assert make_algorithm({**common, "steps": {}}).steps == TrustRegion()
     assert make_algorithm({**common, "steps": False}).steps is None
-    assert make_algorithm({"name": "fzoos", "preset": "frugal"}).steps == TrustRegion()
-    assert make_algorithm({"name": "fzoos", "preset": "frugal", "steps": False}).steps is None
-    assert "log_step" not in make_algorithm({"name": "fzoos", "preset": "frugal", "steps": False}).payload(D)
+    assert make_algorithm({"name": "fzoos"}).steps == TrustRegion()
+    assert make_algorithm({"name": "fzoos", "steps": False}).steps is None
+    assert "log_step" not in make_algorithm({"name": "fzoos", "steps": False}).payload(D)
 
 
 @pytest.mark.parametrize(

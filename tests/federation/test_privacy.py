@@ -291,11 +291,11 @@ ALGORITHMS = {  # of three rounds: arrays by hand
     "cma": ({"name": "cma", "population": 4}, 6),  # x and s
     "fzoos": (PLAIN | {"initial": {"points": 4, "radius": 0.1}}, 5),  # x; w from round 2 on
     "fzoos, gradients": (  # x and g, from round 1 on
-        {"name": "fzoos", "preset": "frugal", "length": {"name": "Constant"}, "steps": False},
+        {"name": "fzoos", "length": {"name": "Constant"}, "steps": False},
         6,
     ),
     "fzoos, curvature": (  # x, g and h
-        {"name": "fzoos", "preset": "frugal", "length": {"name": "Constant"}, "steps": False, "sends": "curvature"},
+        {"name": "fzoos", "length": {"name": "Constant"}, "steps": False, "sends": "curvature"},
         9,
     ),
     "fzoos, one exchange": (PLAIN | {"refresh": False}, 6),  # x and w
@@ -432,8 +432,8 @@ def test_a_site_needs_no_dp_accounting(tmp_path, monkeypatch):
     ("algorithm", "instead"),
     [
         ({"fit": {}, "length": {}, "steps": False}, "set fit = false"),
-        ({"preset": "frugal", "steps": False}, 'set length = { name = "Constant" }'),
-        ({"preset": "frugal", "length": {}}, "set steps = false"),
+        ({"steps": False}, 'set length = { name = "Constant" }'),
+        ({"length": {}}, "set steps = false"),
     ],
 )
 def test_what_noise_would_make_useless_is_refused(algorithm, instead, tmp_path):

@@ -66,7 +66,7 @@ from fzoos.lengths import Constant, DistanceAware, Reciprocal
             {"name": "fzoos", "length": {"name": "DistanceAware", "heterogeneity": 2.0}},
             FZooS(length=DistanceAware(2.0)),
         ),
-        ({"name": "fzoos", "preset": "frugal", "features": 3}, FZooS.frugal(features=3)),
+        ({"name": "fzoos", "features": 3}, FZooS(features=3)),
         ({"name": "fzoos", "vector": "fixed", "projected": False}, FZooS(vector="fixed", projected=False)),
         ({"name": "fedzo"}, FedZO()),
         (
@@ -146,7 +146,7 @@ def test_tables_are_not_used_up():
         ({"name": "fzoos", "projected": 1}, "algorithm.projected must be true or false, got 1"),
         ({"name": "fzoos", "orthogonal": 1}, "algorithm.orthogonal must be true or false, got 1"),
         ({"name": "fzoos", "sends": "values"}, "algorithm: sends must be one of weights, gradient, curvature"),
-        ({"name": "fzoos", "preset": "best"}, "preset of fzoos must be one of paper, frugal, got 'best'"),
+        ({"name": "fzoos", "preset": "best"}, "preset of fzoos must be one of paper, weights, got 'best'"),
         ({"name": "fzoos", "preset": ["paper"]}, "preset of fzoos must be"),
     ],
 )

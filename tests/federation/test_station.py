@@ -107,7 +107,6 @@ def test_restarted_for_every_message(folder, algorithm):
         {
             "algorithm": {
                 "name": "fzoos",
-                "preset": "frugal",
                 "initial": {"points": 3, "kind": "orthogonal"},
                 "active": QUICK["fzoos"]["active"],
                 "refresh": {"name": "UnseenDirections", "picks": 1},
@@ -116,7 +115,6 @@ def test_restarted_for_every_message(folder, algorithm):
         {
             "algorithm": {
                 "name": "fzoos",
-                "preset": "frugal",
                 "initial": {"points": 3, "kind": "orthogonal"},
                 "active": QUICK["fzoos"]["active"],
                 "refresh": {"name": "UnseenDirections", "picks": 1},

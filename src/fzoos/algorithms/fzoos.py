@@ -34,16 +34,16 @@ _UNKNOWN_RADIUS = 0.1  # of queries, as long as there is noise and nobody knows 
 class FZooS(Algorithm):
     """FZooS: g_hat = grad mu_i(x) + gamma_t (grad mu_hat(x) - grad mu_hat_i(x)).
 
-    The local gradient comes from a Gaussian process on the client's own queries, the correction from random Fourier
-    features of all clients' processes, of which only the M averaged weights travel. The plain defaults are those that
-    did best across heterogeneities on the quadratic task (benchmarks/README.md); `FZooS.paper()` has the paper's.
+    The local gradient comes from a Gaussian process on the client's own queries, the correction from what all clients'
+    processes say of their gradients: d numbers each, or the weights of M random Fourier features. The plain defaults
+    go beyond the paper and are compared with it in docs/beyond.md; `FZooS.paper()` has the paper's.
 
     Args:
         kernel: k and its length scale l, in units of the unit cube.
         fit: fit l by marginal likelihood each round; None keeps the kernel's.
         noise: sigma^2, the ridge, relative to the variance of the observations in use; or `KnownNoise` or
             `FittedNoise`, which find the ridge once a round. Queries then go at least as far as the noise demands.
-        features: M.
+        features: M, where weights travel.
         orthogonal: whether the features' frequencies are made orthogonal: fewer features for the same error.
         points: how many of the nearest points the local surrogate uses, besides those asked around x itself; None: all
             of the trajectory.
@@ -68,31 +68,33 @@ class FZooS(Algorithm):
 
     Deviations from the paper:
         Uncertainty is ranked by the trace of the gradient's posterior covariance: its spectral norm is constant as long
-        as there are fewer points than dimensions. Features carry sqrt(2/M). Observations are standardised.
+        as there are fewer points than dimensions. Features carry sqrt(2/M). Observations are standardised. By default
+        gradients travel in place of weights, gamma is measured, queries at x_r go where nothing is known, the first
+        round has a correction too, and steps are scaled.
 
     Example:
         >>> import numpy as np
         >>> from fzoos import FZooS, minimize
         >>> sites = [lambda x, c=c: float(np.mean((x - c) ** 2)) for c in (0.2, 0.4)]
-        >>> result = minimize(sites, x0=np.zeros(5), bounds=(-1, 1), algorithm=FZooS(features=500), rounds=10, seed=0)
+        >>> result = minimize(sites, x0=np.zeros(5), bounds=(-1, 1), algorithm=FZooS(), rounds=10, seed=0)
         >>> bool(np.all(abs(result.x - 0.3) < 0.05))
         True
     """
 
     kernel: Kernel = field(default_factory=lambda: Matern52(8.0))  # k, l
     fit: FitLengthScale | None = None
-    noise: float | NoiseModel = 1e-6  # sigma^2
+    noise: float | NoiseModel = 1e-8  # sigma^2
     features: int = 10_000  # M
     orthogonal: bool = False
     points: int | None = 500
     feature_points: int | None = 500
-    active: ActiveQueries | None = field(default_factory=lambda: ActiveQueries(100, 5, 0.01))
-    refresh: ActiveQueries | UnseenDirections | None = field(default_factory=lambda: ActiveQueries(200, 50, None))
-    initial: InitialDesign = field(default_factory=lambda: InitialDesign(100, 0.01))
-    early: bool = False
-    sends: Literal["weights", "gradient", "curvature"] = "weights"
-    length: CorrectionLength = field(default_factory=Constant)  # gamma_t
-    steps: TrustRegion | None = None
+    active: ActiveQueries | None = field(default_factory=lambda: ActiveQueries(100, 1, 0.01))
+    refresh: ActiveQueries | UnseenDirections | None = field(default_factory=lambda: UnseenDirections(80))
+    initial: InitialDesign = field(default_factory=lambda: InitialDesign(161, 0.01, "orthogonal"))
+    early: bool = True
+    sends: Literal["weights", "gradient", "curvature"] = "gradient"
+    length: CorrectionLength = field(default_factory=Measured)  # gamma_t
+    steps: TrustRegion | None = field(default_factory=TrustRegion)
     vector: Literal["adaptive", "fixed"] = "adaptive"  # x' = x'' = x, or x_{r-1}
     device: str | None = None
 
@@ -123,7 +125,10 @@ class FZooS(Algorithm):
             raise ValueError(f"sends must be one of {', '.join(CORRECTIONS)}, got {self.sends!r}")
         _check_type("steps", self.steps, (TrustRegion, type(None)))
         if self.refresh is None and (self.early or self.sends != "weights" or self.steps is not None):
-            raise ValueError("early, steps and sends other than 'weights' need a refresh, but refresh is None")
+            raise ValueError(
+                "early, steps and sends other than 'weights' need a refresh, but refresh is None; FZooS.weights() can "
+                "do without"
+            )
         if self.vector not in ("adaptive", "fixed"):
             raise ValueError(f"vector must be 'adaptive' or 'fixed', got {self.vector!r}")
 
@@ -148,33 +153,37 @@ class FZooS(Algorithm):
             "active": ActiveQueries(100, 5, 0.01),
             "refresh": ActiveQueries(200, 50, None),
             "initial": InitialDesign(10, 0.01),
+            "early": False,
+            "sends": "weights",
             "length": Reciprocal(),
+            "steps": None,
             "vector": "adaptive",
             "projected": False,
         }
         return cls(**(settings | changes))
 
     @classmethod
-    def frugal(cls, **changes: Any) -> Self:
-        """Fewer queries, rounds and bytes; keyword arguments change single settings.
+    def weights(cls, **changes: Any) -> Self:
+        """Weights travel, as in the paper, with settings chosen for it; keyword arguments change single ones.
 
-        Orthogonal initial directions, a correction from the first round on, queries where nothing is known yet, the
-        surrogate's gradient in place of its weights, a correction length that the surrogates measure, and steps as long
-        as their predictions are good.
+        For whoever wants the correction at any x, one exchange a round (`refresh=None`), or differential privacy, which
+        leaves nothing of the single numbers that a measured length and step control send. M numbers travel, and there
+        are more queries.
 
         Example:
             >>> from fzoos import FZooS
-            >>> FZooS.frugal().sends
-            'gradient'
+            >>> FZooS.weights(refresh=None).exchanges
+            1
         """
         settings: dict[str, Any] = {
-            "active": ActiveQueries(100, 1, 0.01),
-            "refresh": UnseenDirections(80),
-            "initial": InitialDesign(161, 0.01, "orthogonal"),
-            "early": True,
-            "sends": "gradient",
-            "length": Measured(),
-            "steps": TrustRegion(),
+            "noise": 1e-6,
+            "active": ActiveQueries(100, 5, 0.01),
+            "refresh": ActiveQueries(200, 50, None),
+            "initial": InitialDesign(100, 0.01),
+            "early": False,
+            "sends": "weights",
+            "length": Constant(1.0),
+            "steps": None,
         }
         return cls(**(settings | changes))
 

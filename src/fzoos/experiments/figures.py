@@ -117,14 +117,14 @@ def paper(scale: Scale, **changes: Any) -> FZooS:
 
 
 def algorithms(scale: Scale) -> dict[str, Algorithm]:
-    """The five algorithms, FZooS with the paper's settings and with our defaults."""
+    """The five algorithms, FZooS with the paper's settings and with ours for what the paper sends: weights."""
     return {
         "FedZO": FedZO(),
         "FedProx": FedProx(),
         "SCAFFOLD-I": ScaffoldI(),
         "SCAFFOLD-II": ScaffoldII(),
         "FZooS, paper's settings": paper(scale),
-        "FZooS": FZooS(features=scale.features, device=scale.surrogates),
+        "FZooS": FZooS.weights(features=scale.features, device=scale.surrogates),
     }
 
 

@@ -199,7 +199,7 @@ class Releases:
         >>> from fzoos import FZooS
         >>> from fzoos.federation.message import Message
         >>> from fzoos.federation.privacy import Releases
-        >>> releases = Releases(FZooS(), sites=2)
+        >>> releases = Releases(FZooS.weights(), sites=2)
         >>> request = Message("refresh", 2, {"x": np.zeros(3)}, {"seed": 7})
         >>> releases.ask({0: request, 1: request}), releases.ask({1: request}), releases.most
         (True, False, 1)

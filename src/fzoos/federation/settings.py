@@ -49,7 +49,7 @@ def make_algorithm(table: Mapping[str, Any]) -> Algorithm:
     """An algorithm's settings.
 
     Args:
-        table: "name", and settings by their names; `preset = "paper"` or `"frugal"` begins with those of FZooS.
+        table: "name", and settings by their names; `preset = "paper"` or `"weights"` begins with those of FZooS.
 
     Example:
         >>> from fzoos.federation.settings import make_algorithm
@@ -58,7 +58,7 @@ def make_algorithm(table: Mapping[str, Any]) -> Algorithm:
     """
     cls, settings = _choose("algorithm", table, ALGORITHMS)
     preset = settings.pop("preset", None)
-    presets = [name for name in ("paper", "frugal") if hasattr(cls, name)]
+    presets = [name for name in ("paper", "weights") if hasattr(cls, name)]
     if preset is not None and preset not in presets:
         raise ValueError(f"preset of {table['name']} must be one of {', '.join(presets) or 'none'}, got {preset!r}")
     made: Algorithm = _make("algorithm", cls, settings, getattr(cls, preset) if preset else cls)

@@ -77,7 +77,7 @@ class Metric:
         >>> task = Metric("recall", portion=0.5, epochs=10, data=Table(x, y), cache=tempfile.mkdtemp())
         >>> task.accuracy > 0.6, task.dim, len(task.objectives)
         (True, 2189, 7)
-        >>> result = minimize(task.objectives, task.x0, bounds=task.bounds, algorithm=FZooS(features=100), rounds=1,
+        >>> result = minimize(task.objectives, task.x0, bounds=task.bounds, algorithm=FZooS(), rounds=1,
         ...                   local_steps=2, vectorized=True, monitor=task.value, seed=0)
         >>> 0.0 <= result.history[-1].monitor <= 1.0
         True

@@ -282,17 +282,17 @@ def test_measured_length():
 
 
 def test_presets():
-    """The paper's settings are the paper's, whatever the defaults are; frugal is what its docstring says."""
-    paper, frugal = FZooS.paper(), FZooS.frugal()
+    """The paper's settings are the paper's, whatever the defaults are; `weights` sends weights."""
+    paper, plain = FZooS.paper(), FZooS()
     assert (paper.kernel, paper.noise, paper.features) == (SquaredExponential(1.0), 1e-6, 10_000)
     assert (paper.points, paper.feature_points, paper.projected, paper.fit) == (None, None, False, None)
     assert (paper.active, paper.refresh) == (ActiveQueries(100, 5, 0.01), ActiveQueries(200, 50, None))
     assert (paper.early, paper.sends, paper.steps, paper.orthogonal) == (False, "weights", None, False)
     assert (paper.initial.kind, paper.length, paper.vector) == ("uniform", Reciprocal(), "adaptive")
-    assert (frugal.early, frugal.sends, frugal.steps) == (True, "gradient", TrustRegion())
-    assert (frugal.initial.kind, frugal.length) == ("orthogonal", Measured())
-    assert isinstance(frugal.refresh, UnseenDirections)
-    assert FZooS.frugal(steps=None).steps is None
+    assert (plain.early, plain.sends, plain.steps) == (True, "gradient", TrustRegion())
+    assert (plain.initial.kind, plain.length) == ("orthogonal", Measured())
+    assert isinstance(plain.refresh, UnseenDirections)
+    assert FZooS(steps=None).steps is None
 
 
 @pytest.mark.parametrize(
