@@ -7,7 +7,9 @@ Parts: quadratic, functions, metric, attack, noise, ablation, payload, or all. E
 FOLDER/PART.jsonl: a command that was interrupted goes on from there, and lines that were made on another machine give
 the same tables. `--only` makes the runs whose words, such as "noise: quadratic, C = 5, noise 0.1: FedZO: seed 3", have
 TEXT in them (a regular expression); `--tables` makes none. The settings are in beyond_settings.py. They were chosen on
-seed 101.
+seeds 101 and 102. The runs behind docs/beyond.md are in results/beyond:
+
+    python benchmarks/beyond.py all --images 15 --tables --runs benchmarks/results/beyond
 """
 
 from __future__ import annotations
@@ -88,7 +90,8 @@ def _made(device: str) -> str:
         import torch
 
         machine += f", PyTorch {torch.__version__} on {torch.cuda.get_device_name(device)}"
-    return f"`python benchmarks/beyond.py {shlex.join(sys.argv[1:])}` on {machine}"
+    words = shlex.join(sys.argv[1:])
+    return f"`python benchmarks/beyond.py {re.sub(' --runs [^ ]+', '', words)}` on {machine}"
 
 
 def _footnote(found: FoundRuns, planned: Sequence[Run]) -> str:

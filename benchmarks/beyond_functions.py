@@ -6,7 +6,7 @@ from beyond_problems import Problem
 from beyond_runs import FoundRuns, Run
 from beyond_settings import ALGORITHMS, EXACT, WITH_DEFAULT
 from beyond_tables import Options, Part
-from beyond_values import value_table
+from beyond_values import value_tables
 
 ROUNDS = (4, 8, 15)
 
@@ -23,7 +23,7 @@ def runs(options: Options) -> list[Run]:
 
 
 def tables(options: Options, found: FoundRuns) -> str:
-    return value_table("F - F*", "C", runs(options), options.rounds(*ROUNDS), found)
+    return value_tables("F - F*", runs(options), options.rounds(*ROUNDS), found)
 
 
 PART = Part("F - F* on Ackley and Levy, d = 300, N = 5, T = 10, Adam(0.01).", runs, tables)

@@ -6,7 +6,7 @@ from beyond_problems import Problem
 from beyond_runs import FoundRuns, Run
 from beyond_settings import ALGORITHMS, FORMER
 from beyond_tables import Options, Part
-from beyond_values import value_table
+from beyond_values import value_tables
 
 METRICS = ("precision", "recall", "f1", "jaccard")
 ROUNDS = (5, 10)
@@ -18,15 +18,15 @@ def runs(options: Options) -> list[Run]:
     rounds = options.rounds(*ROUNDS)[-1]
     return [
         Run("metric", Problem("metric", portion, metric, toy=options.quick), label, seed, rounds)
-        for metric in METRICS
         for portion in (0.3, 0.5)
+        for metric in METRICS
         for label in ALGORITHMS_HERE
         for seed in options.few()
     ]
 
 
 def tables(options: Options, found: FoundRuns) -> str:
-    return value_table("F", "P", runs(options), options.rounds(*ROUNDS), found)
+    return value_tables("F", runs(options), options.rounds(*ROUNDS), found)
 
 
 PART = Part(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from beyond_problems import Problem
 from beyond_runs import Found, FoundRuns, Run
 from beyond_settings import ALGORITHMS, EXACT, WITH_CURVATURE
@@ -30,7 +31,17 @@ def tables(options: Options, found: FoundRuns) -> str:
         for p in problems(planned)
         for label in labels(planned)
     ]
-    return table(["C", "target", "algorithm", "reached by", "rounds", "queries", "bytes per client and round"], rows)
+    head = [
+        "C",
+        "target",
+        "algorithm",
+        "reached by",
+        "rounds",
+        "queries",
+        "bytes per client and round",
+        "seconds a round",
+    ]
+    return table(head, rows)
 
 
 def _cells(found: Sequence[Found], target: float, label: str) -> list[str]:
@@ -38,8 +49,9 @@ def _cells(found: Sequence[Found], target: float, label: str) -> list[str]:
     share = f"{len(reached)} of {len(found)}" if found else NOTHING
     rounds = counts([len(each.values) for each in reached])
     if label in EXACT:
-        return [share, rounds, "", ""]
-    return [share, rounds, counts([each.queries[-1] for each in reached]), size(found)]
+        return [share, rounds, "", "", ""]
+    seconds = f"{np.mean([each.seconds[-1] / len(each.seconds) for each in found]):.2g}" if found else NOTHING
+    return [share, rounds, counts([each.queries[-1] for each in reached]), size(found), seconds]
 
 
 PART = Part(

@@ -51,7 +51,7 @@ class Setting:
 
 
 OURS = "FZooS"
-FORMER = "FZooS, weights, length 1"
+FORMER = "FZooS.weights"
 CURVATURE = "FZooS, curvature"
 DEFAULT = "FZooS, sigma^2 = 1e-8 (default)"
 

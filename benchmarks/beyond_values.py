@@ -1,4 +1,4 @@
-"""A table of values after some rounds, with the queries until then."""
+"""Values after some rounds: a table for each number of rounds, a row for each algorithm, a column for each task."""
 
 from __future__ import annotations
 
@@ -9,25 +9,24 @@ from beyond_settings import EXACT
 from beyond_tables import at, counts, labels, problems, queries_at, some, spread, table
 
 
-def value_table(value: str, level: str, runs: Sequence[Run], rounds: Sequence[int], found: FoundRuns) -> str:
-    """One row for each problem and algorithm.
+def value_tables(value: str, runs: Sequence[Run], rounds: Sequence[int], found: FoundRuns) -> str:
+    """One table for each of the rounds.
 
     Args:
         value: what the values are, for the head.
-        level: likewise, of the problem's level.
         runs: those of the part.
         rounds: after which values are shown.
         found: what came of them.
     """
-    head = ["task", level, "algorithm", f"{value} at x0"]
-    for r in rounds:
-        head += [f"after {r} rounds", "queries"]
-    rows = []
-    for problem in problems(runs):
-        for label in labels(runs):
-            here = some(found, problem, label)
-            row = [problem.name, f"{problem.level:g}", label, spread([each.start for each in here])]
-            for r in rounds:
-                row += [spread(at(here, r)), "" if label in EXACT else counts(queries_at(here, r))]
-            rows.append(row)
-    return table(head, rows)
+    return "\n\n".join(_after(value, runs, r, found) for r in rounds)
+
+
+def _after(value: str, runs: Sequence[Run], r: int, found: FoundRuns) -> str:
+    tasks = problems(runs)
+    first = labels(runs)[0]
+    rows = [["at x0", *(spread([each.start for each in some(found, p, first)]) for p in tasks), ""]]
+    for label in labels(runs):
+        here = [some(found, p, label) for p in tasks]
+        queries = "" if label in EXACT else counts([q for each in here for q in queries_at(each, r)])
+        rows.append([label, *(spread(at(each, r)) for each in here), queries])
+    return table([f"{value} after {r} rounds", *(str(p) for p in tasks), "queries"], rows)

@@ -2,8 +2,8 @@
 
     python benchmarks/device.py --device cuda
 
-A local step with the whole trajectory (see growth.py), and a short run of `minimize` with FZooS(device=...). NumPy has
-all cores of the machine here.
+A local step with the whole trajectory (see growth.py), and a short run of `minimize` with FZooS.weights(device=...).
+NumPy has all cores of the machine here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
     task = Quadratic()
     print("\n| minimize, 10 rounds, quadratic, C = 5, the whole trajectory | F | seconds |\n| --- | --- | --- |")
     for where in (None, device):
-        algorithm = FZooS(points=None, feature_points=None, device=where)
+        algorithm = FZooS.weights(points=None, feature_points=None, device=where)
         result = minimize(
             task.objectives,
             task.x0,

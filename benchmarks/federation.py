@@ -33,8 +33,8 @@ DIM, FEATURES, ROUNDS = 300, 10_000, 8
 
 
 def study(clients: int, name: str = "overhead") -> Study:
-    settings = {"name": "fzoos", "features": FEATURES, "active": False, "initial": {"points": 5, "radius": 0.01}}
-    settings["refresh"] = {"candidates": 5, "picks": 2}
+    settings = {"name": "fzoos", "preset": "weights", "features": FEATURES, "active": False}
+    settings |= {"initial": {"points": 5, "radius": 0.01}, "refresh": {"candidates": 5, "picks": 2}}
     sites = tuple(f"site-{i + 1}" for i in range(clients))
     return Study(
         name, x0=0.5, dim=DIM, bounds=(0.0, 1.0), sites=sites, rounds=ROUNDS, local_steps=2, algorithm=settings

@@ -33,6 +33,7 @@ local_steps = 2
 sites = ["site-1", "site-2", "site-3"]
 [algorithm]
 name = "fzoos"
+preset = "weights"
 features = {features}
 active = false
 initial = {{ points = 5, radius = 0.01 }}

@@ -38,6 +38,7 @@ from fzoos.tasks import Quadratic
 NOISES = (0.0, 1.0, 2.0, 4.0, 8.0)  # z; 0: no privacy
 SMALL_FZOOS = {  # small, since the task is
     "name": "fzoos",
+    "preset": "weights",
     "features": 200,
     "points": 60,
     "feature_points": 60,

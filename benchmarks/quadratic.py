@@ -3,7 +3,7 @@
     python benchmarks/quadratic.py [--seeds 5] [--rounds 20] [--jobs 2]
 
 Writes benchmarks/results/quadratic.csv (every round of every run) and docs/figures/quadratic.png, and prints the tables
-of benchmarks/README.md. d = 300, N = 5, T = 10; seeds 0 to 4. The defaults of FZooS were chosen on seeds 100 and 101.
+of benchmarks/README.md. d = 300, N = 5, T = 10; seeds 0 to 4. "FZooS" is FZooS.weights(), chosen on seeds 100 and 101.
 "FZooS, paper's settings" uses the nearest 150 and 500 points, as the paper's authors did in their program.
 """
 
@@ -36,7 +36,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "SCAFFOLD-I": ScaffoldI(),
     "SCAFFOLD-II": ScaffoldII(),
     "FZooS, paper's settings": FZooS.paper(points=150, feature_points=500),
-    "FZooS": FZooS(),
+    "FZooS": FZooS.weights(),
 }
 Job = tuple[float, str, int, int]  # heterogeneity, algorithm, seed, rounds
 

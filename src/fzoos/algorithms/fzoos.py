@@ -27,6 +27,7 @@ from fzoos.trajectory import Purpose
 
 __all__ = ["FZooS"]
 
+_LARGEST = 1e99  # squares beyond it are not taken by anybody, and say the same
 _UNKNOWN_RADIUS = 0.1  # of queries, as long as there is noise and nobody knows how much beside the function
 
 
@@ -395,7 +396,7 @@ class _Client(ClientHalf):
         if isinstance(settings.length, Measured):
             gp = self._surrogate.at(x)
             own, trace = self._correction.own(x), float(gp.grad_uncertainty(x[None, :])[0])
-            payload["measured"] = np.array([own @ own, trace * gp.amplitude**2])
+            payload["measured"] = np.minimum(np.array([own @ own, trace * gp.amplitude**2]), _LARGEST)
         return payload
 
     def _adopt(self, request: Message) -> None:

@@ -42,8 +42,8 @@ __all__ = ["Privacy", "Releases", "sent"]
 _FINE = 20  # bits: the grid of what leaves is so much finer than the noise
 _TOO_SMALL = {  # payload arrays of one or two numbers, of which noise leaves nothing: what to set instead
     "log_length_scale": "fit = false",
-    "log_step": "steps = false",
-    "measured": 'length = { name = "Constant" }',
+    "log_step": 'steps = false, or preset = "weights",',
+    "measured": 'length = { name = "Constant" }, or preset = "weights",',
 }
 
 
