@@ -18,6 +18,7 @@ from beyond_runs import Run, append, make
 from beyond_settings import SETTINGS
 
 from fzoos import FZooS
+from fzoos.experiments.runner import end_with_parent
 
 _SECONDS_BETWEEN = 10.0  # two lines of progress, where they are not shown in place
 
@@ -86,12 +87,4 @@ class _Progress:
 
 def _begin_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends the workers
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """A parent that is killed cannot end its workers, so they watch it."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    threading.Thread(target=end_with_parent, daemon=True).start()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-import fzoos.algorithms.fzoos as module
+import fzoos.algorithms.fzoos_client as module
 from fzoos import (
     SGD,
     ActiveQueries,
