@@ -3,7 +3,7 @@
     python benchmarks/beyond.py PART [PART ...] [--seeds 5] [--first-seed 0] [--images 15] [--jobs 14]
                                 [--device cpu|cuda] [--quick] [--runs FOLDER] [--only TEXT] [--tables]
 
-Parts: quadratic, functions, metric, attack, noise, ablation, payload, or all. Each finished run is a line of
+Parts: quadratic, functions, metric, attack, noise, ablation, payload, curves, or all. Each finished run is a line of
 FOLDER/PART.jsonl: a command that was interrupted goes on from there, and lines that were made on another machine give
 the same tables. `--only` makes the runs whose words, such as "noise: quadratic, C = 5, noise 0.1: FedZO: seed 3", have
 TEXT in them (a regular expression); `--tables` makes none. The settings are in beyond_settings.py. They were chosen on
@@ -24,6 +24,7 @@ from pathlib import Path
 
 from beyond_ablation import PART as ABLATION
 from beyond_attack import PART as ATTACK
+from beyond_curves import PART as CURVES
 from beyond_functions import PART as FUNCTIONS
 from beyond_metric import PART as METRIC
 from beyond_noise import PART as NOISE
@@ -43,6 +44,7 @@ PARTS = {
     "noise": NOISE,
     "ablation": ABLATION,
     "payload": PAYLOAD,
+    "curves": CURVES,
 }
 
 

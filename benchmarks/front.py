@@ -1,6 +1,6 @@
-"""The README's front figure: figure 1 against queries, from the curves that `fzoos reproduce fig1` left.
+"""The README's front figure: F - F* against queries, from the runs of `python benchmarks/beyond.py curves`.
 
-python benchmarks/front.py [docs/results/fig1/curves.csv] [docs/figures/front.png]
+python benchmarks/front.py [benchmarks/results/beyond] [docs/figures/front.png]
 """
 
 from __future__ import annotations
@@ -9,36 +9,42 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from claims import read
+from beyond_curves import LABELS, runs
+from beyond_runs import read
+from beyond_settings import DEFAULT
+from beyond_tables import Options, problems, some
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from fzoos.report import COLOURS, DASHES
 
-HERE = Path(__file__).parent.parent / "docs"
+HERE = Path(__file__).parent
 
 
 def main() -> None:
     given = [Path(argument) for argument in sys.argv[1:]]
-    source = given[0] if given else HERE / "results" / "fig1" / "curves.csv"
-    target = given[1] if len(given) > 1 else HERE / "figures" / "front.png"
-    _, curves = read(source)
-    panels = list(dict.fromkeys(panel for panel, _ in curves))
+    planned = runs(Options())
+    found = read(planned, given[0] if given else HERE / "results" / "beyond")
+    target = given[1] if len(given) > 1 else HERE.parent / "docs" / "figures" / "front.png"
     figure = Figure(figsize=(11.0, 3.9), layout="constrained")
     FigureCanvasAgg(figure)
-    for axes, panel in zip(figure.subplots(1, len(panels), sharey=True), panels, strict=True):
-        lines = {line: curve for (where, line), curve in curves.items() if where == panel}
-        for k, (line, curve) in enumerate(lines.items()):
-            mean, error, queries = np.array([curve[r] for r in sorted(curve)]).T
-            axes.plot(queries, mean, label=line, color=COLOURS[k], ls=DASHES[k % len(DASHES)])
+    tasks = problems(planned)
+    for axes, task in zip(figure.subplots(1, len(tasks), sharey=True), tasks, strict=True):
+        for k, label in enumerate(LABELS):
+            here = some(found, task, label)
+            values = np.array([[each.start, *each.values] for each in here])
+            queries = np.array([0, *here[0].queries])
+            mean, error = values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
+            name = "FZooS" if label == DEFAULT else label
+            axes.plot(queries, mean, label=name, color=COLOURS[k], ls=DASHES[k % len(DASHES)])
             axes.fill_between(queries, mean - error, mean + error, color=COLOURS[k], alpha=0.15, linewidth=0)
-        axes.set(yscale="log", xlim=(0, 30_000), xlabel="queries of all clients", title=panel)
-        axes.set_xticks([0, 10_000, 20_000, 30_000])
+        axes.set(yscale="log", xlim=(0, 21_000), xlabel="queries of all clients", title=f"C = {task.level:g}")
+        axes.set_xticks([0, 5_000, 10_000, 15_000, 20_000])
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axes.grid(True, which="major", color="#dddddd")
     figure.axes[0].set_ylabel("F − F*")
     handles = figure.axes[0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=6, frameon=False)
+    figure.legend(*handles, loc="outside lower center", ncols=7, frameon=False)
     figure.savefig(target, dpi=130)
 
 
