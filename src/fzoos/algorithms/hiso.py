@@ -56,8 +56,7 @@ class HiSo(DeComFL):
         Acceleration and Scalar-Only Communication ...").
 
     Deviations:
-        Those of `DeComFL`. H stays the same during a round, as we read the paper; its authors' program draws
-        directions
+        Those of `DeComFL`. H stays the same during a round, as we read the paper; its authors' program draws directions
         of the later steps anew with the H of the moment, and has no eps. `rescaled` is ours: without it the steps and
         the queries have the length that H gives them, and eta and lambda are to be tuned with it. With an optimiser
         that divides by its own second moment (`Adam`) H shapes what is asked rather than the steps; the paper's is
