@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 import torch
@@ -12,6 +13,10 @@ from threadpoolctl import threadpool_limits
 # One thread: the matrices here are small, and threads that wait for each other are slow on a busy machine.
 torch.set_num_threads(1)
 threadpool_limits(1)
+
+# A shell that starts the tests in the background has Ctrl-C ignored, and some of them press it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadline: a busy machine must not fail a test. Derandomised: a failure is there the next time too.
 settings.register_profile("fzoos", deadline=None, max_examples=60, derandomize=True)
