@@ -148,7 +148,9 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]
 
 def make_study(name: str, **changes: object) -> Study:
     settings = {"x0": 0.5, "dim": 3, "bounds": (0.0, 1.0), "sites": SITES, "rounds": 3, "local_steps": 3, "seed": 5}
-    return Study(**{"name": name, **settings, "optimizer": {"name": "adam", "learning_rate": 0.05}, **changes})
+    settings |= {"optimizer": {"name": "adam", "learning_rate": 0.05}}
+    settings |= {"algorithm": {"name": "fzoos", "preset": "weights"}}  # many queries: time for a kill among them
+    return Study(**{"name": name, **settings, **changes})
 
 
 def run_local(study: Study, folder: Path):

@@ -92,7 +92,7 @@ class Deployment:
             "min_clients = 3",
             "timeout = 150.0",
             f"sites = {list(SITES)}",
-            'algorithm = { name = "fzoos", features = 20, initial = { points = 5 } }',
+            'algorithm = { name = "fzoos", preset = "weights", features = 20, initial = { points = 5 } }',
         ]
         path = self.folder / "study.toml"
         path.write_text("\n".join(lines) + "\n")
