@@ -63,7 +63,8 @@ class FZooSClient(ClientHalf):
     def refresh(self, x: FloatArray, request: Message) -> Arrays:
         """Query x and around it, then renew the payload."""
         new = self._meet(x, request)
-        self._adopt(request)
+        self._adopt_step(request)
+        self._adopt_length_scale(request)
         self._correction.prepare(request)
         if not (new and self._settings.early):
             # A newcomer has just asked at x: it has nothing to predict.
@@ -81,10 +82,9 @@ class FZooSClient(ClientHalf):
         if self._corrects:
             self._measured = self._measure(x, request)
         self._fixed = self._correction.vector(x) if self._corrects and self._settings.vector == "fixed" else None
+        self._adopt_step(request)
         if self._settings.exchanges == 1:
-            self._adopt(request)
-        elif "log_step" in request.arrays:
-            self._steps.hear(float(request.arrays["log_step"][0]))
+            self._adopt_length_scale(request)
         self._fit_noise(x)
 
     def end(self, x: FloatArray) -> Arrays:
@@ -209,11 +209,14 @@ class FZooSClient(ClientHalf):
             payload["measured"] = np.minimum(np.array([own @ own, trace * gp.amplitude**2]), _LARGEST)
         return payload
 
-    def _adopt(self, request: Message) -> None:
-        """The length scale and the step scale that all go on with."""
-        fit = self._settings.fit
+    def _adopt_step(self, request: Message) -> None:
+        """The step scale that all go on with."""
         if "log_step" in request.arrays:
             self._steps.hear(float(request.arrays["log_step"][0]))
+
+    def _adopt_length_scale(self, request: Message) -> None:
+        """The length scale that all go on with."""
+        fit = self._settings.fit
         if fit is not None and "log_length_scale" in request.arrays:
             told = float(request.arrays["log_length_scale"][0])
             # Nobody fits a scale beyond these; one that lies must not break the others.
