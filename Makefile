@@ -2,12 +2,14 @@
 # make test    linter, type checker and tests
 # make test-deploy    servers and sites as processes, with certificates, and what happens when they are killed
 #
-# Both make a virtual environment in .venv first. They need Python 3.11 or later, make and a package registry;
-# another Python is chosen with `make demo PYTHON=python3.12`.
+# They make a virtual environment in .venv first (elsewhere: make demo VENV=/tmp/venv). They need Python 3.11 or later,
+# make and a package registry; another Python is chosen with `make demo PYTHON=python3.12`.
 
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
+# What builds fzoos itself, and the one dependency that has no wheel (constraints.txt says which).
+BUILD := hatchling setuptools wheel
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 # Two processes or threads work side by side; without this each of them would start a BLAS thread per core.
@@ -41,12 +43,12 @@ $(VENV)/pip-installed:
 
 $(VENV)/demo-installed: pyproject.toml constraints.txt | $(VENV)/pip-installed
 	@echo 'installing fzoos with what its plots need'
-	@$(INSTALL) hatchling
+	@$(INSTALL) $(BUILD)
 	@$(INSTALL) --no-build-isolation -e '.[cma,plot]'
 	@touch $@
 
 $(VENV)/test-installed: pyproject.toml constraints.txt | $(VENV)/pip-installed
 	@echo 'installing fzoos with what its tests need (PyTorch among it: this takes a while)'
-	@$(INSTALL) hatchling
+	@$(INSTALL) $(BUILD)
 	@$(INSTALL) --no-build-isolation -e '.[test]'
 	@touch $@ $(VENV)/demo-installed

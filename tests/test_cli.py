@@ -39,6 +39,16 @@ def rows(table):
     return {row[0]: row[1:] for row in cells if len(row) == 7}
 
 
+@pytest.mark.parametrize("command", [[], ["run"], ["compare"], ["study"], ["dashboard"]], ids=str)
+def test_help_has_plain_brackets(command, capsys) -> None:
+    """Defaults stand in brackets, without the backslashes of a markup that is off."""
+    with pytest.raises(SystemExit):
+        main([*command, "--help"])
+    text = capsys.readouterr().out
+    assert "\\[" not in text
+    assert not command or "[required]" in text or "[default: " in text
+
+
 def test_version(fzoos):
     assert fzoos("--version") == (0, f"fzoos {__version__}\n", "")
 

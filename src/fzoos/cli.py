@@ -17,12 +17,13 @@ import typer
 from rich.console import Console
 from rich.filesize import decimal
 from rich.progress import Progress, TaskID
+from threadpoolctl import threadpool_limits
 
 from fzoos import __version__
 from fzoos.algorithms import ALGORITHMS, Algorithm
 from fzoos.arrays import check_device
 from fzoos.cli_dashboard import add_to as add_dashboard
-from fzoos.cli_help import add_examples, epilog
+from fzoos.cli_help import HelpGroup, add_examples, epilog
 from fzoos.cli_runs import add_to as add_runs
 from fzoos.cli_study import add_to
 from fzoos.errors import ObjectiveError
@@ -63,7 +64,7 @@ _STDOUT = Path("-")
 # click, older ones import it, so there is no name for it that serves both.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
-app = typer.Typer(help=_HELP, epilog=epilog(), rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(cls=HelpGroup, help=_HELP, epilog=epilog(), rich_markup_mode=None, pretty_exceptions_enable=False)
 
 TaskName = Annotated[
     str, typer.Argument(metavar="TASK", help=f"One of {', '.join(TASKS)}.", autocompletion=lambda: list(TASKS))
@@ -135,6 +136,7 @@ def compare(
     problems = [_problem(kind(dim, clients, heterogeneity, seed + k), noise) for k in range(seeds)]
     settings: dict[str, Any] = {"rounds": rounds, "local_steps": local_steps, "precision": precision}
     settings |= {"workers": workers, "store": store}
+    _share_cores(workers)
     trials: list[Trial] = []
     outcomes: list[dict[str, Any]] = []
     message, code = "", 0
@@ -187,6 +189,7 @@ def run(
         row = bars.add_task(chosen.label, total=rounds, status="", start=False)
         settings: dict[str, Any] = {"rounds": rounds, "local_steps": local_steps, "precision": precision}
         settings |= {"workers": workers, "store": store}
+        _share_cores(workers)
         trial = _trial(chosen, problem, bars, row, 0, **settings)
     result = trial.result
     lines = [
@@ -269,6 +272,12 @@ def _complain(what: object, code: int) -> int:
 def _ending(trial: Trial) -> tuple[str, int]:
     """What to say of a run that ended early, and the exit code; what it reached is shown all the same."""
     return trial.result.message, {"interrupted": 130, "failed": 1}.get(trial.result.status, 0)
+
+
+def _share_cores(workers: int) -> None:
+    """Clients on threads share the cores: the built-in tasks need no BLAS threads beside them."""
+    if workers > 1:
+        threadpool_limits(1, user_api="blas")
 
 
 def _check_files(json_file: Path | None, store: Path | None) -> None:

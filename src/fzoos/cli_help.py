@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import typer
+from typing import Any
 
-__all__ = ["EXAMPLES", "EXIT_CODES", "add_examples", "epilog"]
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+__all__ = ["EXAMPLES", "EXIT_CODES", "HelpGroup", "add_examples", "epilog"]
 
 EXIT_CODES = {
     0: "done; also a study that its budget ended, or that waits for people",
@@ -64,10 +67,27 @@ EXAMPLES = {
 }
 
 
+class _PlainHelp:
+    """Help without the backslashes that typer before 0.21 puts before brackets, for a markup that is off here."""
+
+    def get_help(self, ctx: Any) -> str:
+        text: str = super().get_help(ctx)  # type: ignore[misc]
+        return text.replace("\\[", "[")
+
+
+class HelpCommand(_PlainHelp, TyperCommand):
+    """A command."""
+
+
+class HelpGroup(_PlainHelp, TyperGroup):
+    """The list of commands."""
+
+
 def add_examples(app: typer.Typer) -> None:
-    """Give every command its examples; one that has an epilog of its own keeps it."""
+    """Give every command its examples and a readable help; one that has an epilog of its own keeps it."""
     for command in app.registered_commands:
         assert command.callback is not None
+        command.cls = HelpCommand
         name = command.name or command.callback.__name__.replace("_", "-")
         if name in EXAMPLES and not isinstance(command.epilog, str):
             command.epilog = _block("Examples:", EXAMPLES[name])

@@ -80,7 +80,9 @@ def minimize(
         monitor: maps x to a number that is recorded each round; neither counted nor shown to the algorithm.
         callback: called with each round's `Record`; the run stops if it returns True.
         seed: makes the run reproducible bit for bit on the same machine, whatever `workers` is.
-        workers: clients that work at the same time, on threads.
+        workers: clients that work at the same time, on threads. With one, our own small matrices are multiplied on one
+            BLAS thread and objectives keep all of theirs; with more, the number of BLAS threads is left alone:
+            OPENBLAS_NUM_THREADS=1 is then the faster choice.
         progress: show a progress bar.
         store: a file (SQLite; made if it is not there) in which the run is kept, round by round: see `fzoos.load`.
         name: of the run in that file; default: the algorithm's.

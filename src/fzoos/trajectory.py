@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fzoos._blas import objective_threads
 from fzoos.arrays import Buffer, FloatArray
 from fzoos.errors import ObjectiveError
 from fzoos.problem import Box, Objective
@@ -127,7 +128,8 @@ class Trajectory:
     def _evaluate(self, points: FloatArray) -> FloatArray:
         """One call of the objective: a batch (n, d), or a single row."""
         try:
-            value = self._objective(points.copy() if self._vectorized else points[0].copy())
+            with objective_threads():
+                value = self._objective(points.copy() if self._vectorized else points[0].copy())
         except Exception as error:
             what = f"raised {type(error).__name__}: {error}"
             raise ObjectiveError(what, self._client, self.round, points[0]) from error

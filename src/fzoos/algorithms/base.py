@@ -35,6 +35,7 @@ class Site:
         clients: N.
         local_steps: T.
         projected: whether iterates and queries are clipped to the cube.
+        largest_matrix: numbers in the largest matrix of a local step, for the choice of BLAS threads.
     """
 
     trajectory: Trajectory
@@ -43,6 +44,7 @@ class Site:
     clients: int
     local_steps: int
     projected: bool
+    largest_matrix: int = 0
 
     def project(self, x: FloatArray) -> FloatArray:
         """x clipped to the unit cube, if the algorithm is set to project."""
@@ -188,6 +190,10 @@ class Algorithm(ABC):
     def exchanges(self) -> int:
         """Exchanges per round: 2 if payloads are refreshed at the server's x before the local steps, else 1."""
         return 1
+
+    def largest_matrix(self, dim: int) -> int:
+        """Numbers in the largest matrix that a local step multiplies with: small ones are faster on one thread."""
+        return 0
 
     @abstractmethod
     def client(self, site: Site) -> ClientHalf:

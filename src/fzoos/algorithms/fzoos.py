@@ -209,6 +209,10 @@ class FZooS(Algorithm):
         shapes |= {} if self.steps is None else {"log_step": (1,)}
         return shapes | ({"measured": (2,)} if isinstance(self.length, Measured) else {})
 
+    def largest_matrix(self, dim: int) -> int:
+        """The frequencies, M d numbers, or the points in use."""
+        return dim * max(self.features if self.sends == "weights" else 0, self.points or 0)
+
     def client(self, site: Site) -> ClientHalf:
         """The client half; only here must the device be there: settings may come from another machine."""
         if self.device is not None:

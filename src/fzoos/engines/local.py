@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Protocol, Self
 
+from fzoos._blas import blas_threads_untouched
 from fzoos.engines.base import Outcome
 from fzoos.federation.message import Message
 
@@ -54,7 +55,10 @@ class LocalEngine:
 
     def exchange(self, requests: Mapping[int, Message], timeout: float | None = None) -> Outcome:
         """Let the clients answer."""
-        return self._serial(requests) if self._pool is None else self._parallel(self._pool, requests, timeout)
+        if self._pool is None:
+            return self._serial(requests)
+        with blas_threads_untouched():
+            return self._parallel(self._pool, requests, timeout)
 
     def _serial(self, requests: Mapping[int, Message]) -> Outcome:
         outcome = Outcome()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fzoos._blas import one_blas_thread
 from fzoos.algorithms.base import ClientHalf, ServerHalf, State
 from fzoos.arrays import FloatArray
 from fzoos.federation.codec import MessageError
@@ -61,7 +62,8 @@ class Client:
 
     def handle(self, request: Message) -> Message:
         """Answer one request of the server."""
-        return self.rounding(self._answer(request))
+        with one_blas_thread(self._half.site.largest_matrix):
+            return self.rounding(self._answer(request))
 
     def _answer(self, request: Message) -> Message:
         trajectory = self._half.site.trajectory

@@ -74,7 +74,15 @@ class Setting:
             ledger=ledger,
         )
         rng = np.random.default_rng(seed)
-        site = Site(trajectory, rng, self.box.dim, self.clients, self.local_steps, self.algorithm.projected)
+        site = Site(
+            trajectory,
+            rng,
+            self.box.dim,
+            self.clients,
+            self.local_steps,
+            self.algorithm.projected,
+            self.algorithm.largest_matrix(self.box.dim),
+        )
         server = self.algorithm.server(self.box.dim, self.local_steps, self.optimizer)
         return Client(self.algorithm.client(site), self.optimizer, Rounding(self.precision, seed), server)
 
