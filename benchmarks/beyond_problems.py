@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from rich.console import Console
 
-from fzoos.arrays import FloatArray
+from fzoos._util.arrays import FloatArray
 from fzoos.tasks import TASKS, Noisy, Quadratic
 
 IMAGES = 15

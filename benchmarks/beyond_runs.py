@@ -13,7 +13,7 @@ from beyond_problems import Built, Problem, build
 from beyond_settings import SETTINGS, Setting
 
 from fzoos import FZooS, KnownNoise, minimize
-from fzoos.arrays import FloatArray
+from fzoos._util.arrays import FloatArray
 from fzoos.result import Record
 
 LOCAL_STEPS = 10  # T

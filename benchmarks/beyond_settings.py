@@ -21,8 +21,8 @@ from fzoos import (
     UnseenDirections,
 )
 from fzoos.algorithms import Algorithm
-from fzoos.federation.precision import Precision
-from fzoos.noise import FittedNoise
+from fzoos.messages.precision import Precision
+from fzoos.surrogates.noise import FittedNoise
 
 
 def ours(**changes: Any) -> FZooS:

@@ -17,14 +17,14 @@ from pathlib import Path
 import numpy as np
 from machine import describe
 
-from fzoos.engines.base import Outcome
 from fzoos.engines.local import LocalEngine
-from fzoos.federation.codec import decode, encode
 from fzoos.federation.conductor import conduct
+from fzoos.federation.exchange import Outcome
 from fzoos.federation.journal import Journal
-from fzoos.federation.message import Message
 from fzoos.federation.station import Station
 from fzoos.federation.study import Study
+from fzoos.messages.codec import decode, encode
+from fzoos.messages.message import Message
 from fzoos.minimize import minimize
 from fzoos.result import Result
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import fzoos
-from fzoos.store import StoreError
+from fzoos.runs.store import StoreError
 
 NAME = "overhead"
 STUDY = """

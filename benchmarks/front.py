@@ -16,7 +16,7 @@ from beyond_tables import Options, problems, some
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from fzoos.report import COLOURS, DASHES
+from fzoos.runs.plots import COLOURS, DASHES
 
 HERE = Path(__file__).parent
 

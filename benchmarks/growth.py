@@ -20,10 +20,10 @@ from collections.abc import Callable
 import numpy as np
 from machine import best_of, describe
 
-from fzoos.arrays import FloatArray, to_device
-from fzoos.kernels import SquaredExponential
+from fzoos._util.arrays import FloatArray, to_device
 from fzoos.surrogates.fourier import FourierFeatures
 from fzoos.surrogates.gp import DerivedGP
+from fzoos.surrogates.kernels import SquaredExponential
 
 CANDIDATES, PICKS = 101, 5
 BLOCK = 500  # points per block while the trajectory is filled

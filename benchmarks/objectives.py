@@ -27,8 +27,8 @@ from machine import best_of, describe
 from numpy.typing import NDArray
 from sklearn.metrics import precision_score
 
-from fzoos.arrays import FloatArray
-from fzoos.problem import BatchObjective
+from fzoos._util.arrays import FloatArray
+from fzoos.objectives.box import BatchObjective
 from fzoos.tasks.attack import DATASETS, Attack
 from fzoos.tasks.data import DataError
 from fzoos.tasks.metric import Metric

@@ -28,11 +28,11 @@ from machine import describe
 
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.conductor import conduct
-from fzoos.federation.message import Message
 from fzoos.federation.privacy import Privacy
 from fzoos.federation.study import Study
-from fzoos.problem import BatchObjective
-from fzoos.store import Store
+from fzoos.messages.message import Message
+from fzoos.objectives.box import BatchObjective
+from fzoos.runs.store import Store
 from fzoos.tasks import Quadratic
 
 NOISES = (0.0, 1.0, 2.0, 4.0, 8.0)  # z; 0: no privacy

@@ -25,7 +25,7 @@ from machine import describe
 
 from fzoos import FedProx, FedZO, FZooS, ScaffoldI, ScaffoldII, minimize
 from fzoos.algorithms import Algorithm
-from fzoos.report import Trial, plot_curves
+from fzoos.runs.plots import Trial, plot_curves
 from fzoos.tasks import Quadratic
 
 HERE = Path(__file__).parent

@@ -19,7 +19,7 @@ from machine import best_of, describe
 from textbook import Textbook
 
 from fzoos import FZooS, minimize
-from fzoos.arrays import cos_in_place, sin
+from fzoos._util.arrays import cos_in_place, sin
 from fzoos.tasks import Quadratic
 
 D, N, T, M = 300, 5, 10, 10_000

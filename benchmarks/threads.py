@@ -3,7 +3,7 @@
     python benchmarks/threads.py
 
 Prints, for each size, the time with all threads over the time with one: above 1, one thread is faster. The library
-gives its own products one thread below `fzoos._blas.LARGE` numbers.
+gives its own products one thread below `fzoos._util.blas.LARGE` numbers.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from statistics import median
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from fzoos._blas import LARGE
-from fzoos.arrays import FloatArray
+from fzoos._util.arrays import FloatArray
+from fzoos._util.blas import LARGE
 
 SIZES = ((100, 100), (500, 300), (1_000, 1_000), (2_000, 2_000), (10_000, 300), (10_000, 1_000), (10_000, 2_000))
 

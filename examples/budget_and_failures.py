@@ -7,8 +7,8 @@ with on_failure="skip" such points are counted but left out.
 import numpy as np
 
 from fzoos import FZooS, Record, minimize
-from fzoos.arrays import FloatArray
-from fzoos.problem import BatchObjective
+from fzoos._util.arrays import FloatArray
+from fzoos.objectives.box import BatchObjective
 
 TARGETS = (0.1, 0.3, 0.5)
 

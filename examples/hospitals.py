@@ -13,8 +13,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from fzoos import ActiveQueries, Adam, FZooS, InitialDesign, minimize
-from fzoos.arrays import FloatArray
-from fzoos.problem import Objective
+from fzoos._util.arrays import FloatArray
+from fzoos.objectives.box import Objective
 
 records, benign = load_breast_cancer(return_X_y=True)
 shares = np.split(np.random.default_rng(0).permutation(len(benign)), [300, 450])  # 300, 150 and 119 patients

@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import recall_score
 
 from fzoos import ActiveQueries, Adam, FZooS, InitialDesign, minimize
-from fzoos.arrays import FloatArray
-from fzoos.problem import BatchObjective
+from fzoos._util.arrays import FloatArray
+from fzoos.objectives.box import BatchObjective
 from fzoos.tasks.scores import recall
 
 K = 3  # classes

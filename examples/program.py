@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fzoos import Adam, FZooS, minimize
-from fzoos.program import Program
+from fzoos.objectives.program import Program
 
 STIFFNESS, DAMPING, NOISE = 2.0, 0.4, 0.02
 SIMULATOR = Path(__file__).with_name("simulator.sh")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fzoos import FZooS, minimize
-from fzoos.problem import Objective
+from fzoos.objectives.box import Objective
 
 
 def site(target: float) -> Objective:

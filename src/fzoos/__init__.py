@@ -1,21 +1,20 @@
 """Federated black-box optimisation with trajectory-informed surrogate gradients."""
 
 from fzoos.algorithms import DeComFL, FedCMA, FedHistory, FedProx, FedZO, FZooS, HiSo, ScaffoldI, ScaffoldII
-from fzoos.errors import ObjectiveError
-from fzoos.estimators import FiniteDifferences
+from fzoos.algorithms.finite_differences import FiniteDifferences
+from fzoos.algorithms.fzoos.correction_lengths import Constant, DistanceAware, Measured, Reciprocal, Theoretical
+from fzoos.algorithms.fzoos.query_designs import ActiveQueries, InitialDesign, UnseenDirections
+from fzoos.algorithms.fzoos.step_scale import TrustRegion
+from fzoos.algorithms.optimizers import SGD, Adam
 from fzoos.federation.study import Study
-from fzoos.kernels import Matern52, SquaredExponential
-from fzoos.lengths import Constant, DistanceAware, Measured, Reciprocal, Theoretical
 from fzoos.minimize import minimize
-from fzoos.noise import FittedNoise, KnownNoise
-from fzoos.optimizers import SGD, Adam
-from fzoos.people import People
-from fzoos.program import Program, ProgramError
-from fzoos.queries import ActiveQueries, InitialDesign, UnseenDirections
-from fzoos.result import Record, Result
-from fzoos.steps import TrustRegion
-from fzoos.store import StoreError, load
-from fzoos.surrogates.fit import FitLengthScale
+from fzoos.objectives.manual import People
+from fzoos.objectives.program import Program, ProgramError
+from fzoos.result import ObjectiveError, Record, Result
+from fzoos.runs.store import StoreError, load
+from fzoos.surrogates.kernels import Matern52, SquaredExponential
+from fzoos.surrogates.length_scale import FitLengthScale
+from fzoos.surrogates.noise import FittedNoise, KnownNoise
 
 __version__ = "0.1.0"
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from fzoos.describe import describe
-from fzoos.differences import flatten
+from fzoos._util.describe import describe
 from fzoos.result import Record
+from fzoos.runs.compare import flatten
 
 __all__ = ["MLflow", "TensorBoard", "Together", "WandB", "metrics"]
 

@@ -10,22 +10,21 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fzoos._check import check_count
+from fzoos._util.arrays import FloatArray
+from fzoos._util.checks import check_count
 from fzoos.algorithms import Algorithm, FZooS
-from fzoos.arrays import FloatArray
+from fzoos.algorithms.optimizers import Adam, Optimizer
 from fzoos.engines.local import LocalEngine
-from fzoos.errors import ObjectiveError
-from fzoos.federation.precision import Precision, check_precision
-from fzoos.federation.rounding import Rounding
 from fzoos.federation.server import Plan, Server
 from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
-from fzoos.keeper import Keeper
-from fzoos.optimizers import Adam, Optimizer
-from fzoos.problem import Box, Objective, check_start
-from fzoos.progress import RoundProgress
-from fzoos.recommend import recommend
-from fzoos.result import Record, Result, Status
-from fzoos.trajectory import OnFailure
+from fzoos.messages.precision import Precision, check_precision
+from fzoos.messages.rounding import Rounding
+from fzoos.objectives.box import Box, Objective, check_start
+from fzoos.objectives.trajectory import OnFailure
+from fzoos.result import ObjectiveError, Record, Result, Status
+from fzoos.runs.progress import RoundProgress
+from fzoos.runs.recommend import recommend
+from fzoos.runs.writer import Keeper
 
 __all__ = ["minimize"]
 

@@ -1,4 +1,4 @@
-"""What a run leaves: a result, and one record per round."""
+"""What a run leaves: a result, one record per round, or the error it ended with."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from fzoos.arrays import FloatArray
+from fzoos._util.arrays import FloatArray
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Record", "Result", "Status"]
+__all__ = ["NotAsked", "ObjectiveError", "Record", "Result", "Status"]
 
 Status = Literal["completed", "stopped", "budget", "interrupted", "failed", "running"]
 
@@ -89,7 +89,7 @@ class Result:
         message: the status in words.
         history: one `Record` per complete round.
         recommended: the x to take: the last, or the mean of the last few where noise makes them wander about a point
-            (`fzoos.recommend`).
+            (`fzoos.runs.recommend`).
 
     Example:
         >>> import numpy as np
@@ -159,3 +159,35 @@ def _array(values: list[float | None]) -> np.ndarray[tuple[int], np.dtype[np.int
     if values and all(isinstance(value, int) for value in values):
         return np.array(values, dtype=np.int64)
     return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
+
+
+class NotAsked(RuntimeError):
+    """An objective has no value yet, and asking cost nothing: the values come later, from people."""
+
+
+class ObjectiveError(RuntimeError):
+    """An objective raised, or returned NaN or infinity.
+
+    The original exception, if there was one, is the cause (`__cause__`).
+
+    Attributes:
+        client: index of the client.
+        round: the round it happened in.
+        x: the point, in the user's coordinates (the first point of the batch if a vectorised objective raised).
+        result: everything up to the last complete round.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos import ObjectiveError, minimize
+        >>> try:
+        ...     minimize([lambda x: float("nan")], x0=np.zeros(2), bounds=(-1, 1), rounds=1, seed=0)
+        ... except ObjectiveError as error:
+        ...     print(error.client, error.round, error.result.rounds)
+        0 1 0
+    """
+
+    def __init__(self, what: str, client: int, round: int, x: FloatArray) -> None:
+        self.client, self.round, self.x = client, round, x
+        self.result: Result | None = None
+        point = np.array2string(x, threshold=6, edgeitems=3, separator=", ")
+        super().__init__(f"objective of client {client} {what} in round {round} at x = {point}")

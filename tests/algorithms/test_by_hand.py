@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fzoos import SGD, FedProx, FedZO, FiniteDifferences, FZooS, InitialDesign, ScaffoldI, ScaffoldII, minimize
-from fzoos.kernels import SquaredExponential
+from fzoos.surrogates.kernels import SquaredExponential
 
 
 @dataclass(frozen=True)

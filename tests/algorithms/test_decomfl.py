@@ -12,15 +12,16 @@ import pytest
 
 from fzoos import SGD, Adam, DeComFL, FiniteDifferences, HiSo, minimize
 from fzoos.algorithms.base import Site
-from fzoos.engines.base import Outcome
-from fzoos.federation import LocalStudy, Study
+from fzoos.engines import LocalStudy
+from fzoos.federation import Study
 from fzoos.federation.client import Client
-from fzoos.federation.codec import MessageError
-from fzoos.federation.message import Message
-from fzoos.federation.rounding import Rounding
+from fzoos.federation.exchange import Outcome
 from fzoos.federation.server import Dropouts, Server
-from fzoos.problem import Box
-from fzoos.trajectory import Trajectory
+from fzoos.messages.codec import MessageError
+from fzoos.messages.message import Message
+from fzoos.messages.rounding import Rounding
+from fzoos.objectives.box import Box
+from fzoos.objectives.trajectory import Trajectory
 
 D, N, T, P, ROUNDS, LAMBDA, ETA = 3, 2, 2, 2, 3, 0.01, 0.02
 X0 = np.array([0.5, 0.45, 0.55])

@@ -25,10 +25,11 @@ from nvflare.fuel.flare_api.api_spec import AuthorizationError
 from nvflare.fuel.flare_api.flare_api import new_secure_session
 from nvflare.recipe import ProdEnv
 
+from fzoos.engines import LocalStudy
 from fzoos.engines.flare import client_app, run, server_app
 from fzoos.engines.flare.settings import study_name
-from fzoos.federation import LocalStudy, Study
-from fzoos.federation.codec import decode
+from fzoos.federation import Study
+from fzoos.messages.codec import decode
 
 pytestmark = pytest.mark.deploy
 
@@ -57,7 +58,7 @@ class Federation:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.project = folder, f"fzoos-test-{os.getpid()}"
-        template = resources.files("fzoos") / "scaffold" / "flare" / "project.yml"
+        template = resources.files("fzoos") / "cli" / "templates" / "flare" / "project.yml"
         text = template.read_text().replace("{{name}}", self.project)
         for default, ours in PORTS.items():
             text = text.replace(default, ours)

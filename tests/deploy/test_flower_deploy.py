@@ -22,7 +22,7 @@ import pytest
 pytest.importorskip("flwr")
 
 from fzoos import Program, Result, Study, load
-from fzoos.federation.local_study import LocalStudy
+from fzoos.engines import LocalStudy
 
 pytestmark = pytest.mark.deploy
 

@@ -23,12 +23,13 @@ from nvflare.apis.signal import Signal
 from nvflare.collab.api.context import Context, set_call_context
 from nvflare.recipe import SimEnv
 
+from fzoos.engines import LocalStudy
 from fzoos.engines.flare import client_app, recipe, run
-from fzoos.engines.flare.desk import Closed, Desk, Overtaken
 from fzoos.engines.flare.policy import ALLOWED
+from fzoos.engines.flare.serial_worker import Closed, Desk, Overtaken
 from fzoos.engines.flare.settings import SiteSettings, factory_name, study_name
 from fzoos.engines.flare.watch import _Roll
-from fzoos.federation import LocalStudy, Study
+from fzoos.federation import Study
 
 CENTRES = {"site-1": 0.2, "site-2": 0.45, "site-3": 0.8, "site-4": 0.5}
 
@@ -295,7 +296,7 @@ def test_without_flare_the_engine_says_what_to_install() -> None:
 
 
 def test_the_scaffolds_startup_kits_forbid_code_shells_and_log_streams(tmp_path: Path) -> None:
-    template = resources.files("fzoos") / "scaffold" / "flare" / "project.yml"
+    template = resources.files("fzoos") / "cli" / "templates" / "flare" / "project.yml"
     (tmp_path / "project.yml").write_text(template.read_text().replace("{{name}}", "trial"))
     command = [sys.executable, "-m", "nvflare.cli", "provision", "-p", "project.yml", "-w", "kits"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)

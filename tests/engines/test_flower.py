@@ -18,13 +18,13 @@ from flwr.clientapp import ClientApp
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
 from fzoos import Study, load
+from fzoos.engines import LocalStudy
 from fzoos.engines.flower import FlowerEngine, client_app, server_app
 from fzoos.engines.flower.inprocess import InProcess
 from fzoos.engines.flower.wire import pack, unpack
-from fzoos.federation.codec import MessageError, RemoteFailure, encode
 from fzoos.federation.conductor import conduct
-from fzoos.federation.local_study import LocalStudy
-from fzoos.federation.message import Message as Request
+from fzoos.messages.codec import MessageError, RemoteFailure, encode
+from fzoos.messages.message import Message as Request
 
 SITES = ("north", "east", "south")
 CENTRES = dict(zip(SITES, (-0.3, 0.1, 0.5), strict=True))

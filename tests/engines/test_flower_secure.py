@@ -21,16 +21,16 @@ from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
 from fzoos import Study
+from fzoos.engines import LocalStudy
 from fzoos.engines.flower import FlowerEngine, SecureFlowerEngine, client_app
 from fzoos.engines.flower.inprocess import InProcess
 from fzoos.engines.flower.masks import masks
 from fzoos.engines.flower.vectors import MODULUS, WEIGHT, Layout, levels
 from fzoos.engines.flower.wire import pack
-from fzoos.federation.codec import encode
 from fzoos.federation.conductor import conduct
-from fzoos.federation.local_study import LocalStudy
-from fzoos.federation.message import Message as Request
 from fzoos.federation.station import Station
+from fzoos.messages.codec import encode
+from fzoos.messages.message import Message as Request
 
 SITES = ("north", "east", "south")
 DIM = 40

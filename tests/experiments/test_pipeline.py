@@ -17,8 +17,8 @@ from fzoos.experiments.reproduce import reproduce
 from fzoos.experiments.run import Run, TaskSpec
 from fzoos.experiments.runner import execute
 from fzoos.experiments.store import Store
+from fzoos.objectives.trajectory import Trajectory
 from fzoos.tasks import Quadratic
-from fzoos.trajectory import Trajectory
 
 QUIET = Console(quiet=True)
 TINY = TaskSpec.of("quadratic", dim=4, clients=2, heterogeneity=5.0, seed=3)

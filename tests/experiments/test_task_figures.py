@@ -29,11 +29,11 @@ from fzoos.experiments.reproduce import reproduce
 from fzoos.experiments.run import Run, _build, build
 from fzoos.experiments.runner import execute
 from fzoos.experiments.store import Store
+from fzoos.objectives.trajectory import Trajectory
 from fzoos.tasks import classifier, clients
 from fzoos.tasks.attack import DATASETS
 from fzoos.tasks.data import data_digest, load_covtype
 from fzoos.tasks.models import Recipe
-from fzoos.trajectory import Trajectory
 
 TOY = {
     "mnist": Recipe("cnn", width=8, epochs=8, batch=8, learning_rate=3e-3, min_accuracy=0.3),

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from fzoos.algorithms.optimizers import SGD, Adam
 from fzoos.federation.check import check_reply, check_request
-from fzoos.federation.codec import MessageError
-from fzoos.federation.message import Message
 from fzoos.federation.settings import make_algorithm
-from fzoos.optimizers import SGD, Adam
+from fzoos.messages.codec import MessageError
+from fzoos.messages.message import Message
 
 D = 2
 WEIGHTS = {"name": "fzoos", "features": 4, "sends": "weights", "early": False, "length": {}, "steps": False}

@@ -11,12 +11,12 @@ from fault_jobs import CENTRES, QUICK, Box, logged, make_study, receive
 from wire import Lost, Wire
 
 import fzoos
-from fzoos.federation.codec import decode, encode, pack
+from fzoos._util.lock import FileLock
+from fzoos.engines import LocalStudy
 from fzoos.federation.conductor import conduct
-from fzoos.federation.local_study import LocalStudy
-from fzoos.federation.lock import FileLock
-from fzoos.federation.message import Message
-from fzoos.store import Store, StoreError
+from fzoos.messages.codec import decode, encode, pack
+from fzoos.messages.message import Message
+from fzoos.runs.store import Store, StoreError
 
 THREE = ("a", "b", "c")
 

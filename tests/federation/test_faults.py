@@ -13,10 +13,10 @@ import pytest
 from fault_jobs import CENTRES, QUICK, Box, logged, make_study, receive, send
 
 import fzoos
-from fzoos.engines.base import Outcome
-from fzoos.federation.codec import RemoteFailure, decode, encode
 from fzoos.federation.conductor import conduct
+from fzoos.federation.exchange import Outcome
 from fzoos.federation.station import Station
+from fzoos.messages.codec import RemoteFailure, decode, encode
 
 
 @pytest.fixture(scope="module")

@@ -17,17 +17,17 @@ import pytest
 from scipy import optimize, stats
 
 from fzoos import Constant, FedZO, FZooS
-from fzoos.engines.base import Outcome
+from fzoos.engines import LocalStudy
 from fzoos.engines.local import LocalEngine
-from fzoos.federation.codec import MessageError, decode, encode
 from fzoos.federation.conductor import conduct
+from fzoos.federation.exchange import Outcome
 from fzoos.federation.journal import Journal
-from fzoos.federation.local_study import LocalStudy
-from fzoos.federation.message import Message
 from fzoos.federation.privacy import Privacy, Releases, sent
 from fzoos.federation.station import Station
 from fzoos.federation.study import Study
-from fzoos.store import Store
+from fzoos.messages.codec import MessageError, decode, encode
+from fzoos.messages.message import Message
+from fzoos.runs.store import Store
 
 SITES = ("a", "b", "c")
 NOISY = {"clip": 0.1, "noise": 2.0}

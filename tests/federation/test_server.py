@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fzoos.algorithms.base import Algorithm
-from fzoos.engines.base import Outcome
-from fzoos.federation.message import Message
+from fzoos.federation.exchange import Outcome
 from fzoos.federation.server import Server
+from fzoos.messages.message import Message
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ from fzoos import (
     UnseenDirections,
 )
 from fzoos.algorithms import ALGORITHMS
+from fzoos.algorithms.fzoos.correction_lengths import Constant, DistanceAware, Reciprocal
 from fzoos.federation import settings
 from fzoos.federation.settings import make_algorithm, make_optimizer
-from fzoos.lengths import Constant, DistanceAware, Reciprocal
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import pytest
 from fault_jobs import QUICK, Box, fill_journal, logged, make_study
 from wire import Lost, Wire
 
-from fzoos.errors import NotAsked
-from fzoos.federation.codec import RemoteFailure, decode, encode
 from fzoos.federation.conductor import conduct
 from fzoos.federation.journal import Journal, JournalError
-from fzoos.federation.message import Message
 from fzoos.federation.station import BudgetError, Station
+from fzoos.messages.codec import RemoteFailure, decode, encode
+from fzoos.messages.message import Message
+from fzoos.result import NotAsked
 
 STUDY = make_study("scaffold1", sites=("a",))  # T = 2, Q = 2: 6 queries in an update, 3 in a refresh
 X = np.array([0.5, 0.25])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from fzoos.arrays import to_device, to_numpy
+from fzoos._util.arrays import to_device, to_numpy
 from fzoos.surrogates.cholesky import GrowingCholesky, solve_once
 
 SPLITS = [[12], [1] * 12, [5, 7], [7, 5], [1, 11], [11, 1], [3, 4, 5], [2, 1, 6, 3]]

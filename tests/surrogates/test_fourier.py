@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from fzoos.arrays import to_device, to_numpy
-from fzoos.kernels import Matern52, SquaredExponential
+from fzoos._util.arrays import to_device, to_numpy
 from fzoos.surrogates.fourier import FourierFeatures, FourierSurrogate, shared_features
 from fzoos.surrogates.gp import DerivedGP
+from fzoos.surrogates.kernels import Matern52, SquaredExponential
 
 KERNELS = [SquaredExponential(0.8), Matern52(0.8)]
 IDS = ["squared-exponential", "matern"]

@@ -13,8 +13,8 @@ from scipy.optimize import minimize_scalar
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from fzoos.kernels import Kernel, Matern52, SquaredExponential
 from fzoos.surrogates.gp import DerivedGP
+from fzoos.surrogates.kernels import Kernel, Matern52, SquaredExponential
 
 KERNELS = [(SquaredExponential, RBF), (Matern52, partial(Matern, nu=2.5))]
 IDS = ["squared-exponential", "matern"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fzoos.kernels import Matern52, SquaredExponential
-from fzoos.problem import Box
+from fzoos.objectives.box import Box
+from fzoos.objectives.trajectory import Trajectory
 from fzoos.surrogates.gp import DerivedGP
+from fzoos.surrogates.kernels import Matern52, SquaredExponential
 from fzoos.surrogates.local import LocalSurrogate
-from fzoos.trajectory import Trajectory
 
 KERNEL, NOISE = SquaredExponential(0.5), 1e-4
 

@@ -1,13 +1,13 @@
 """The algorithms; a new one is one file here and one line in `ALGORITHMS`."""
 
 from fzoos.algorithms.base import Algorithm
-from fzoos.algorithms.cma import FedCMA
 from fzoos.algorithms.decomfl import DeComFL
+from fzoos.algorithms.fedcma import FedCMA
+from fzoos.algorithms.fedhistory import FedHistory
 from fzoos.algorithms.fedprox import FedProx
 from fzoos.algorithms.fedzo import FedZO
 from fzoos.algorithms.fzoos import FZooS
 from fzoos.algorithms.hiso import HiSo
-from fzoos.algorithms.historical import FedHistory
 from fzoos.algorithms.scaffold import ScaffoldI, ScaffoldII
 
 __all__ = [

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fzoos.arrays import FloatArray
-from fzoos.federation.message import Arrays, Message
-from fzoos.optimizers import Optimizer
-from fzoos.trajectory import Trajectory
+from fzoos._util.arrays import FloatArray
+from fzoos.algorithms.optimizers import Optimizer
+from fzoos.messages.message import Arrays, Message
+from fzoos.objectives.trajectory import Trajectory
 
 __all__ = ["Algorithm", "ClientHalf", "ServerHalf", "Site", "State"]
 

@@ -24,12 +24,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientHalf, ServerHalf, Site, State
 from fzoos.algorithms.fedzo import FiniteDifferenceAlgorithm
-from fzoos.arrays import FloatArray
-from fzoos.federation.codec import MessageError
-from fzoos.federation.message import Arrays, Message
-from fzoos.optimizers import Optimizer
+from fzoos.algorithms.optimizers import Optimizer
+from fzoos.messages.codec import MessageError
+from fzoos.messages.message import Arrays, Message
 
 __all__ = ["DeComFL", "Replay"]
 

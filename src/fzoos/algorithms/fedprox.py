@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fzoos._check import check_number
+from fzoos._util.arrays import FloatArray
+from fzoos._util.checks import check_number
 from fzoos.algorithms.base import ClientHalf, Site
 from fzoos.algorithms.fedzo import FiniteDifferenceAlgorithm, FiniteDifferenceClient
-from fzoos.arrays import FloatArray
-from fzoos.federation.message import Message
+from fzoos.messages.message import Message
 
 __all__ = ["FedProx"]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
+from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import Algorithm, ClientHalf, Site
-from fzoos.arrays import FloatArray
-from fzoos.estimators import FiniteDifferences
+from fzoos.algorithms.finite_differences import FiniteDifferences
 
 __all__ = ["FedZO", "FiniteDifferenceAlgorithm", "FiniteDifferenceClient"]
 

@@ -23,13 +23,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from fzoos._check import check_number, check_positive
+from fzoos._util.arrays import FloatArray
+from fzoos._util.checks import check_number, check_positive
 from fzoos.algorithms.base import ServerHalf, State
 from fzoos.algorithms.decomfl import DeComFL, Replay
-from fzoos.arrays import FloatArray
-from fzoos.federation.codec import MessageError
-from fzoos.federation.message import Arrays
-from fzoos.optimizers import Optimizer
+from fzoos.algorithms.optimizers import Optimizer
+from fzoos.messages.codec import MessageError
+from fzoos.messages.message import Arrays
 
 __all__ = ["HiSo"]
 

@@ -12,10 +12,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientHalf, Site
 from fzoos.algorithms.fedzo import FiniteDifferenceAlgorithm, FiniteDifferenceClient
-from fzoos.arrays import FloatArray
-from fzoos.federation.message import Arrays, Message
+from fzoos.messages.message import Arrays, Message
 
 __all__ = ["ScaffoldI", "ScaffoldII"]
 

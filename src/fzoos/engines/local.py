@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Protocol, Self
 
-from fzoos._blas import blas_threads_untouched
-from fzoos.engines.base import Outcome
-from fzoos.federation.message import Message
+from fzoos._util.blas import blas_threads_untouched
+from fzoos.federation.exchange import Outcome
+from fzoos.messages.message import Message
 
 __all__ = ["LocalEngine", "Party"]
 

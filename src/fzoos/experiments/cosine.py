@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fzoos._util.arrays import FloatArray
 from fzoos.algorithms import Algorithm
 from fzoos.algorithms.base import ClientHalf, ServerHalf, Site
-from fzoos.arrays import FloatArray
+from fzoos.algorithms.optimizers import Optimizer
 from fzoos.minimize import minimize
-from fzoos.optimizers import Optimizer
 
 __all__ = ["Observed", "cosines"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fzoos.arrays import FloatArray
+from fzoos._util.arrays import FloatArray
 from fzoos.experiments.figures import Figure, Line
 from fzoos.experiments.run import Row, Run, build
 from fzoos.experiments.store import Store

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fzoos._check import check_count
+from fzoos._util.arrays import check_device_name
+from fzoos._util.checks import check_count
 from fzoos.algorithms import Algorithm, FedProx, FedZO, FZooS, ScaffoldI, ScaffoldII
-from fzoos.arrays import check_device_name
+from fzoos.algorithms.fzoos.correction_lengths import Constant
 from fzoos.experiments.run import Run, TaskSpec
-from fzoos.lengths import Constant
 
 __all__ = ["DURATIONS", "FIGURES", "Figure", "Line", "Panel", "Quantity", "Scale", "make"]
 

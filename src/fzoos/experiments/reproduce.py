@@ -10,12 +10,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from fzoos.describe import describe
+from fzoos._util.describe import describe
 from fzoos.experiments.curves import Curve, collect
 from fzoos.experiments.figures import DURATIONS, Figure, Quantity, Scale, make
 from fzoos.experiments.runner import execute
 from fzoos.experiments.store import Store
-from fzoos.report import plot_curves
+from fzoos.runs.plots import plot_curves
 
 __all__ = ["figure_list", "reproduce"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from fzoos._util.arrays import FloatArray
 from fzoos.algorithms import Algorithm
-from fzoos.arrays import FloatArray
 from fzoos.experiments.cosine import cosines
 from fzoos.minimize import minimize
 from fzoos.result import Record

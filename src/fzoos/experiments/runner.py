@@ -18,7 +18,7 @@ from rich.progress import TaskID
 
 from fzoos.experiments.run import Run, build
 from fzoos.experiments.store import Store
-from fzoos.progress import round_columns
+from fzoos.runs.progress import round_columns
 
 __all__ = ["execute"]
 

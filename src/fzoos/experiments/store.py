@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from fzoos.describe import describe
+from fzoos._util.describe import describe
 from fzoos.experiments.run import Row, Run
 
 __all__ = ["Store", "versions"]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fzoos.arrays import FloatArray
-from fzoos.federation.message import Arrays
+from fzoos._util.arrays import FloatArray
+from fzoos.messages.message import Arrays
 
 __all__ = ["AGGREGATES", "aggregate"]
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from fzoos.algorithms.base import Algorithm
-from fzoos.federation.codec import MessageError
-from fzoos.federation.message import Arrays, Message
-from fzoos.federation.precision import Precision
-from fzoos.optimizers import Optimizer
+from fzoos.algorithms.optimizers import Optimizer
+from fzoos.messages.codec import MessageError
+from fzoos.messages.message import Arrays, Message
+from fzoos.messages.precision import Precision
 
 __all__ = ["check_precision_of", "check_reply", "check_request"]
 

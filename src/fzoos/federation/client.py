@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from fzoos._blas import one_blas_thread
+from fzoos._util.arrays import FloatArray
+from fzoos._util.blas import one_blas_thread
 from fzoos.algorithms.base import ClientHalf, ServerHalf, State
-from fzoos.arrays import FloatArray
-from fzoos.federation.codec import MessageError
-from fzoos.federation.message import Message
-from fzoos.federation.rounding import Rounding
-from fzoos.optimizers import Optimizer
+from fzoos.algorithms.optimizers import Optimizer
+from fzoos.messages.codec import MessageError
+from fzoos.messages.message import Message
+from fzoos.messages.rounding import Rounding
 
 __all__ = ["Client"]
 

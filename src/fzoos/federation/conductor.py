@@ -11,18 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from fzoos.engines.base import Engine, Outcome
-from fzoos.errors import NotAsked
-from fzoos.federation.codec import pack, unpack
-from fzoos.federation.lock import FileLock
-from fzoos.federation.message import Message
+from fzoos._util.lock import FileLock
+from fzoos.federation.exchange import Engine, Outcome
 from fzoos.federation.privacy import Releases
-from fzoos.federation.rounding import Rounding
 from fzoos.federation.server import Dropouts, Plan, Server, TooFewClients
 from fzoos.federation.study import Study
-from fzoos.progress import RoundProgress
-from fzoos.result import Record, Result, Status
-from fzoos.store import Store, StoreError
+from fzoos.messages.codec import pack, unpack
+from fzoos.messages.message import Message
+from fzoos.messages.rounding import Rounding
+from fzoos.result import NotAsked, Record, Result, Status
+from fzoos.runs.progress import RoundProgress
+from fzoos.runs.store import Store, StoreError
 
 __all__ = ["conduct"]
 

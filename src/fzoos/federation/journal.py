@@ -36,10 +36,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from fzoos._sqlite import look_into
-from fzoos.arrays import FloatArray
-from fzoos.federation.lock import FileLock
-from fzoos.federation.tally import Tally
+from fzoos._util.arrays import FloatArray
+from fzoos._util.lock import FileLock
+from fzoos._util.row_count import Tally
+from fzoos._util.sqlite import look_into
 
 __all__ = ["Journal", "JournalError", "Query", "Request"]
 

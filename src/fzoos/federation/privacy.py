@@ -30,12 +30,12 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from fzoos._check import check_number, check_positive
+from fzoos._util.arrays import FloatArray
+from fzoos._util.checks import check_number, check_positive
 from fzoos.algorithms.base import Algorithm
-from fzoos.arrays import FloatArray
-from fzoos.federation.codec import MessageError, decode
 from fzoos.federation.journal import Journal
-from fzoos.federation.message import Message
+from fzoos.messages.codec import MessageError, decode
+from fzoos.messages.message import Message
 
 __all__ = ["Privacy", "Releases", "sent"]
 
@@ -113,7 +113,7 @@ class Privacy:
 
         Example:
             >>> import numpy as np
-            >>> from fzoos.federation.message import Message
+            >>> from fzoos.messages.message import Message
             >>> from fzoos.federation.privacy import Privacy
             >>> reply = Message("iterate", 1, {"x": np.array([0.9, 0.5])}, {"queries": 210, "correction_length": 1.0})
             >>> private = Privacy(clip=0.1, noise=1e-6).protect(reply, np.array([0.5, 0.5]))
@@ -197,7 +197,7 @@ class Releases:
     Example:
         >>> import numpy as np
         >>> from fzoos import FZooS
-        >>> from fzoos.federation.message import Message
+        >>> from fzoos.messages.message import Message
         >>> from fzoos.federation.privacy import Releases
         >>> releases = Releases(FZooS.weights(), sites=2)
         >>> request = Message("refresh", 2, {"x": np.zeros(3)}, {"seed": 7})
@@ -246,7 +246,8 @@ def sent(journal: Journal, study: str) -> int:
     Example:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from fzoos.federation import LocalStudy, Study
+        >>> from fzoos.engines import LocalStudy
+        >>> from fzoos.federation import Study
         >>> from fzoos.federation.journal import Journal
         >>> from fzoos.federation.privacy import sent
         >>> settings = {"rounds": 2, "algorithm": {"name": "scaffold2"}, "privacy": {"clip": 0.1, "noise": 4.0}}

@@ -27,14 +27,14 @@ from typing import Any
 
 import numpy as np
 
+from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import Algorithm
-from fzoos.arrays import FloatArray
-from fzoos.engines.base import Engine, Outcome
+from fzoos.algorithms.optimizers import Optimizer
 from fzoos.federation.aggregate import aggregate
 from fzoos.federation.check import check_precision_of, check_reply
-from fzoos.federation.message import Kind, Message
-from fzoos.federation.rounding import Rounding
-from fzoos.optimizers import Optimizer
+from fzoos.federation.exchange import Engine, Outcome
+from fzoos.messages.message import Kind, Message
+from fzoos.messages.rounding import Rounding
 
 __all__ = ["Dropouts", "Plan", "Server", "TooFewClients"]
 

@@ -18,14 +18,14 @@ from typing import Any
 
 from fzoos.algorithms import ALGORITHMS
 from fzoos.algorithms.base import Algorithm
-from fzoos.estimators import FiniteDifferences
-from fzoos.kernels import Matern52, SquaredExponential
-from fzoos.lengths import Constant, DistanceAware, Measured, Reciprocal, Theoretical
-from fzoos.noise import FittedNoise, KnownNoise
-from fzoos.optimizers import SGD, Adam, Optimizer
-from fzoos.queries import ActiveQueries, InitialDesign, UnseenDirections
-from fzoos.steps import TrustRegion
-from fzoos.surrogates.fit import FitLengthScale
+from fzoos.algorithms.finite_differences import FiniteDifferences
+from fzoos.algorithms.fzoos.correction_lengths import Constant, DistanceAware, Measured, Reciprocal, Theoretical
+from fzoos.algorithms.fzoos.query_designs import ActiveQueries, InitialDesign, UnseenDirections
+from fzoos.algorithms.fzoos.step_scale import TrustRegion
+from fzoos.algorithms.optimizers import SGD, Adam, Optimizer
+from fzoos.surrogates.kernels import Matern52, SquaredExponential
+from fzoos.surrogates.length_scale import FitLengthScale
+from fzoos.surrogates.noise import FittedNoise, KnownNoise
 
 __all__ = ["make_algorithm", "make_optimizer"]
 

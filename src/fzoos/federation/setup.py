@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from fzoos._check import check_number
+from fzoos._util.arrays import FloatArray
+from fzoos._util.checks import check_number
 from fzoos.algorithms.base import Algorithm, Site
-from fzoos.arrays import FloatArray
+from fzoos.algorithms.optimizers import Optimizer
 from fzoos.federation.client import Client
-from fzoos.federation.precision import Precision
-from fzoos.federation.rounding import Rounding
-from fzoos.optimizers import Optimizer
-from fzoos.problem import Box, Objective
-from fzoos.trajectory import Ledger, OnFailure, Trajectory
+from fzoos.messages.precision import Precision
+from fzoos.messages.rounding import Rounding
+from fzoos.objectives.box import Box, Objective
+from fzoos.objectives.trajectory import Ledger, OnFailure, Trajectory
 
 __all__ = ["Seeds", "Setting", "check_weights", "count_participants"]
 

@@ -18,15 +18,15 @@ from typing import Self
 
 import numpy as np
 
-from fzoos.arrays import FloatArray
-from fzoos.errors import NotAsked, ObjectiveError
+from fzoos._util.arrays import FloatArray
 from fzoos.federation.client import Client
-from fzoos.federation.codec import MessageError, decode, encode, encode_failure
 from fzoos.federation.journal import Journal, JournalError, Query, Request
-from fzoos.federation.message import Message
 from fzoos.federation.study import Study
-from fzoos.problem import Objective
-from fzoos.trajectory import OnFailure, Purpose
+from fzoos.messages.codec import MessageError, decode, encode, encode_failure
+from fzoos.messages.message import Message
+from fzoos.objectives.box import Objective
+from fzoos.objectives.trajectory import OnFailure, Purpose
+from fzoos.result import NotAsked, ObjectiveError
 
 __all__ = ["BudgetError", "Station"]
 
@@ -55,8 +55,8 @@ class Station:
     Example:
         >>> import numpy as np, tempfile
         >>> from pathlib import Path
-        >>> from fzoos.federation.codec import decode, encode
-        >>> from fzoos.federation.message import Message
+        >>> from fzoos.messages.codec import decode, encode
+        >>> from fzoos.messages.message import Message
         >>> from fzoos.federation.station import Station
         >>> from fzoos.federation.study import Study
         >>> study = Study("demo", x0=(0.0, 0.0), bounds=(-1.0, 1.0), sites=("a",), algorithm={"name": "fedzo"})

@@ -13,20 +13,20 @@ from typing import Any, get_args
 
 import numpy as np
 
-from fzoos._check import check_count, check_positive
+from fzoos._util.arrays import FloatArray
+from fzoos._util.checks import check_count, check_positive
 from fzoos.algorithms.base import Algorithm
-from fzoos.arrays import FloatArray
+from fzoos.algorithms.optimizers import Optimizer
 from fzoos.federation.aggregate import AGGREGATES
 from fzoos.federation.check import check_precision_of, check_request
 from fzoos.federation.client import Client
-from fzoos.federation.message import Message
-from fzoos.federation.precision import Precision, check_precision
 from fzoos.federation.privacy import Privacy
 from fzoos.federation.settings import make_algorithm, make_optimizer
 from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
-from fzoos.optimizers import Optimizer
-from fzoos.problem import Box, Objective, check_start
-from fzoos.trajectory import Ledger, OnFailure
+from fzoos.messages.message import Message
+from fzoos.messages.precision import Precision, check_precision
+from fzoos.objectives.box import Box, Objective, check_start
+from fzoos.objectives.trajectory import Ledger, OnFailure
 
 __all__ = ["Study"]
 

@@ -24,7 +24,7 @@ import math
 
 import numpy as np
 
-from fzoos.arrays import Array, Buffer, device_of, invert_lower, namespace
+from fzoos._util.arrays import Array, Buffer, device_of, invert_lower, namespace
 
 __all__ = ["GrowingCholesky", "solve_once"]
 

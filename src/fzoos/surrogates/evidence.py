@@ -35,8 +35,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from fzoos.arrays import FloatArray
-from fzoos.kernels import Kernel
+from fzoos._util.arrays import FloatArray
+from fzoos.surrogates.kernels import Kernel
 
 __all__ = ["Evidence", "Ridge"]
 
@@ -71,7 +71,7 @@ class Evidence:
 
     Example:
         >>> import numpy as np
-        >>> from fzoos.kernels import SquaredExponential
+        >>> from fzoos.surrogates.kernels import SquaredExponential
         >>> from fzoos.surrogates.evidence import Evidence
         >>> x = np.linspace(0, 3, 200)
         >>> y = np.sin(2 * x) + 0.1 * np.random.default_rng(0).standard_normal(200)

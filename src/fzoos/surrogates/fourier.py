@@ -23,11 +23,21 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fzoos._check import check_count
-from fzoos.arrays import Array, Buffer, FloatArray, cos_in_place, device_of, namespace, sin, to_device, to_numpy
-from fzoos.estimators import FiniteDifferences
-from fzoos.kernels import Kernel
+from fzoos._util.arrays import (
+    Array,
+    Buffer,
+    FloatArray,
+    cos_in_place,
+    device_of,
+    namespace,
+    orthonormal_rows,
+    sin,
+    to_device,
+    to_numpy,
+)
+from fzoos._util.checks import check_count
 from fzoos.surrogates.cholesky import GrowingCholesky, solve_once
+from fzoos.surrogates.kernels import Kernel
 from fzoos.surrogates.standardise import Standardised
 
 __all__ = ["FourierFeatures", "FourierSurrogate", "shared_features"]
@@ -49,7 +59,7 @@ class FourierFeatures:
 
     Example:
         >>> import numpy as np
-        >>> from fzoos.kernels import SquaredExponential
+        >>> from fzoos.surrogates.kernels import SquaredExponential
         >>> from fzoos.surrogates.fourier import FourierFeatures
         >>> features = FourierFeatures(seed=0, count=20_000, dim=2, kernel=SquaredExponential())
         >>> a, b = features(np.array([[0.0, 0.0], [1.0, 0.0]]))
@@ -65,7 +75,7 @@ class FourierFeatures:
         self.device = device
         frequencies = kernel.frequencies(count, dim, rng)  # V
         if orthogonal:
-            directions = FiniteDifferences(count, directions="orthonormal").draw(dim, rng)
+            directions = orthonormal_rows(count, dim, rng)
             frequencies = np.linalg.norm(frequencies, axis=1, keepdims=True) * directions
         self.frequencies = to_device(frequencies, device)
         self.phases = to_device(rng.uniform(0.0, 2.0 * math.pi, count), device)  # b

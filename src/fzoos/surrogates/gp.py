@@ -23,9 +23,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fzoos.arrays import Array, Buffer, FloatArray, device_of, namespace, squared_distances, to_device, to_numpy
-from fzoos.kernels import Kernel
+from fzoos._util.arrays import Array, Buffer, FloatArray, device_of, namespace, squared_distances, to_device, to_numpy
 from fzoos.surrogates.cholesky import GrowingCholesky
+from fzoos.surrogates.kernels import Kernel
 from fzoos.surrogates.standardise import Standardised
 
 __all__ = ["DerivedGP"]
@@ -45,7 +45,7 @@ class DerivedGP:
 
     Example:
         >>> import numpy as np
-        >>> from fzoos.kernels import SquaredExponential
+        >>> from fzoos.surrogates.kernels import SquaredExponential
         >>> from fzoos.surrogates.gp import DerivedGP
         >>> gp = DerivedGP(SquaredExponential(1.0), noise=1e-8, dim=1)
         >>> x = np.linspace(0, 1, 6)[:, None]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from fzoos.arrays import FloatArray
-from fzoos.kernels import Kernel
+from fzoos._util.arrays import FloatArray
+from fzoos.objectives.trajectory import Trajectory
 from fzoos.surrogates.evidence import Ridge
 from fzoos.surrogates.gp import DerivedGP
-from fzoos.trajectory import Trajectory
+from fzoos.surrogates.kernels import Kernel
 
 __all__ = ["LocalSurrogate"]
 

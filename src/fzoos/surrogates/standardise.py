@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fzoos.arrays import FloatArray
+from fzoos._util.arrays import FloatArray
 
 __all__ = ["Standardised"]
 

@@ -31,9 +31,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fzoos._check import check_count, check_positive
-from fzoos.arrays import FloatArray, check_device
-from fzoos.problem import BatchObjective
+from fzoos._util.arrays import FloatArray, check_device
+from fzoos._util.checks import check_count, check_positive
+from fzoos.objectives.box import BatchObjective
 from fzoos.tasks.clients import CLASSES, ClientModel, Pixels, WeakModelError, client_models
 from fzoos.tasks.data import Images, load_cifar10, load_mnist
 from fzoos.tasks.display import Shown

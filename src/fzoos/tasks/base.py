@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from fzoos.arrays import FloatArray
-from fzoos.problem import Objective
+from fzoos._util.arrays import FloatArray
+from fzoos.objectives.box import Objective
 
 __all__ = ["Task"]
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fzoos.arrays import FloatArray
-from fzoos.progress import round_columns
+from fzoos._util.arrays import FloatArray
+from fzoos.runs.progress import round_columns
 from fzoos.tasks.cache import cache_folder, digest, fingerprint, read_archive, write_archive
 from fzoos.tasks.display import Shown, console_of
 from fzoos.tasks.mlp import DIM, LAYERS, Confusion, logits, pack

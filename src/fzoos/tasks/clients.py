@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fzoos.progress import round_columns
+from fzoos.runs.progress import round_columns
 from fzoos.tasks.cache import cache_folder, digest, fingerprint, read_archive, write_archive
 from fzoos.tasks.data import Images
 from fzoos.tasks.display import Shown, console_of

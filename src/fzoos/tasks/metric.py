@@ -24,9 +24,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fzoos._check import check_count, check_number
-from fzoos.arrays import FloatArray, check_device
-from fzoos.problem import BatchObjective
+from fzoos._util.arrays import FloatArray, check_device
+from fzoos._util.checks import check_count, check_number
+from fzoos.objectives.box import BatchObjective
 from fzoos.tasks.classifier import Classifier, Rows, train
 from fzoos.tasks.clients import WeakModelError
 from fzoos.tasks.data import Table, load_covtype

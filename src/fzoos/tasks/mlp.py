@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fzoos.arrays import FloatArray
+from fzoos._util.arrays import FloatArray
 from fzoos.tasks.models import Tensor, torch
 
 __all__ = ["CLASSES", "DIM", "LAYERS", "Confusion", "logits", "pack", "unpack"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from fzoos._check import check_count, check_number, check_positive
+from fzoos._util.checks import check_count, check_number, check_positive
 
 try:
     import torch
@@ -207,8 +207,9 @@ def _augment(images: Tensor, generator: Any, shift: int = 4) -> Tensor:
     columns = torch.where(mirrored[:, None], columns.flip(1), columns)
     padded = F.pad(images, (shift,) * 4)
     n, rows, columns = (i.to(images.device) for i in (torch.arange(count), rows, columns))
-    # Indexed this way the channels come last.
-    return padded[n[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+    # Indexed this way the channels come last; they are put first again, since on CPUs without AVX-512 PyTorch 2.13 writes
+    # beyond its memory in the backward pass of convolutions of fewer than eight channels if they come last.
+    return padded[n[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
 
 
 def laid_out(model: Module, device: str) -> Module:

@@ -8,9 +8,9 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from fzoos._check import check_count, check_number
-from fzoos.arrays import FloatArray
-from fzoos.problem import BatchObjective
+from fzoos._util.arrays import FloatArray
+from fzoos._util.checks import check_count, check_number
+from fzoos.objectives.box import BatchObjective
 from fzoos.tasks.synthetic import Synthetic
 
 __all__ = ["Noisy"]

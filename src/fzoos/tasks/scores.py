@@ -25,7 +25,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from fzoos.arrays import FloatArray
+from fzoos._util.arrays import FloatArray
 
 __all__ = ["SCORES", "f1", "jaccard", "precision", "recall"]
 

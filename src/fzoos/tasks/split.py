@@ -21,7 +21,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fzoos._check import check_count, check_number
+from fzoos._util.checks import check_count, check_number
 
 __all__ = ["assign_classes", "classes_per_client", "split_by_class"]
 

@@ -30,9 +30,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fzoos._check import check_count, check_number
-from fzoos.arrays import FloatArray
-from fzoos.problem import BatchObjective
+from fzoos._util.arrays import FloatArray
+from fzoos._util.checks import check_count, check_number
+from fzoos.objectives.box import BatchObjective
 
 __all__ = ["Ackley", "Levy", "Quadratic", "Synthetic"]
 

@@ -20,13 +20,13 @@ import cmaes  # noqa: F401  (once, and not in every child)
 import numpy as np
 
 import fzoos.federation
-from fzoos.engines.base import Outcome
-from fzoos.federation.codec import decode, encode
+from fzoos.engines import LocalStudy
 from fzoos.federation.conductor import conduct
+from fzoos.federation.exchange import Outcome
 from fzoos.federation.journal import Journal
-from fzoos.federation.local_study import LocalStudy
 from fzoos.federation.station import Station
 from fzoos.federation.study import Study
+from fzoos.messages.codec import decode, encode
 
 FD = {"differences": {"count": 2}}
 QUICK = {

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from fault_jobs import CENTRES, Box
 
-from fzoos.engines.base import Outcome
-from fzoos.federation.codec import decode, encode
+from fzoos.federation.exchange import Outcome
 from fzoos.federation.station import Station
+from fzoos.messages.codec import decode, encode
 
 
 class Lost(RuntimeError):

@@ -5,7 +5,7 @@ simulator or to a real deployment, shows how it goes, and sends it again when a 
 
     from nvflare.recipe import ProdEnv
     from fzoos.engines.flare import run
-    from fzoos.federation import Study
+    from fzoos.federation.study import Study
 
     result = run(Study.load("study.toml"), ProdEnv("kits/lead@example.com", username="lead@example.com"))
 

@@ -12,10 +12,10 @@ from typing import Any
 from nvflare.collab import CollabCallError, collab
 from nvflare.collab.api.exceptions import RunAborted
 
-from fzoos.engines.base import Outcome
-from fzoos.federation import codec
-from fzoos.federation.message import Message
+from fzoos.federation.exchange import Outcome
 from fzoos.federation.study import Study
+from fzoos.messages import codec
+from fzoos.messages.message import Message
 
 __all__ = ["PATIENCE", "FlareEngine"]
 

@@ -24,7 +24,7 @@ from fzoos.engines.flare.site import client_app
 from fzoos.engines.flare.watch import Watch
 from fzoos.federation.study import Study
 from fzoos.result import Result
-from fzoos.store import load
+from fzoos.runs.store import load
 
 __all__ = ["StudyRecipe", "recipe", "run"]
 
@@ -54,7 +54,7 @@ def recipe(study: Study, objective_factory: Factory | str | None = None, *, pati
 
     Example:
         >>> from fzoos.engines.flare import recipe
-        >>> from fzoos.federation import Study
+        >>> from fzoos.federation.study import Study
         >>> study = Study("demo", x0=0.5, dim=3, bounds=(0.0, 1.0), sites=("site-1", "site-2"))
         >>> recipe(study).configured_sites()
         ['site-1', 'site-2']
@@ -100,7 +100,7 @@ def run(
     Example:
         >>> from nvflare.recipe import SimEnv
         >>> from fzoos.engines.flare import run
-        >>> from fzoos.federation import Study
+        >>> from fzoos.federation.study import Study
         >>> def simulate():
         ...     study = Study("demo", x0=0.5, dim=3, bounds=(0.0, 1.0), sites=("site-1", "site-2"))
         ...     return run(study, SimEnv(clients=list(study.sites)), objective_factory="my_package.black_box:make")

@@ -11,10 +11,10 @@ from typing import Any
 from nvflare.collab import collab
 from nvflare.collab.api.exceptions import RunAborted
 
+from fzoos._util.lock import FileLock
 from fzoos.engines.flare.engine import PATIENCE, FlareEngine
 from fzoos.engines.flare.settings import study_name
 from fzoos.federation.conductor import conduct
-from fzoos.federation.lock import FileLock
 from fzoos.federation.study import Study
 
 __all__ = ["ERROR_FILE", "PROGRESS", "RESULTS", "Conductor", "result_file", "server_app"]
@@ -77,7 +77,7 @@ def server_app(study: Study, *, patience: float = PATIENCE) -> Conductor:
     Example:
         >>> from nvflare.collab import CollabRecipe
         >>> from fzoos.engines.flare import client_app, server_app
-        >>> from fzoos.federation import Study
+        >>> from fzoos.federation.study import Study
         >>> study = Study("demo", x0=0.5, dim=3, bounds=(0.0, 1.0), sites=("site-1", "site-2"))
         >>> recipe = CollabRecipe(study.name, server=server_app(study), client=client_app(study))
     """

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from fzoos.federation.study import Study
-from fzoos.program import Program
+from fzoos.objectives.program import Program
 
 __all__ = ["JOURNALS", "Factory", "SiteSettings", "factory_name", "study_name"]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from nvflare.collab import collab
 
-from fzoos.engines.flare.desk import Desk, Overtaken
+from fzoos.engines.flare.serial_worker import Desk, Overtaken
 from fzoos.engines.flare.settings import Factory, SiteSettings, factory_name
-from fzoos.federation import codec
 from fzoos.federation.station import Station
 from fzoos.federation.study import Study
+from fzoos.messages import codec
 
 __all__ = ["Site", "client_app"]
 
@@ -97,7 +97,7 @@ def client_app(study: Study, objective_factory: Factory | str | None = None) -> 
 
     Example:
         >>> from fzoos.engines.flare import client_app
-        >>> from fzoos.federation import Study
+        >>> from fzoos.federation.study import Study
         >>> study = Study("demo", x0=0.5, dim=3, bounds=(0.0, 1.0), sites=("site-1", "site-2"))
         >>> client = client_app(study, "my_package.black_box:make")
     """

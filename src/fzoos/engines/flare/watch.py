@@ -14,7 +14,7 @@ from nvflare.recipe import ProdEnv
 
 from fzoos.engines.flare.server import PROGRESS
 from fzoos.federation.study import Study
-from fzoos.progress import round_columns
+from fzoos.runs.progress import round_columns
 
 __all__ = ["Watch"]
 

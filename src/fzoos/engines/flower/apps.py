@@ -18,11 +18,11 @@ from fzoos.engines.flower.masks import use_strong_masks
 from fzoos.engines.flower.secure import SecureFlowerEngine
 from fzoos.engines.flower.secure_client import guard, masked_reply, request_of
 from fzoos.engines.flower.wire import pack, unpack
-from fzoos.federation import codec
 from fzoos.federation.conductor import conduct
 from fzoos.federation.journal import JournalError
 from fzoos.federation.station import Station
 from fzoos.federation.study import Study
+from fzoos.messages import codec
 from fzoos.result import Record
 
 __all__ = ["client_app", "server_app"]

@@ -10,12 +10,12 @@ from flwr.app import Message as FlowerMessage
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
-from fzoos.engines.base import Outcome
 from fzoos.engines.flower.nodes import Node, Nodes
 from fzoos.engines.flower.wire import ANSWER, pack, unpack
-from fzoos.federation import codec
-from fzoos.federation.message import Message
+from fzoos.federation.exchange import Outcome
 from fzoos.federation.study import Study
+from fzoos.messages import codec
+from fzoos.messages.message import Message
 
 __all__ = ["FlowerEngine"]
 

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from flwr.serverapp import Grid
 
-from fzoos.arrays import FloatArray
-from fzoos.engines.base import Outcome
+from fzoos._util.arrays import FloatArray
 from fzoos.engines.flower.nodes import Nodes
 from fzoos.engines.flower.secure_client import enough_for_a_sum
 from fzoos.engines.flower.secure_server import secure_aggregate
 from fzoos.engines.flower.vectors import Layout
-from fzoos.federation import codec
-from fzoos.federation.message import Message
+from fzoos.federation.exchange import Outcome
 from fzoos.federation.study import Study
+from fzoos.messages import codec
+from fzoos.messages.message import Message
 
 __all__ = ["SecureFlowerEngine"]
 

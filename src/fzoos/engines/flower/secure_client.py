@@ -18,9 +18,9 @@ from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFI
 from flwr.compat.common import recorddict_compat
 
 from fzoos.engines.flower.vectors import MODULUS, WEIGHT, Layout, levels
-from fzoos.federation import codec
-from fzoos.federation.message import Message as Reply
 from fzoos.federation.study import Study
+from fzoos.messages import codec
+from fzoos.messages.message import Message as Reply
 
 __all__ = ["enough_for_a_sum", "guard", "masked_reply", "request_of"]
 

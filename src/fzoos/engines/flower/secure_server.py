@@ -23,7 +23,7 @@ from flwr.server.workflow.constant import Key as WorkflowKey
 from flwr.server.workflow.secure_aggregation.secaggplus_workflow import WorkflowState
 from flwr.serverapp import Grid
 
-from fzoos.arrays import FloatArray
+from fzoos._util.arrays import FloatArray
 from fzoos.engines.flower.masks import use_strong_masks
 from fzoos.engines.flower.stages import StageGrid
 from fzoos.engines.flower.vectors import MODULUS, WEIGHT, levels

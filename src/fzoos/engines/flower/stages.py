@@ -18,7 +18,7 @@ from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 
 from fzoos.engines.flower.vectors import Layout
-from fzoos.federation.codec import MessageError, RemoteFailure
+from fzoos.messages.codec import MessageError, RemoteFailure
 
 __all__ = ["StageGrid"]
 

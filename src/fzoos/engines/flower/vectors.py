@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fzoos.arrays import FloatArray
-from fzoos.federation.message import Arrays
+from fzoos._util.arrays import FloatArray
+from fzoos.messages.message import Arrays
 
 __all__ = ["MODULUS", "WEIGHT", "Layout", "levels"]
 

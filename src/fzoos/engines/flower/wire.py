@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
-from fzoos.federation.codec import MessageError
+from fzoos.messages.codec import MessageError
 
 __all__ = ["ANSWER", "SITE", "pack", "unpack"]
 

@@ -1,0 +1,53 @@
+"""How far a journal had got, in a small file beside it: a journal that has lost its end is noticed."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+__all__ = ["Tally"]
+
+_WIDTH = 20
+
+
+class Tally:
+    """A count that only tells how many rows there were at least.
+
+    A process that is killed may leave it behind the journal, never ahead of it. It is not forced to the disk: after a
+    power cut it may be older still, and then tells less.
+
+    Args:
+        path: of the file.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from fzoos._util.row_count import Tally
+        >>> tally = Tally(Path(tempfile.mkdtemp()) / "site-1.journal.rows")
+        >>> tally.count
+        0
+        >>> tally.note(12); tally.count
+        12
+        >>> tally.close()
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = open(path, "r+b" if path.exists() else "w+b", buffering=0)  # noqa: SIM115 - as long as the journal
+
+    @property
+    def count(self) -> int:
+        """What was noted last; 0 if that cannot be read."""
+        self._file.seek(0)
+        text = self._file.read(_WIDTH)
+        return int(text) if text.isdigit() else 0
+
+    def note(self, count: int) -> None:
+        """Write it in place of the last one; where that is not possible the last one stays."""
+        with contextlib.suppress(OSError):
+            self._file.seek(0)
+            self._file.write(b"%0*d" % (_WIDTH, count))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()

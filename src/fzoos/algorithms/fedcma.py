@@ -1,0 +1,185 @@
+"""Federated CMA-ES: evolution strategies at the clients, their distributions averaged (FedBPT's idea, Sun et al. 2023).
+
+A client does not estimate gradients. It searches with the separable CMA-ES: each of its T local steps is a generation,
+
+    x_k ~ N(m, diag(s)^2),  k = 1..lambda,        m <- sum over the best lambda / 2 of w_k x_k,
+
+and s follows from how the best points and the steps of m were spread. The server averages what the clients end with:
+
+    x_r = sum_i omega_i m_i,        s_r = sum_i omega_i s_i
+
+=========  ========  ==================================================================================
+symbol     shape     meaning
+=========  ========  ==================================================================================
+m, x       (d,)      the mean of the distribution: the iterate
+s          (d,)      its standard deviations, sigma sqrt(C) in the words of CMA-ES; the payload
+lambda     scalar    population: points, hence queries, of a generation
+=========  ========  ==================================================================================
+
+Points may leave the box; they are asked at their projection P x_k, and pay for the way back in ranks, so that the best
+are those of the smallest
+
+    rank(y(P x_k)) + lambda mean_j ((x_k - P x_k)_j / s_j)^2                                                         (1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fzoos._util.arrays import FloatArray
+from fzoos._util.checks import check_count, check_positive
+from fzoos.algorithms.base import Algorithm, ClientHalf, Site
+from fzoos.messages.message import Arrays, Message
+
+__all__ = ["FedCMA"]
+
+_SMALLEST, _LARGEST, _HALF = 1e-12, 1e6, 0.5  # deviations are kept in between; in a box, half of it is wide enough
+
+
+@dataclass(frozen=True)
+class FedCMA(Algorithm):
+    """Federated CMA-ES: T generations at each client from the server's distribution, then the average of all.
+
+    One exchange a round, d floats of payload each way, T lambda queries. The local steps are the search's own: the
+    optimiser given to `minimize` is not used. Of the values only their order matters. It needs the package cmaes:
+    `pip install 'fzoos[cma]'`.
+
+    Args:
+        population: lambda, the points of a generation, at least 4. 21 is what a step of FedZO costs, and the usual
+            4 + floor(3 ln d) for d about 300.
+        deviation: s of the first round, in units of the unit cube; rather too large than too small, as within T
+            generations it shrinks faster than it grows. Where iterates are projected, 0.5 is the largest that is used.
+        projected: whether iterates and queries are clipped to the box.
+
+    Raises:
+        ImportError: cmaes is not installed (when a client half is made).
+
+    References:
+        J. Sun et al., "FedBPT: Efficient Federated Black-box Prompt Tuning for Large Language Models",
+        arXiv:2310.01467, 2023.
+        R. Ros and N. Hansen, "A Simple Modification in CMA-ES Achieving Linear Time and Space Complexity", PPSN 2008.
+        N. Hansen et al., "A Method for Handling Uncertainty in Evolutionary Optimization", IEEE Transactions on
+        Evolutionary Computation, 2009 (its boundary penalty).
+        M. Nomura and M. Shibata, "cmaes: A Simple yet Practical Python Library for CMA-ES", 2024.
+
+    Deviations from FedBPT (from its program, in NVIDIA FLARE's research folder):
+        - Its server takes the clients' means for the population of a CMA-ES of its own, which ranks them by the loss
+          that each client tells of its own data. Here they are averaged with the weights omega: no loss leaves a
+          client, and clients with different objectives cannot be ranked by them.
+        - Its server sets the next local step size from that CMA-ES. Here the clients' own step size control does it,
+          and s is averaged. As there, evolution paths begin anew each round.
+        - The covariance is diagonal: d numbers travel, not d^2.
+        - No perturbed inputs against overfitting: they belong to its task.
+        - Points outside the box are asked at their projection and pay for the way back, equation (1), as in Hansen et
+          al. 2009 but in ranks; only the mean is brought back. To move the points themselves, as the package does with
+          bounds, would pull the mean towards the middle of the box, whatever the objective is.
+        - A generation of equal values, or of failed queries only, leaves the distribution as it is. A single failed
+          point counts as the mean, in the last rank.
+        - In one dimension, where the package has no answer, the search has a second coordinate that nothing depends on.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos import FedCMA, minimize
+        >>> f = lambda x: float(x @ x)
+        >>> result = minimize([f], x0=np.ones(3), bounds=(-1, 1), algorithm=FedCMA(), rounds=3, seed=0)
+        >>> result.queries, bool(np.linalg.norm(result.x) < 0.1)          # 3 rounds of 10 generations of 21
+        (630, True)
+    """
+
+    population: int = 21  # lambda
+    deviation: float = 0.2  # s
+
+    name: ClassVar[str] = "cma"
+    label: ClassVar[str] = "CMA-ES"
+    descends: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_count("population (lambda)", self.population, low=4)
+        check_positive("deviation", self.deviation)
+
+    @classmethod
+    def installed(cls) -> bool:
+        """Whether the package cmaes is there."""
+        return find_spec("cmaes") is not None
+
+    def client(self, site: Site) -> ClientHalf:
+        """The client half."""
+        return _Client(site, self)
+
+    def queries(self, dim: int, local_steps: int, *, first: bool, refreshed: bool) -> int:
+        """T lambda."""
+        return local_steps * self.population
+
+    def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
+        """s_i."""
+        return {"s": (dim,)}
+
+
+class _Client(ClientHalf):
+    def __init__(self, site: Site, settings: FedCMA) -> None:
+        super().__init__(site)
+        self._settings = settings
+        self._search = self._begin_search(np.full(site.dim, 0.5), np.ones(site.dim), seed=0)
+        if self._search._c1 + self._search._cmu > 1.0:  # C would forget more than all of itself
+            raise ValueError(f"population (lambda) {settings.population} is too large for d = {site.dim}")
+
+    def begin(self, x: FloatArray, request: Message) -> None:
+        """Take the server's distribution; nothing of the client's last round is left."""
+        super().begin(x, request)
+        s = request.arrays.get("s", np.full(len(x), self._settings.deviation))
+        self._search = self._begin_search(x, s, seed=int(self.site.rng.integers(2**32)))
+
+    def _begin_search(self, x: FloatArray, s: FloatArray, seed: int) -> Any:
+        try:
+            from cmaes import SepCMA
+        except ImportError:
+            raise ImportError("FedCMA needs cmaes: pip install 'fzoos[cma]'") from None
+        unused = max(0, 2 - len(x))  # the package has no answer for d = 1
+        mean = np.pad(x, (0, unused), constant_values=0.5)  # a copy: the package moves it in place
+        search = SepCMA(mean, sigma=1.0, seed=seed, population_size=self._settings.population)
+        s = np.clip(s, _SMALLEST, _HALF if self.site.projected else _LARGEST)  # a message may hold any number
+        search._C = np.pad(s, (0, unused), mode="edge") ** 2  # sigma is 1 here: only sigma sqrt(C) matters
+        return search
+
+    @property
+    def _deviations(self) -> FloatArray:
+        s: FloatArray = self._search._sigma * np.sqrt(np.maximum(self._search._C, 0.0))
+        return np.maximum(s, _SMALLEST)
+
+    def step(self, x: FloatArray, t: int, descend: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """One generation; the optimiser, `descend`, is not used."""
+        self._lengths.append(0.0)
+        search, size = self._search, self._settings.population
+        points = np.array([search.ask() for _ in range(size)])
+        inside = self.site.project(points)
+        y = self.site.trajectory.query(inside[:, : len(x)])
+        good = np.isfinite(y)
+        if not good.any() or np.min(y[good]) == np.max(y[good]):
+            return x
+        outside = np.mean(((points - inside) / self._deviations) ** 2, axis=1)
+        worth = np.full(size, np.inf)
+        worth[good] = _ranks(y[good]) + size * outside[good]  # Eq. (1)
+        points[~good] = search.mean
+        search.tell(list(zip(points, worth, strict=True)))
+        search.mean[:] = self.site.project(search.mean)
+        mean: FloatArray = search.mean[: len(x)].copy()  # the search goes on with its own
+        return mean
+
+    def local_gradient(self, x: FloatArray) -> FloatArray:
+        """There is none."""
+        raise TypeError("a search has no gradient")
+
+    def end(self, x: FloatArray) -> Arrays:
+        return {"s": np.minimum(self._deviations[: len(x)], _LARGEST)}
+
+
+def _ranks(y: FloatArray) -> FloatArray:
+    """The ranks of y; equal values share the mean of theirs."""
+    order = np.sort(y)
+    ranks: FloatArray = 0.5 * np.add(np.searchsorted(order, y, "left"), np.searchsorted(order, y, "right"))
+    return ranks

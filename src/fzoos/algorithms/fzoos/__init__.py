@@ -1,0 +1,5 @@
+"""FZooS: its settings, its client half, and the parts that only it uses."""
+
+from fzoos.algorithms.fzoos.settings import FZooS
+
+__all__ = ["FZooS"]

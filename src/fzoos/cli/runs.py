@@ -1,0 +1,218 @@
+"""The commands of kept runs: `fzoos list`, `fzoos show`, `fzoos compare-runs` and `fzoos export`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from fzoos.runs.compare import AXES, at_equal, differing, flatten
+from fzoos.runs.export import as_plain, plain, started, to_json
+from fzoos.runs.export import export as write
+from fzoos.runs.reader import DEFAULT, Kept, read, runs_at
+from fzoos.runs.store import Summary
+from fzoos.runs.text import number, one_line, short_x, value_text
+
+__all__ = ["add_to"]
+
+_RUN = f"A run: FILE:ID, FILE (its last one) or ID (in {DEFAULT}); a folder with a result.db serves as FILE."
+_WIDE = 200
+First = Annotated[str, typer.Argument(metavar="A", help=_RUN)]
+Second = Annotated[str, typer.Argument(metavar="B", help="Another one.")]
+Json = Annotated[bool, typer.Option("--json", help="As JSON on standard output, for scripts.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("list")(list_runs)
+    app.command("show")(show)
+    app.command("compare-runs")(compare_runs)
+    app.command("export")(export)
+
+
+def list_runs(
+    path: Annotated[
+        str | None, typer.Argument(metavar="[PATH]", help=f"File of runs, or its folder.  [default: {DEFAULT}]")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """List the runs in a file: what they reached and what they cost."""
+    runs = runs_at(path)
+    if as_json:
+        typer.echo(to_json([_summary(run) for run in runs]), nl=False)
+        return 0
+    if not runs:
+        typer.echo("no run yet")
+        return 0
+    table = _table(["id", "name", "started", "status"], ["rounds", "F", "queries", "bytes", "seconds"])
+    for run in runs:
+        counts = [str(run.rounds), number(run.monitor), f"{run.queries:,}", decimal(run.bytes), f"{run.seconds:.1f}"]
+        _row(table, [str(run.id), run.name, _when(run.started), run.status, *counts])
+    _console().print(table)
+    return 0
+
+
+def show(
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help=_RUN)] = None,
+    rounds: Annotated[int, typer.Option(min=0, help="How many of the last rounds are shown.")] = 10,
+    as_json: Json = False,
+) -> int:
+    """Show a run: its settings, what it reached and cost, its last rounds, and who did not answer."""
+    kept = read(run)
+    if as_json:
+        typer.echo(to_json(as_plain(kept)), nl=False)
+        return 0
+    for name, value in _facts(kept).items():
+        typer.echo(f"{name:<8} {one_line(value)}")
+    console = _console()
+    _show_settings(console, kept)
+    if rounds and kept.result.history:
+        _show_rounds(console, kept, rounds)
+    if kept.failures:
+        _show_failures(console, kept)
+    return 0
+
+
+def compare_runs(a: First, b: Second, as_json: Json = False) -> int:
+    """Compare two runs: where their settings differ, and F at equal rounds, queries and bytes."""
+    runs = [read(a), read(b)]
+    results, settings = [run.result for run in runs], differing([run.settings for run in runs])
+    if as_json:
+        values = {axis: [{"cost": cost, "F": f} for cost, f in at_equal(results, axis)] for axis in AXES}
+        named = [{"run": run.name, **_summary(run.summary)} for run in runs]
+        typer.echo(to_json({"runs": named, "settings": settings, "at_equal": values}), nl=False)
+        return 0
+    for letter, run in zip("AB", runs, strict=True):
+        typer.echo(f"{letter}  {one_line(run.name)}  {one_line(run.summary.name)}  {one_line(run.result.status)}")
+    console = _console()
+    if settings:
+        table = _table(["setting", "A", "B"], [], title="settings that differ")
+        for name, pair in settings.items():
+            _row(table, [name, *map(value_text, pair)])
+        console.print(table)
+    else:
+        typer.echo("all settings are the same")
+    if all(run.summary.monitor is None for run in runs):
+        typer.echo("F is not known: these runs had no monitor")
+        return 0
+    table = _table(["of"], ["up to", "A", "B"], title="F at equal cost")
+    for axis in AXES:
+        for cost, f in at_equal(results, axis):
+            _row(table, [axis, f"{cost:,}", *map(number, f)])
+        table.add_section()
+    console.print(table)
+    return 0
+
+
+def export(
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help=_RUN)] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The file: .csv and .parquet have a row per round, .json everything."),
+    ] = None,
+) -> int:
+    """Write a run to a file that other programs read."""
+    if output is None:
+        raise ValueError("--output is missing: the file to write, .csv, .json or .parquet")
+    kept = read(run)
+    write(kept, output)
+    typer.echo(f"{one_line(kept.name)}: {kept.result.rounds} rounds in {output.resolve()}")
+    return 0
+
+
+def _summary(run: Summary) -> dict[str, Any]:
+    found: dict[str, Any] = plain(vars(run) | {"started": started(run.started), "F": run.monitor})
+    del found["monitor"]
+    return found
+
+
+def _facts(kept: Kept) -> dict[str, str]:
+    result = kept.result
+    facts = {
+        "run": kept.name,
+        "name": kept.summary.name,
+        "started": _local_time(kept.summary.started),
+        "status": f"{result.status}: {result.message}" if result.message else result.status,
+    }
+    measured = [(r.monitor, r.round) for r in result.history if r.monitor is not None]
+    if measured:
+        lowest = min(measured)
+        facts["F"] = f"{measured[-1][0]:.6g} (lowest {lowest[0]:.6g} in round {lowest[1]})"
+    facts["x"] = short_x(result.x)
+    if not np.array_equal(result.recommended, result.x):
+        facts["better"] = f"{short_x(result.recommended)} (the recommended x, a mean of the last rounds)"
+    facts["rounds"] = str(result.rounds)
+    each = ", ".join(f"{kept.client(i)} {count:,}" for i, count in enumerate(result.queries_per_client[:10]))
+    facts["queries"] = f"{result.queries:,} ({each}{', ...' if len(result.queries_per_client) > 10 else ''})"
+    facts["bytes"] = f"{decimal(result.bytes_up)} up, {decimal(result.bytes_down)} down"
+    facts["seconds"] = f"{result.seconds:.2f}"
+    if "epsilon" in kept.extra:
+        facts["privacy"] = f"epsilon {kept.extra['epsilon']:.3g} at delta {kept.extra['delta']:g} for each client"
+    return facts
+
+
+def _show_settings(console: Console, kept: Kept) -> None:
+    table = _table(["setting", "value"], [])
+    for name, value in flatten(kept.settings).items():
+        _row(table, [name, value_text(value)])
+    console.print(table)
+
+
+def _show_rounds(console: Console, kept: Kept, count: int) -> None:
+    shown = kept.result.history[-count:]
+    names = list(dict.fromkeys(name for record in shown for name in record.diagnostics))
+    heads = ["round", "F", "queries", "bytes", "seconds", "step", *(name.replace("_", "\n") for name in names)]
+    table = _table([], heads, title="last rounds")
+    for r in shown:
+        counts = [f"{r.queries:,}", decimal(r.bytes_up + r.bytes_down), f"{r.seconds:.1f}", number(r.step)]
+        told = [number(r.diagnostics.get(name)) for name in names]
+        _row(table, [str(r.round), number(r.monitor), *counts, *told])
+    console.print(table)
+
+
+def _show_failures(console: Console, kept: Kept, count: int = 10) -> None:
+    hidden = len(kept.failures) - count
+    title = "no answer" + (f" (the last {count}; {hidden} more before)" if hidden > 0 else "")
+    table = _table(["round", "client", "reason"], [], title)
+    for round, client, reason in kept.failures[-count:]:
+        _row(table, [str(round), kept.client(client), reason])
+    console.print(table)
+
+
+def _console() -> Console:
+    """As wide as the terminal; into a pipe or a file, wide enough that nothing is cut."""
+    console = Console()
+    return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=_WIDE)
+
+
+def _table(words: Sequence[str], numbers: Sequence[str], title: str | None = None) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=0)
+    for word in words:
+        table.add_column(word, overflow="fold", no_wrap=word in ("id", "started", "status"))
+    for heading in numbers:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def _row(table: Table, cells: Sequence[str]) -> None:
+    table.add_row(*(Text(one_line(cell)) for cell in cells))  # text, never markup: it comes from a file
+
+
+def _local_time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
+
+
+def _when(seconds: float) -> str:
+    """Short, for a table: without the year if it is this one, otherwise without the hour."""
+    text = _local_time(seconds)
+    return text[5:] if text[:4] == str(datetime.now().year) else text[:10]

@@ -1,0 +1,87 @@
+"""One request at a time, in one thread, whatever the number of threads that FLARE hands requests over in."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+
+__all__ = ["Closed", "Desk", "Overtaken"]
+
+_Work = Callable[[], bytes]
+
+
+class Overtaken(Exception):
+    """A newer request came before this one's turn did."""
+
+
+class Closed(Exception):
+    """The desk was closed before the answer was there."""
+
+
+class Desk:
+    """Does work in a thread of its own, since a journal belongs to one thread.
+
+    Work that had to wait while newer work came is not done: the server has given it up and gone on. Otherwise a site
+    that was slow once would answer old requests for ever after.
+
+    The thread does not keep its process alive: an objective may never return.
+
+    Example:
+        >>> from fzoos.engines.flare.serial_worker import Desk
+        >>> desk = Desk()
+        >>> desk.do(lambda: b"an answer")
+        b'an answer'
+        >>> desk.close()
+    """
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[tuple[_Work, Future[bytes]] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._newest: Future[bytes] | None = None
+        self._open: set[Future[bytes]] = set()
+        self._thread = threading.Thread(target=self._work, name="fzoos-desk", daemon=True)
+        self._thread.start()
+
+    def do(self, work: _Work) -> bytes:
+        """Do the work when its turn comes, and wait for it.
+
+        Raises:
+            Overtaken: if newer work came first.
+            Closed: if the desk was closed first.
+        """
+        answer: Future[bytes] = Future()
+        with self._lock:
+            self._newest = answer
+            self._open.add(answer)
+            self._queue.put((work, answer))
+        try:
+            return answer.result()
+        finally:
+            self._open.discard(answer)
+
+    def close(self, last: Callable[[], None] = lambda: None, patience: float = 5.0) -> None:
+        """Take no further work, do the last, and let go of whoever still waits after some seconds."""
+        self._last = last
+        self._queue.put(None)
+        self._thread.join(patience)
+        for answer in list(self._open):
+            with contextlib.suppress(InvalidStateError):
+                answer.set_exception(Closed())
+
+    def _work(self) -> None:
+        while (item := self._queue.get()) is not None:
+            work, answer = item
+            with contextlib.suppress(InvalidStateError):  # closed meanwhile
+                if answer is not self._newest:
+                    answer.set_exception(Overtaken())
+                    continue
+                try:
+                    answer.set_result(work())
+                except InvalidStateError:
+                    raise
+                except BaseException as error:
+                    answer.set_exception(error)
+        self._last()

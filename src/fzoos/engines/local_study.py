@@ -1,0 +1,59 @@
+"""A study on one machine: the same journals, checkpoints and messages, with all sites in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from fzoos.engines.local import LocalEngine
+from fzoos.federation.conductor import conduct
+from fzoos.federation.station import Station
+from fzoos.federation.study import Study
+from fzoos.objectives.box import Objective
+from fzoos.result import Record, Result
+
+__all__ = ["LocalStudy"]
+
+
+class LocalStudy:
+    """A study with all its sites here.
+
+    Args:
+        study: the study.
+        folder: gets `result.db` and `journals/SITE.journal`.
+        objectives: one per site.
+        workers: how many sites work at the same time.
+
+    Example:
+        >>> import tempfile
+        >>> from fzoos.engines import LocalStudy
+        >>> from fzoos.federation import Study
+        >>> study = Study("demo", x0=0.5, dim=2, bounds=(0, 1), sites=("a", "b"), rounds=2, algorithm={"name": "fedzo"})
+        >>> boxes = [lambda x, c=c: float(((x - c) ** 2).sum()) for c in (0.2, 0.4)]
+        >>> result = LocalStudy(study, tempfile.mkdtemp(), boxes).run()
+        >>> result.status, result.queries
+        ('completed', 840)
+    """
+
+    def __init__(self, study: Study, folder: str | Path, objectives: Sequence[Objective], workers: int = 1) -> None:
+        if len(objectives) != len(study.sites):
+            raise ValueError(f"objectives has {len(objectives)} entries but the study has {len(study.sites)} sites")
+        self._study, self._folder, self._objectives, self._workers = study, Path(folder), objectives, workers
+
+    def run(
+        self, *, resume: bool = False, progress: bool = False, callback: Callable[[Record], Any] | None = None
+    ) -> Result:
+        """Run it, or go on with it; see `conduct`."""
+        study = self._study
+        with ExitStack() as stack:
+            stations = [
+                stack.enter_context(Station(study, i, objective, self._folder / "journals" / f"{site}.journal"))
+                for i, (site, objective) in enumerate(zip(study.sites, self._objectives, strict=True))
+            ]
+            engine = stack.enter_context(LocalEngine(stations, self._workers, together=False))
+            for station in stations:  # one that nobody waits for any longer is to make no further query
+                stack.callback(station.stop)
+            path = self._folder / "result.db"
+            return conduct(study, engine, path, resume=resume, progress=progress, callback=callback)

@@ -1,0 +1,130 @@
+"""Objectives that people evaluate: points are asked for in a file, values are told days later if need be.
+
+A folder holds, for each site, `SITE.asked.csv` (the points that are wanted now) and `SITE.told.csv` (every value that
+was ever told; rows are only added). A point is known by its id, which depends on the point alone.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import math
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from fzoos._util.arrays import FloatArray
+from fzoos.result import NotAsked
+
+__all__ = ["People", "point_id"]
+
+_POLL = 0.5  # seconds
+
+
+def point_id(x: FloatArray) -> str:
+    """Twelve letters and digits by which a point is known."""
+    return hashlib.sha256(np.ascontiguousarray(x, "<f8").tobytes()).hexdigest()[:12]
+
+
+class People:
+    """A vectorised objective whose values come from people.
+
+    Args:
+        folder: of the two files.
+        site: name of the site.
+        wait: whether a call waits until the values are told; otherwise it raises `NotAsked`, and the study stops there
+            until it is taken up again.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from fzoos.objectives.manual import People
+        >>> site = People(tempfile.mkdtemp(), "site-1")
+        >>> x = np.array([[0.5, 0.25]])
+        >>> try:
+        ...     site(x)
+        ... except Exception as error:
+        ...     print(error)
+        site-1 waits for the values of 1 point
+        >>> site.tell([(site.wanted()[0][0], 3.0)])
+        1
+        >>> site(x)
+        array([3.])
+    """
+
+    def __init__(self, folder: str | Path, site: str, wait: bool = False) -> None:
+        self._site, self._wait = site, wait
+        self._folder = Path(folder)
+        self._asked, self._told = (self._folder / f"{site}.{what}.csv" for what in ("asked", "told"))
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """The values of the rows of x, shape (n, d), or of one point of shape (d,)."""
+        points = np.atleast_2d(x)
+        ids = [point_id(point) for point in points]
+        told = self.told()
+        if not all(id in told for id in ids):
+            self._ask(points, ids, told)
+            if not self._wait:
+                count = len({id for id in ids if id not in told})
+                raise NotAsked(f"{self._site} waits for the values of {count} point{'s' if count > 1 else ''}")
+            while not all(id in told for id in ids):
+                time.sleep(_POLL)
+                told = self.told()
+        self._asked.unlink(missing_ok=True)
+        return np.array([told[id] for id in ids])
+
+    def _ask(self, points: FloatArray, ids: list[str], told: dict[str, float]) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["id", *(f"x{j + 1}" for j in range(points.shape[1]))])
+        for id, point in dict(zip(ids, points, strict=True)).items():
+            if id not in told:
+                writer.writerow([id, *(repr(float(v)) for v in point)])
+        temporary = self._asked.with_suffix(".tmp")
+        temporary.write_text(text.getvalue(), encoding="utf-8")
+        temporary.replace(self._asked)
+
+    def wanted(self) -> list[tuple[str, list[float]]]:
+        """The points that are wanted now, each with its id, without those told since."""
+        if not self._asked.exists():
+            return []
+        told = self.told()
+        rows = list(csv.reader(io.StringIO(self._asked.read_text(encoding="utf-8"))))[1:]
+        return [(id, [float(v) for v in x]) for id, *x in rows if id not in told]
+
+    def told(self) -> dict[str, float]:
+        """Every value that was told, by the point's id."""
+        if not self._told.exists():
+            return {}
+        rows = csv.reader(io.StringIO(self._told.read_text(encoding="utf-8")))
+        return {row[0]: float(row[1]) for row in rows if len(row) == 2}
+
+    def tell(self, values: Iterable[tuple[str, float]]) -> int:
+        """Hand in values by their points' ids, all or none; how many were new.
+
+        Raises:
+            ValueError: a point that is not asked for, a value that is no number, or another one than was told before.
+        """
+        told, wanted = self.told(), {id for id, _ in self.wanted()}
+        new: dict[str, float] = {}
+        for id, value in values:
+            before = told.get(id, new.get(id))
+            if before is not None and before != value:
+                raise ValueError(f"the value of {id} was told before: {before:g}, not {value:g}")
+            if before is None:
+                if id not in wanted:
+                    raise ValueError(f"{id!r} is not among the points that {self._site} is asked for")
+                if not math.isfinite(value):
+                    raise ValueError(f"the value of {id} must be a finite number, got {value}")
+                new[id] = value
+        if new:
+            with open(self._told, "a", encoding="utf-8") as file:
+                file.write("".join(f"{id},{value!r}\n" for id, value in new.items()))
+                file.flush()
+                os.fsync(file.fileno())
+        return len(new)

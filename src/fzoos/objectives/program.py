@@ -1,0 +1,418 @@
+"""Objectives that are programs: one line of JSON out for each batch of points, one line back.
+
+    request   {"x": [[0.5, 1.0], [0.25, 0.0]]}     n points of d numbers each
+    answer    {"y": [1.25, null]}                  n numbers; null or NaN marks a point that failed
+    or        {"error": "no licence"}              why there are none; the program goes on
+
+A program reads requests from its standard input until that ends, and then ends too: so it does not outlive a caller
+that was killed. It writes nothing but answers to its standard output, each of them at once (flushed); its standard
+error is free for anything else. Numbers travel with all their digits, so that nothing is rounded on the way.
+
+Programs need a POSIX system: pipes are waited for with `poll`, and a program is ended together with all it started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fzoos._util.arrays import FloatArray
+from fzoos._util.checks import check_count, check_positive
+
+__all__ = ["Program", "ProgramError"]
+
+_GRACE = 2.0  # seconds in which a program whose input has ended may end by itself
+_LOOK = 1.0  # seconds between two looks at whether it lives, in case something it started keeps its pipes open
+_CHUNK = 65_536  # bytes: what a pipe holds
+_TAIL = 8_192  # bytes of standard error that are kept
+_LINES = 10  # lines of them that are shown
+_SHOWN = 200  # characters of a line that are shown
+_REASON = 2_000  # characters of an error that a program answered
+
+
+class ProgramError(RuntimeError):
+    """A program did not start, died, hung, answered nonsense, or answered that it could not evaluate.
+
+    Example:
+        >>> from fzoos.objectives.program import Program, ProgramError
+        >>> try:
+        ...     Program(["no-such-program"])([0.5])
+        ... except ProgramError as error:
+        ...     print(error)
+        program 'no-such-program' cannot be started: [Errno 2] No such file or directory: 'no-such-program'
+    """
+
+
+class Program:
+    """An objective that is a program, in any language, kept alive between queries.
+
+    It is started by the first query. If it dies it is started anew, and the batch that was in flight is asked again.
+    Takes x of shape (d,) and gives a float, or (n, d) and gives (n,), so it serves as a vectorised objective and as one
+    that is not. Threads may share it: they take turns.
+
+    Args:
+        command: the program and its arguments; no shell sees them.
+        timeout: seconds for each batch, the start of the program included; then it is killed, the query fails, and the
+            next one starts it anew. None: wait for ever.
+        restarts: how often one batch may be asked again because the program died.
+        cwd: the folder it runs in; None: this process's.
+        env: environment variables for it, beside those of this process.
+
+    Raises:
+        ProgramError: from a query, for whatever the program did or did not do.
+
+    Example:
+        >>> import sys
+        >>> from fzoos.objectives.program import Program
+        >>> simulator = '''
+        ... import json, sys
+        ... for line in sys.stdin:
+        ...     y = [sum(v * v for v in x) for x in json.loads(line)["x"]]
+        ...     print(json.dumps({"y": y}), flush=True)
+        ... '''
+        >>> with Program([sys.executable, "-c", simulator], timeout=60) as f:
+        ...     f([3.0, 4.0]), f([[0.0, 1.0], [2.0, 0.0]])
+        (25.0, array([1., 4.]))
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str | os.PathLike[str]],
+        *,
+        timeout: float | None = None,
+        restarts: int = 1,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        if isinstance(command, (str, bytes, os.PathLike)) or not all(
+            isinstance(w, (str, os.PathLike)) for w in command
+        ):
+            raise TypeError(
+                f'command must be a sequence of words such as ["./simulate", "--case", "3"], got {command!r}'
+            )
+        if not command:
+            raise ValueError("command is empty: it must name a program")
+        if timeout is not None:
+            check_positive("timeout", timeout)
+        check_count("restarts", restarts)
+        self.command = tuple(os.fspath(word) for word in command)
+        self.timeout = timeout
+        self._restarts, self._cwd, self._env = restarts, cwd, dict(env or {})
+        self._name = f"program {_cut(shlex.join(self.command))!r}"
+        self._lock = threading.Lock()
+        self._process: _Process | None = None
+        self._finalizer: weakref.finalize[..., Program] | None = None
+        self._closed = False
+
+    @classmethod
+    def python(
+        cls,
+        path: str | os.PathLike[str],
+        function: str = "objective",
+        *,
+        vectorized: bool = False,
+        timeout: float | None = None,
+        restarts: int = 1,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Self:
+        """A function of a Python file, in a process of its own: a crash, a hang or a leak there stays there.
+
+        What the function prints goes to that process's standard error. An exception is a failed query; the process
+        goes on.
+
+        Args:
+            path: the file; modules beside it can be imported by it.
+            function: its name there.
+            vectorized: whether the function itself takes batches, (n, d) -> (n,), and not one x of shape (d,).
+            timeout: as above.
+            restarts: as above.
+            cwd: as above.
+            env: as above.
+
+        Example:
+            >>> import tempfile
+            >>> from pathlib import Path
+            >>> from fzoos.objectives.program import Program
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     file = Path(folder, "mine.py")
+            ...     _ = file.write_text("def loss(x): return x.sum()")
+            ...     with Program.python(file, "loss") as f:
+            ...         f([1.5, 2.0])
+            3.5
+        """
+        # -P: a file in the current folder that is called like a module must not be taken for it.
+        command = [sys.executable, "-P", "-m", "fzoos.objectives.serve", str(Path(path).absolute()), function]
+        if vectorized:
+            command.append("--vectorized")
+        return cls(command, timeout=timeout, restarts=restarts, cwd=cwd, env=env)
+
+    def __call__(self, x: ArrayLike) -> Any:
+        """The value at x of shape (d,), a float, or the values at the rows of x of shape (n, d), an array (n,)."""
+        points = np.asarray(x, dtype=np.float64)
+        if points.ndim not in (1, 2):
+            raise ValueError(f"x must have shape (d,) or (n, d), got shape {points.shape}")
+        if not np.all(np.isfinite(points)):
+            raise ValueError("x must hold finite numbers")
+        if points.ndim == 1:
+            return float(self._values(points[None, :])[0])
+        return self._values(points) if len(points) else np.empty(0)
+
+    def close(self) -> None:
+        """End the program: its input ends, and if it does not end then it is killed. A query in flight fails."""
+        self._closed = True
+        if not self._lock.acquire(blocking=False):
+            process = self._process
+            if process is not None:
+                process.kill()  # the query that holds the lock sees it die
+            self._lock.acquire()
+        try:
+            self._end(_GRACE)
+        finally:
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Program({list(self.command)!r})"
+
+    def _values(self, points: FloatArray) -> FloatArray:
+        """Ask for the rows of `points`, once more for each restart."""
+        request = json.dumps({"x": points.tolist()}).encode() + b"\n"
+        with self._lock:
+            for _ in range(self._restarts + 1):
+                process = self._running()
+                try:
+                    return _numbers(process.ask(request, _longest_answer(len(points)), self.timeout), len(points))
+                except EOFError:
+                    ending = self._end(_GRACE)
+                except _Refusal as refusal:
+                    raise ProgramError(f"{self._name} answered an error: {refusal}") from None
+                except TimeoutError:
+                    self._end()
+                    raise ProgramError(
+                        f"{self._name} gave no answer in {self.timeout:g} s{process.last_lines()}"
+                    ) from None
+                except _Nonsense as nonsense:
+                    self._end()
+                    raise ProgramError(f"{self._name} {nonsense}{process.last_lines()}") from None
+                except BaseException:  # Ctrl-C: the answer that still comes must not be taken for the next one
+                    self._end()
+                    raise
+            self._refuse_if_closed()
+            times = "" if self._restarts == 0 else f", asked {self._restarts + 1} times"
+            raise ProgramError(f"{self._name} {ending} before it answered{times}{process.last_lines()}")
+
+    def _running(self) -> _Process:
+        """The process, started if there is none or if it died since the last query."""
+        if self._process is not None:
+            try:
+                if self._process.waits():
+                    return self._process
+            except _Nonsense as nonsense:
+                self._end()
+                raise ProgramError(f"{self._name} {nonsense}") from None
+            self._end(_GRACE)
+        self._refuse_if_closed()
+        try:
+            process = self._process = _Process(self.command, self._cwd, os.environ | self._env)
+        except OSError as error:
+            raise ProgramError(f"{self._name} cannot be started: {error}") from None
+        self._finalizer = weakref.finalize(self, process.end, _GRACE)  # where close() is never called
+        self._refuse_if_closed()  # close() may not have seen the process just started
+        return process
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            self._end()
+            raise ProgramError(f"{self._name} was closed")
+
+    def _end(self, grace: float = 0.0) -> str:
+        process, self._process = self._process, None
+        if process is None or self._finalizer is None:
+            return "was not running"
+        ending = process.end(grace)
+        self._finalizer.detach()
+        return ending
+
+
+class _Nonsense(Exception):
+    """Says what a program wrote that is no answer."""
+
+
+class _Refusal(Exception):
+    """Says why a program did not evaluate."""
+
+
+class _Process:
+    """One run of a program, with its pipes.
+
+    It leads a session of its own: Ctrl-C at a terminal does not reach it, and all that it started can be ended with it.
+    """
+
+    def __init__(self, command: Sequence[str], cwd: str | os.PathLike[str] | None, env: Mapping[str, str]) -> None:
+        pipe = subprocess.PIPE
+        self._popen = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, cwd=cwd, env=env, start_new_session=True
+        )
+        self._stdin, self._stdout = cast(IO[bytes], self._popen.stdin), cast(IO[bytes], self._popen.stdout)
+        os.set_blocking(self._stdin.fileno(), False)
+        os.set_blocking(self._stdout.fileno(), False)
+        self._owner = os.getpid()
+        self._tail = bytearray()
+        self._drain = threading.Thread(target=_drain, args=(self._popen.stderr, self._tail), daemon=True)
+        self._drain.start()
+
+    def waits(self) -> bool:
+        """Whether it lives and has said nothing that it was not asked, so that the next line is the next answer."""
+        if self._popen.poll() is not None:
+            return False  # so it is for a forked process too, which must not talk to its parent's program
+        try:
+            unasked = os.read(self._stdout.fileno(), _CHUNK)
+        except BlockingIOError:
+            return True
+        if unasked:
+            raise _Nonsense(f"wrote a line that it was not asked for: {_show(unasked)}")
+        return False
+
+    def ask(self, request: bytes, longest: int, timeout: float | None) -> bytes:
+        """Write the request and read a line; EOFError if it dies, TimeoutError after `timeout` seconds."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        unsent, answer = memoryview(request), bytearray()
+        with selectors.PollSelector() as selector:
+            selector.register(self._stdin, selectors.EVENT_WRITE)
+            selector.register(self._stdout, selectors.EVENT_READ)
+            while unsent or not answer.endswith(b"\n"):
+                left = _LOOK if deadline is None else min(_LOOK, deadline - time.monotonic())
+                if left <= 0:
+                    raise TimeoutError
+                dead = self._popen.poll() is not None  # asked before the pipes are: its last words are not missed
+                ready = selector.select(0 if dead else left)
+                if dead and not ready:
+                    raise EOFError
+                for key, _ in ready:
+                    if key.fileobj is self._stdin:
+                        unsent = unsent[self._write(unsent) :]
+                        if not unsent:
+                            selector.unregister(self._stdin)
+                    else:
+                        _add(answer, os.read(key.fd, _CHUNK), longest)
+        return bytes(answer)
+
+    def _write(self, data: memoryview) -> int:
+        try:
+            return os.write(self._stdin.fileno(), data)
+        except BrokenPipeError:
+            raise EOFError from None
+
+    def kill(self) -> None:
+        """Kill it and all that it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # PermissionError: only zombies left, on macOS
+            os.killpg(self._popen.pid, signal.SIGKILL)
+
+    def end(self, grace: float = 0.0) -> str:
+        """Close its pipes, give it `grace` seconds to end, kill what is left, and say how it ended."""
+        self._stdin.close()
+        self._stdout.close()
+        if self._owner != os.getpid():
+            self._popen.returncode = 0  # the parent's business
+            return "belongs to another process"
+        by_itself = True
+        try:
+            self._popen.wait(grace)
+        except subprocess.TimeoutExpired:
+            by_itself = False
+        finally:
+            self.kill()
+        status = self._popen.wait()
+        self._drain.join(1.0)  # it goes on only while something that left the session has standard error open
+        if not by_itself:
+            return "closed its pipes"
+        return f"ended with exit status {status}" if status >= 0 else f"was killed by {_signal_name(-status)}"
+
+    def last_lines(self) -> str:
+        """The end of an error message: the last lines of standard error, if there are any."""
+        lines = self._tail.decode(errors="replace").splitlines()[-_LINES:]
+        shown = "".join(f"\n  {_cut(line)}" for line in lines)
+        return f"; the last lines of its standard error:{shown}" if lines else ""
+
+
+def _drain(stream: IO[bytes], tail: bytearray) -> None:
+    """Read all there is, so that the program never waits, and keep the end."""
+    with stream:
+        while chunk := stream.read(_CHUNK):
+            tail += chunk
+            del tail[:-_TAIL]
+
+
+def _add(answer: bytearray, chunk: bytes, longest: int) -> None:
+    """Add what was read to a line that must end where the answer ends."""
+    if not chunk:
+        raise EOFError
+    answer += chunk
+    end = chunk.find(b"\n")
+    if len(answer) > longest:
+        raise _Nonsense(f"answered with a line of more than {longest:,} bytes: {_show(answer)}")
+    if end >= 0 and end != len(chunk) - 1:
+        raise _Nonsense(f"answered with more than one line: {_show(answer)}")
+
+
+def _longest_answer(count: int) -> int:
+    """Far beyond what `count` numbers with all their digits need, and little enough to hold."""
+    return 2**20 + 64 * count
+
+
+def _numbers(line: bytes, count: int) -> FloatArray:
+    """The values in an answer, shape (count,)."""
+    try:
+        answer = json.loads(line)
+    except (ValueError, RecursionError):
+        raise _Nonsense(f"answered with a line that is not JSON: {_show(line)}") from None
+    if isinstance(answer, dict) and "error" in answer:
+        raise _Refusal(_cut(str(answer["error"]), _REASON))
+    y = answer.get("y") if isinstance(answer, dict) else None
+    if not isinstance(y, list):
+        raise _Nonsense(f'must answer {{"y": [...]}} or {{"error": "..."}}, got {_show(line)}')
+    if len(y) != count:
+        raise _Nonsense(f"answered {len(y)} values for {count} points")
+    for value in y:
+        if type(value) not in (float, int, type(None)):
+            raise _Nonsense(f"must answer numbers, got {_cut(repr(value))}")
+    try:
+        return np.array(y, dtype=np.float64)  # None becomes NaN
+    except OverflowError:
+        raise _Nonsense(f"answered a number that is too large: {_show(line)}") from None
+
+
+def _show(data: bytes | bytearray) -> str:
+    return repr(_cut(data[: 4 * _SHOWN].decode(errors="replace")))
+
+
+def _cut(text: str, longest: int = _SHOWN) -> str:
+    return text if len(text) <= longest else text[:longest] + "..."
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

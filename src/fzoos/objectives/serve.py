@@ -1,0 +1,145 @@
+"""A function of a Python file as a program that `fzoos.Program` talks to:
+
+    python -m fzoos.objectives.serve FILE FUNCTION [--vectorized]
+
+Try it by hand: echo '{"x": [[0.5, 1.0]]}' | python -m fzoos.objectives.serve objective.py objective
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import importlib.util
+import json
+import os
+import select
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from fzoos._util.arrays import FloatArray
+from fzoos.objectives.box import Objective
+
+__all__ = ["main"]
+
+_GRACE = 2.0  # seconds in which the function may finish after the caller has gone
+_LOOK = 1.0  # seconds between two looks at whether the caller is there
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Answer requests until there are no more."""
+    parser = argparse.ArgumentParser(
+        "python -m fzoos.objectives.serve", description="Answer requests for values of a function."
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="a Python file")
+    parser.add_argument("function", metavar="FUNCTION", help="the name of a function in it")
+    parser.add_argument(
+        "--vectorized", action="store_true", help="the function maps (n, d) to (n,), not (d,) to a float"
+    )
+    chosen = parser.parse_args(arguments)
+    requests, answers = _take_pipes()
+    if os.getsid(0) == os.getpid():  # started by `Program`, which gives every program a session of its own
+        atexit.register(_end_helpers)  # before all that the file registers, hence done after it
+        threading.Thread(target=_end_with_caller, args=(requests.fileno(), os.getppid()), daemon=True).start()
+    _serve(requests, answers, lambda: _load(chosen.file, chosen.function), _vector if chosen.vectorized else _scalars)
+
+
+def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Standard input and output, kept from the function: what it prints, however it does, goes to standard error."""
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    return requests, answers
+
+
+def _end_helpers() -> None:
+    """Ask what the function started and left running to end; this process itself goes on to write its files."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.killpg(0, signal.SIGTERM)
+
+
+def _end_with_caller(requests: int, caller: int) -> None:
+    """End this process, and what it started, soon after the caller has gone, even in the middle of an evaluation.
+
+    Its parent is watched beside the pipe, since a process that the caller forked may hold the other end of the pipe.
+    """
+    watch = select.poll()
+    watch.register(requests, 0)  # no events: only the end of the pipe is reported
+    while not watch.poll(1000 * _LOOK) and os.getppid() == caller:
+        pass
+    time.sleep(_GRACE)
+    os.killpg(0, signal.SIGKILL)
+
+
+def _serve(
+    requests: BinaryIO,
+    answers: BinaryIO,
+    load: Callable[[], Objective],
+    evaluate: Callable[[Objective, FloatArray], list[float]],
+) -> None:
+    objective: Objective | None = None
+    for line in requests:
+        if not line.endswith(b"\n"):
+            return  # the caller ended while it wrote
+        try:
+            if objective is None:
+                objective = load()
+            answer: dict[str, Any] = {"y": evaluate(objective, np.array(json.loads(line)["x"], dtype=np.float64))}
+        except (Exception, SystemExit) as error:
+            traceback.print_exc()
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        sys.stderr.flush()
+        answers.write(json.dumps(answer).encode() + b"\n")
+        answers.flush()
+
+
+def _load(file: Path, function: str) -> Objective:
+    """The function; its file may import modules that lie beside it, as if it were run by `python FILE`."""
+    name = file.stem if file.stem not in sys.modules else f"{file.stem}_file"  # a file may be called random.py
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is not a Python file: its name must end in .py")
+    if str(file.parent) not in sys.path:
+        sys.path.insert(0, str(file.parent))
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    objective: Objective | None = getattr(module, function, None)
+    if not callable(objective):
+        raise ImportError(f"{file} has no function {function!r}")
+    return objective
+
+
+def _scalars(objective: Objective, x: FloatArray) -> list[float]:
+    """Values of a function (d,) -> float at the rows of x."""
+    return [_one(objective(row.copy())) for row in x]
+
+
+def _one(value: Any) -> float:
+    number = np.asarray(value, dtype=np.float64) if value is not None else np.empty(0)
+    if number.size != 1:
+        raise ValueError(f"the function must return one number, got {value!r}")
+    return float(number.item())
+
+
+def _vector(objective: Objective, x: FloatArray) -> list[float]:
+    """Values of a function (n, d) -> (n,)."""
+    value = np.asarray(objective(x), dtype=np.float64)
+    if value.shape != (len(x),):
+        raise ValueError(
+            f"the function must return shape ({len(x)},) for x of shape {x.shape}, got shape {value.shape}"
+        )
+    return [float(number) for number in value]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""A client's own queries: the only place where an objective is evaluated, and where queries are counted."""
+
+from __future__ import annotations
+
+from concurrent.futures import CancelledError
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fzoos._util.arrays import Buffer, FloatArray
+from fzoos._util.blas import objective_threads
+from fzoos.objectives.box import Box, Objective
+from fzoos.result import ObjectiveError
+
+__all__ = ["Ledger", "OnFailure", "Purpose", "Trajectory"]
+
+OnFailure = Literal["raise", "skip"]
+Purpose = Literal["initial", "refresh", "active", "difference", "query"]
+"""What a query is for: the initial design, the server's x and around it, exploring, a finite difference, anything."""
+
+
+class Ledger(Protocol):
+    """Remembers queries where a crash cannot reach them."""
+
+    def recall(self, points: FloatArray) -> FloatArray | None:
+        """The values of these points, shape (n, d), if they are the next that were paid for already."""
+        ...
+
+    def record(self, points: FloatArray, values: FloatArray, round: int, step: int, purpose: Purpose) -> None:
+        """Keep what has just been paid for; it is used only after this returns."""
+        ...
+
+    def fail(self, points: FloatArray, error: Exception, round: int, step: int, purpose: Purpose) -> None:
+        """Keep that these points were paid for and brought an error."""
+        ...
+
+
+class Trajectory:
+    """Evaluates a client's objective at points of the unit cube, counts, and remembers.
+
+    Args:
+        objective: the user's function, (d,) -> float or vectorised (n, d) -> (n,), in the user's coordinates.
+        box: the user's bounds.
+        vectorized: whether the objective takes a batch; otherwise it is called point by point.
+        client: the client's index, for error messages.
+        on_failure: what a NaN or infinite value does: end the run, or be recorded as failed and left out.
+        keep: whether (x, y) are kept; finite-difference algorithms never look back.
+        ledger: where queries are kept for good, and recalled from after a restart; None: nowhere.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos.objectives.box import Box
+        >>> from fzoos.objectives.trajectory import Trajectory
+        >>> t = Trajectory(lambda x: x.sum(), Box.of((0, 10), dim=2))
+        >>> t.query(np.array([[0.5, 0.5], [1.0, 0.0]]))
+        array([10., 10.])
+        >>> t.count, t.x.shape
+        (2, (2, 2))
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        box: Box,
+        *,
+        vectorized: bool = False,
+        client: int = 0,
+        on_failure: OnFailure = "raise",
+        keep: bool = True,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self._objective, self._box, self._vectorized = objective, box, vectorized
+        self._client, self._on_failure, self._keep = client, on_failure, keep
+        self._ledger = ledger
+        self._x = Buffer(np.empty(0), columns=box.dim)
+        self._y = Buffer(np.empty(0), columns=1)
+        self._norms = Buffer(np.empty(0), columns=1)  # |x|^2 of each point
+        self.round = self.step = 0  # r and t, for messages and the ledger
+        self.count = 0  # every evaluation, failed ones included
+        self.failed = 0
+        self.stopped = False  # set from outside when the run has ended: nothing more is to be paid for
+
+    def query(self, x: FloatArray, purpose: Purpose = "query") -> FloatArray:
+        """Evaluate the rows of x, shape (n, d), in one batch if the objective takes batches; NaN marks a failed one."""
+        if not len(x):
+            return np.empty(0)
+        points = self._box.from_cube(x)
+        batches = [points] if self._vectorized else [points[i : i + 1] for i in range(len(points))]
+        y = np.concatenate([self._paid(batch, purpose) for batch in batches])
+        self.adopt(x, y)
+        return y
+
+    def adopt(self, x: FloatArray, y: FloatArray) -> None:
+        """Take note of points of the cube whose values are known; NaN marks a failed one."""
+        good = np.isfinite(y)
+        self.failed += int(np.sum(~good))
+        if self._keep:
+            n = self._x.rows
+            self._x.grow(int(good.sum()))[n:] = x[good]
+            self._y.grow(int(good.sum()))[n:, 0] = y[good]
+            self._norms.grow(int(good.sum()))[n:, 0] = np.vecdot(x[good], x[good])
+
+    def _paid(self, points: FloatArray, purpose: Purpose) -> FloatArray:
+        """The values of a batch, from the ledger or from the objective; NaN marks a failed point."""
+        if self.stopped:
+            raise CancelledError("the run has ended")
+        self.count += len(points)
+        y = self._evaluate(points) if self._ledger is None else self._kept(self._ledger, points, purpose)
+        good = np.isfinite(y)
+        if self._on_failure == "raise" and not good.all():
+            first = int(np.argmin(good))
+            raise ObjectiveError(f"returned {y[first]}", self._client, self.round, points[first])
+        return np.where(good, y, np.nan)
+
+    def _kept(self, ledger: Ledger, points: FloatArray, purpose: Purpose) -> FloatArray:
+        y = ledger.recall(points)
+        if y is not None:
+            return y
+        try:
+            y = self._evaluate(points)
+        except Exception as error:
+            ledger.fail(points, error, self.round, self.step, purpose)
+            raise
+        ledger.record(points, y, self.round, self.step, purpose)
+        return y
+
+    def _evaluate(self, points: FloatArray) -> FloatArray:
+        """One call of the objective: a batch (n, d), or a single row."""
+        try:
+            with objective_threads():
+                value = self._objective(points.copy() if self._vectorized else points[0].copy())
+        except Exception as error:
+            what = f"raised {type(error).__name__}: {error}"
+            raise ObjectiveError(what, self._client, self.round, points[0]) from error
+        return self._numbers(value, points)
+
+    def _numbers(self, value: Any, points: FloatArray) -> FloatArray:
+        """What the objective returned as an array of shape (n,), or an error that says what was expected."""
+        try:
+            if value is None:
+                raise TypeError
+            y = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"the objective of client {self._client} must return numbers, got {value!r}") from None
+        if self._vectorized and y.shape != (len(points),):
+            raise ValueError(
+                f"the vectorized objective of client {self._client} must return shape ({len(points)},) "
+                f"for x of shape {points.shape}, got shape {y.shape}"
+            )
+        if not self._vectorized and y.size != 1:
+            raise ValueError(
+                f"the objective of client {self._client} must return one number for x of shape {points.shape[1:]}, "
+                f"got shape {y.shape}; is it vectorized?"
+            )
+        return y.reshape(-1)
+
+    def __len__(self) -> int:
+        return self._x.rows
+
+    @property
+    def dim(self) -> int:
+        """d."""
+        return self._box.dim
+
+    @property
+    def x(self) -> FloatArray:
+        """The points kept, in the unit cube, shape (n, d); failed ones are not among them."""
+        return self._x.array  # type: ignore[no-any-return]
+
+    @property
+    def y(self) -> FloatArray:
+        """Their observations, shape (n,)."""
+        return self._y.array[:, 0]  # type: ignore[no-any-return]
+
+    def nearest(self, x: FloatArray, count: int | None) -> NDArray[np.int64]:
+        """Indices, in the order of the queries, of the `count` points nearest to x (None: of all points)."""
+        if count is None or len(self) <= count:
+            return np.arange(len(self))
+        ranks = self._norms.array[:, 0] - 2.0 * (self.x @ x)  # squared distances, but for |x|^2 which all share
+        return np.sort(np.argpartition(ranks, count)[:count])

@@ -1,0 +1,84 @@
+"""Runs side by side: where their settings differ, and F where they have spent the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from fzoos.result import Record, Result
+
+__all__ = ["AXES", "at_equal", "differing", "flatten"]
+
+AXES: dict[str, Callable[[Record], float]] = {
+    "rounds": lambda record: record.round,
+    "queries": lambda record: record.queries,
+    "bytes": lambda record: record.bytes_up + record.bytes_down,
+}
+
+
+def flatten(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Settings within settings as one list, with dots in their names.
+
+    Example:
+        >>> from fzoos.runs.compare import flatten
+        >>> flatten({"rounds": 5, "optimizer": {"type": "Adam", "learning_rate": 0.01}})
+        {'rounds': 5, 'optimizer.type': 'Adam', 'optimizer.learning_rate': 0.01}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            flat |= flatten(value, f"{before}{name}.")
+        else:
+            flat[f"{before}{name}"] = value
+    return flat
+
+
+def differing(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The settings that are not the same in all runs, with their value in each; None where a run does not have it.
+
+    Example:
+        >>> from fzoos.runs.compare import differing
+        >>> differing([{"seed": 0, "optimizer": {"type": "Adam"}}, {"seed": 0, "optimizer": {"type": "SGD"}}])
+        {'optimizer.type': ['Adam', 'SGD']}
+    """
+    flat = [flatten(one) for one in settings]
+    names = {name: None for one in flat for name in one}
+    table = {name: [one.get(name) for one in flat] for name in names}
+    return {name: values for name, values in table.items() if any(value != values[0] for value in values)}
+
+
+def at_equal(results: Sequence[Result], axis: str, parts: int = 4) -> list[tuple[int, list[float | None]]]:
+    """F of each run at equal cost: at a quarter, a half, ... of what the thriftiest of them has spent in the end.
+
+    Args:
+        results: of the runs.
+        axis: what is spent: "rounds", "queries" or "bytes".
+        parts: the number of places, at equal distances.
+
+    Returns:
+        The cost, and F of each run in the last round that cost no more; None where there is none, or no monitor.
+
+    Example:
+        >>> from fzoos.runs.compare import at_equal
+        >>> from fzoos import FedZO, ScaffoldI, minimize
+        >>> import numpy as np
+        >>> f = lambda x: float(x @ x)
+        >>> runs = [minimize([f], np.ones(3), bounds=(-1, 1), algorithm=a, rounds=4, seed=0, monitor=f)
+        ...         for a in (FedZO(), ScaffoldI())]
+        >>> [cost for cost, _ in at_equal(runs, "queries")]
+        [210, 420, 630, 840]
+    """
+    cost = AXES[axis]
+    common = min((cost(result.history[-1]) if result.history else 0 for result in results), default=0)
+    places = sorted({math.ceil(common * part / parts) for part in range(1, parts + 1)} - {0})
+    return [(place, [_value(result, cost, place) for result in results]) for place in places]
+
+
+def _value(result: Result, cost: Callable[[Record], float], limit: float) -> float | None:
+    found = None
+    for record in result.history:
+        if cost(record) > limit:
+            break
+        found = record.monitor
+    return found

@@ -1,0 +1,348 @@
+"""What the page shows, read from files of runs; none of them is ever written to."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from fzoos.result import Record, Result
+from fzoos.runs.plots import COLOURS
+from fzoos.runs.store import Store, StoreError, Summary
+
+__all__ = ["SUFFIXES", "Reader", "Shelf", "columns", "details", "dumps", "plain", "row"]
+
+SUFFIXES = (".db", ".result")  # of the files in a folder that are taken for files of runs
+
+_TIMEOUT = 1.0  # seconds that a locked file is waited for
+_FRESH = 0.25  # seconds for which a look at the files serves everyone who asks
+_AGAIN = 2.0  # seconds after which a file that could not be read is tried again
+
+
+class Reader(Store):
+    """A file of runs that is only read, while a run writes it or long after.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        StoreError: there is none, or it is not ours, newer than this program, locked or damaged.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from fzoos.runs.dashboard.data import Reader
+        >>> from fzoos.runs.store import Store
+        >>> path = Path(tempfile.mkdtemp()) / "runs.db"
+        >>> with Store(path) as store:
+        ...     run = store.begin("demo", {"rounds": 3}, np.zeros(2), clients=3)
+        >>> with Reader(path) as reader:
+        ...     [run.name for run in reader.runs]
+        ['demo']
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._settings: dict[int, dict[str, Any]] = {}  # of each run that was listed
+        if not self.path.is_file():
+            raise StoreError(f"there is no file of runs at {self.path}")
+        if not self.path.stat().st_size:
+            raise StoreError(f"{self.path} is empty: no run has begun in it")
+        with self._one_line():
+            try:
+                self._connect("mode=ro").close()  # says soon whether it is locked, and touches nothing, ours or not
+                if not self._check():
+                    raise StoreError(f"{self.path} is empty: no run has begun in it")
+            except sqlite3.OperationalError as error:
+                if "readonly" not in str(error) and "unable to open" not in str(error):
+                    raise
+                self._db = self._connect("mode=ro&immutable=1")  # SQLite cannot put files of its own into the folder
+                return
+            # It is ours. A connection that may write takes the files which SQLite puts beside it away again; we do not.
+            self._db = self._connect("mode=rw")
+            self._db.execute("PRAGMA query_only = ON")
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        uri = f"{self.path.absolute().as_uri()}?{mode}"
+        db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_TIMEOUT)
+        try:
+            db.execute("SELECT name FROM sqlite_master").fetchone()
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    @contextmanager
+    def _one_line(self) -> Iterator[None]:
+        """What SQLite complains about, as a `StoreError`."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path} cannot be read as a file of runs: {error}") from None
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(f"{self.path} is damaged: {type(error).__name__}: {error}") from None
+
+    @property
+    def version(self) -> int:
+        """Another number whenever another process has written to the file."""
+        with self._one_line():
+            found: int = self._db.execute("PRAGMA data_version").fetchone()[0]
+            return found
+
+    def summaries(self) -> list[dict[str, Any]]:
+        """One row of the list for each run, the oldest first."""
+        with self._one_line():
+            return [self._summary(run) for run in self.runs]
+
+    def details(self, run: int, after: int = 0) -> dict[str, Any]:
+        """All that is shown of a run, with its rounds later than `after`."""
+        with self._one_line():
+            result, settings = self.result(run), self.study(run)
+            summary = next(summary for summary in self.runs if summary.id == run)
+            return details(self.path, summary, settings, result, self.failures(run), self.extra(run), after)
+
+    def _summary(self, run: Summary) -> dict[str, Any]:
+        if run.id not in self._settings:
+            self._settings[run.id] = self.study(run.id)
+        return row(self.path, run, self._settings[run.id])
+
+
+def row(path: Path, run: Summary, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A run in the list."""
+    algorithm = settings.get("algorithm")
+    name = algorithm.get("type") or algorithm.get("name") if isinstance(algorithm, dict) else algorithm
+    more = {"key": f"{path.name}:{run.id}", "file": path.name, "algorithm": name, "total": settings.get("rounds")}
+    return plain(asdict(run) | more)  # type: ignore[no-any-return]
+
+
+def details(
+    path: Path,
+    run: Summary,
+    settings: Mapping[str, Any],
+    result: Result,
+    failures: Sequence[tuple[int, int, str]],
+    extra: Mapping[str, Any],
+    after: int = 0,
+) -> dict[str, Any]:
+    """All that is shown of a run, with its rounds later than `after`; of values that JSON has."""
+    more = {
+        "message": result.message,
+        "settings": dict(settings),
+        "extra": dict(extra),
+        "clients": _names(settings, result),
+        "client_queries": list(result.queries_per_client),
+        "bytes_up": result.bytes_up,
+        "bytes_down": result.bytes_down,
+        "x": result.x.tolist(),
+        "failures": [list(failure) for failure in failures],
+        "history": columns([record for record in result.history if record.round > after]),
+    }
+    return row(path, run, settings) | plain(more)  # type: ignore[no-any-return]
+
+
+def columns(history: Sequence[Record]) -> dict[str, Any]:
+    """Records as columns: less to send, and what a plot wants.
+
+    Example:
+        >>> from fzoos.runs.dashboard.data import columns
+        >>> from fzoos.result import Record
+        >>> table = columns([Record(1, 40, 96, 64, 0.5, 0.1, 2.0, {"uncertainty": 0.3}, (20, 20), (0.1, None))])
+        >>> table["bytes"], table["monitor"], table["diagnostics"], table["distances"]
+        ([160], [2.0], {'uncertainty': [0.3]}, [[0.1, None]])
+    """
+    names = sorted({name for record in history for name in record.diagnostics})
+    return {
+        "round": [record.round for record in history],
+        "queries": [record.queries for record in history],
+        "bytes": [record.bytes_up + record.bytes_down for record in history],
+        "seconds": [record.seconds for record in history],
+        "step": [record.step for record in history],
+        "monitor": [record.monitor for record in history],
+        "diagnostics": {name: [record.diagnostics.get(name) for record in history] for name in names},
+        "distances": [[_short(value) for value in record.distances] for record in history],
+    }
+
+
+def plain(value: Any) -> Any:
+    """The same without NaN and infinity, which JSON does not have: they become None.
+
+    Example:
+        >>> from fzoos.runs.dashboard.data import plain
+        >>> plain({"step": [0.5, float("nan")]})
+        {'step': [0.5, None]}
+    """
+    if isinstance(value, dict):
+        return {str(name): plain(entry) for name, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class Shelf:
+    """The runs at a path: those of one file, or of all files of runs in a folder. Safe to use from several threads.
+
+    Args:
+        path: of the file (then it must be a file of runs), or of a folder (then others are left alone and named).
+
+    Raises:
+        StoreError: there is nothing, or the file cannot be used.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from fzoos import FedZO, minimize
+        >>> from fzoos.runs.dashboard.data import Shelf
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> with Shelf(folder) as shelf:
+        ...     before = shelf.look()["runs"]
+        ...     result = minimize([lambda x: float(x @ x)], np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=2,
+        ...                       seed=0, store=folder / "runs.db")
+        ...     time.sleep(0.3)
+        ...     before, [run["key"] for run in shelf.look()["runs"]]
+        ([], ['runs.db:1'])
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not self.path.exists():
+            raise StoreError(f"there is no file of runs and no folder at {self.path}")
+        self._lock = Lock()
+        self._books: dict[Path, _Book] = {}
+        self._looked = -math.inf
+        self._found: dict[str, Any] = {}
+        if not self.path.is_dir():
+            self._books[self.path] = _Book(self.path)
+            if self._books[self.path].problem:
+                raise StoreError(self._books[self.path].problem)
+
+    def look(self) -> dict[str, Any]:
+        """The list of runs, the newest first, and what could not be read."""
+        with self._lock:
+            if time.monotonic() - self._looked > _FRESH:
+                self._found = self._look()
+                self._looked = time.monotonic()
+            return self._found
+
+    def _look(self) -> dict[str, Any]:
+        files = set(_files(self.path)) if self.path.is_dir() else {self.path}
+        for gone in self._books.keys() - files:
+            self._books.pop(gone).close()
+        for file in sorted(files):
+            if file in self._books:
+                self._books[file].refresh()
+            else:
+                self._books[file] = _Book(file)
+        books = [self._books[file] for file in sorted(files)]
+        runs = sorted((run for book in books for run in book.runs), key=lambda run: (-run["started"], -run["id"]))
+        return {
+            "path": str(self.path),
+            "colours": list(COLOURS),
+            "runs": runs,
+            "problems": [book.problem for book in books if book.problem],
+        }
+
+    def details(self, key: str, after: int = 0) -> dict[str, Any]:
+        """All that is shown of a run, with its rounds later than `after`.
+
+        Raises:
+            StoreError: there is no such run, or its file cannot be read any more.
+        """
+        self.look()
+        name, _, number = key.rpartition(":")
+        with self._lock:
+            book = next((book for file, book in self._books.items() if file.name == name), None)
+            if book is None or book.reader is None or not number.isdecimal():
+                raise StoreError(f"there is no run {key!r}")
+            return book.reader.details(int(number), after)
+
+    def close(self) -> None:
+        """Let go of all files."""
+        with self._lock:
+            for book in self._books.values():
+                book.close()
+
+    def __enter__(self) -> Shelf:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class _Book:
+    """A file on the shelf: its runs as they were when it last changed, or why it cannot be read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.reader: Reader | None = None
+        self.runs: list[dict[str, Any]] = []
+        self.problem = ""
+        self._open()
+
+    def _open(self) -> None:
+        self.close()
+        try:
+            self._identity = self._identify()
+            self.reader = Reader(self.path)
+            self._read()
+        except (StoreError, OSError) as error:
+            self._fail(error)
+
+    def _read(self) -> None:
+        assert self.reader is not None
+        self._version = self.reader.version
+        self.runs, self.problem = self.reader.summaries(), ""
+
+    def refresh(self) -> None:
+        """Read again what may have changed; that a process has died leaves no trace in the file."""
+        try:
+            if self.reader is None:
+                if time.monotonic() - self._failed > _AGAIN:
+                    self._open()
+            elif self._identify() != self._identity:
+                self._open()
+            elif self.reader.version != self._version or any(run["status"] == "running" for run in self.runs):
+                self._read()
+        except (StoreError, OSError) as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self.close()
+        self.runs, self.problem = [], " ".join(str(error).split())
+        self._failed = time.monotonic()
+
+    def _identify(self) -> tuple[int, int]:
+        """Another value when another file has taken the path."""
+        status = self.path.stat()
+        return status.st_dev, status.st_ino
+
+    def close(self) -> None:
+        if self.reader is not None:
+            self.reader.close()
+            self.reader = None
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES and file.is_file())
+
+
+def _names(settings: Mapping[str, Any], result: Result) -> list[str]:
+    sites = settings.get("sites")
+    count = len(result.queries_per_client)
+    return list(map(str, sites)) if sites and len(sites) == count else [f"client {i}" for i in range(count)]
+
+
+def _short(value: float | None) -> float | None:
+    """Six digits are enough for a plot, and a third of the size."""
+    return value if value is None else float(f"{value:.6g}")
+
+
+def dumps(value: Any) -> str:
+    """JSON without spaces."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)

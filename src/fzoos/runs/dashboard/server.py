@@ -1,0 +1,177 @@
+"""The page that follows runs, served on this machine."""
+
+from __future__ import annotations
+
+import errno
+import platform
+import re
+import secrets
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from importlib.resources import files
+
+from fzoos.runs.dashboard.data import Shelf, dumps
+from fzoos.runs.store import StoreError
+
+try:
+    import anyio
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.middleware import Middleware
+    from starlette.requests import Request
+    from starlette.responses import HTMLResponse, Response, StreamingResponse
+    from starlette.routing import Mount, Route
+    from starlette.staticfiles import StaticFiles
+
+    from fzoos.runs.dashboard.guard import Guard, is_loopback
+except ImportError:
+    raise ImportError("the dashboard needs Starlette and uvicorn: pip install 'fzoos[dashboard]'") from None
+
+__all__ = ["PORT", "application", "serve", "token_for"]
+
+PORT = 8366
+_PORTS_TRIED = 100
+_INTERVAL = 0.5  # seconds between two looks at the files
+_HEARTBEAT = 15.0  # seconds after which a silent connection is used, so that a dead one is noticed
+
+
+def application(
+    shelf: Shelf,
+    token: str | None = None,
+    local: bool = True,
+    cookie: str = "fzoos",
+    stopping: Callable[[], bool] = lambda: False,
+) -> Starlette:
+    """The page as an ASGI application.
+
+    Args:
+        shelf: the runs.
+        token: what a visitor must know; None: nothing.
+        local: whether it answers to names of this machine only.
+        cookie: the name of the cookie that keeps the token.
+        stopping: whether the server is about to end; streams end when it is.
+
+    Example:
+        >>> import tempfile
+        >>> from fzoos.runs.dashboard.data import Shelf
+        >>> from fzoos.runs.dashboard.server import application
+        >>> [route.path for route in application(Shelf(tempfile.mkdtemp())).routes]
+        ['/', '/api/runs', '/api/run', '/events', '/static']
+    """
+
+    async def page(request: Request) -> Response:
+        return HTMLResponse(files("fzoos.runs.dashboard").joinpath("static", "index.html").read_text(encoding="utf-8"))
+
+    async def runs(request: Request) -> Response:
+        return _json(dumps(await run_in_threadpool(shelf.look)))
+
+    async def run(request: Request) -> Response:
+        after = request.query_params.get("after", "0")
+        if not after.isdecimal():
+            return _json(dumps({"error": f"after must be the number of a round, got {after!r}"}), 400)
+        try:
+            found = await run_in_threadpool(shelf.details, request.query_params.get("key", ""), int(after))
+        except StoreError as error:
+            return _json(dumps({"error": str(error)}), 404)
+        return _json(dumps(found))
+
+    async def events(request: Request) -> Response:
+        return StreamingResponse(_events(shelf, stopping), media_type="text/event-stream")
+
+    return Starlette(
+        routes=[
+            Route("/", page),
+            Route("/api/runs", runs),
+            Route("/api/run", run),
+            Route("/events", events),
+            Mount("/static", StaticFiles(packages=[("fzoos.runs.dashboard", "static")])),
+        ],
+        middleware=[Middleware(Guard, token=token, local=local, cookie=cookie)],
+    )
+
+
+async def _events(shelf: Shelf, stopping: Callable[[], bool]) -> AsyncIterator[str]:
+    """The list of runs, at once and whenever it changes; the page then asks for the rounds that it has not got."""
+    yield "retry: 1000\n\n"
+    sent, last = "", -_HEARTBEAT
+    while not stopping():
+        text = dumps(await run_in_threadpool(shelf.look))
+        if text != sent:
+            yield f"event: runs\ndata: {text}\n\n"
+        elif time.monotonic() - last > _HEARTBEAT:
+            yield ": alive\n\n"
+        else:
+            await anyio.sleep(_INTERVAL)
+            continue
+        sent, last = text, time.monotonic()
+
+
+def _json(text: str, status: int = 200) -> Response:
+    return Response(text, status, media_type="application/json")
+
+
+def serve(
+    shelf: Shelf,
+    host: str = "127.0.0.1",
+    port: int = PORT,
+    token: str | None = None,
+    announce: Callable[[str, int], object] = print,
+) -> None:
+    """Serve the page until Ctrl-C.
+
+    Args:
+        shelf: the runs.
+        host: the address to listen at. Beyond this machine a token is needed; it is made if none is given.
+        port: where to begin to look for a free port; 0: any.
+        token: what a visitor must know; None: nothing, if only this machine can reach the page.
+        announce: called with the address and the port, once the page can be opened.
+
+    Raises:
+        ValueError: the token is too short, or could not be part of an address.
+        OSError: nothing can listen there.
+    """
+    local = is_loopback(host)
+    token = token_for(host, token)
+    listener = _listen(host, port)
+    port = listener.getsockname()[1]
+
+    def stopping() -> bool:
+        return server.should_exit
+
+    app = application(shelf, token, local, f"fzoos-{port}", stopping)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, ws="none", lifespan="off"))
+    announce(_address(host, port, token), port)
+    with listener:
+        server.run(sockets=[listener])
+
+
+def token_for(host: str, token: str | None) -> str | None:
+    """The token that a visitor must know: the given one, or a new one if the page is seen beyond this machine.
+
+    Example:
+        >>> from fzoos.runs.dashboard.server import token_for
+        >>> token_for("127.0.0.1", None), token_for("127.0.0.1", "a-long-word-0123"), len(token_for("0.0.0.0", None))
+        (None, 'a-long-word-0123', 32)
+    """
+    if token is not None and not re.fullmatch(r"[A-Za-z0-9_-]{16,}", token):
+        raise ValueError(f"token must be of at least 16 letters, digits, - and _; got {len(token)} characters")
+    return secrets.token_urlsafe(24) if token is None and not is_loopback(host) else token
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket at the first free port from `port` on."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for candidate in range(port, min(port + _PORTS_TRIED, 65536)) if port else [0]:
+        try:
+            return socket.create_server((host, candidate), family=family)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise OSError(f"cannot listen at {host}, port {candidate}: {error.strerror or error}") from None
+    raise OSError(f"none of the {_PORTS_TRIED} ports from {port} on is free")
+
+
+def _address(host: str, port: int, token: str | None) -> str:
+    name = platform.node() if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}/" + ("" if token is None else f"?token={token}")

@@ -1,0 +1,123 @@
+"""Runs in files that other programs read: CSV, JSON, Parquet."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fzoos.runs.reader import Kept
+
+__all__ = ["SUFFIXES", "as_plain", "export", "plain", "started", "to_json"]
+
+
+def export(run: Kept, path: str | Path) -> None:
+    """Write a run to a file, whole or not at all.
+
+    Args:
+        run: the run.
+        path: of the file; its suffix says what it becomes. `.csv` and `.parquet` have one row per round and the columns
+            of `Record.row`; `.json` has everything that is known of the run.
+
+    Raises:
+        ValueError: the suffix is another one.
+        ImportError: Parquet is asked for, without pandas and pyarrow.
+        OSError: the file cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from fzoos import FedZO, minimize
+        >>> from fzoos.runs.export import export
+        >>> from fzoos.runs.reader import read
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> result = minimize([lambda x: float(x @ x)], np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=2, seed=0,
+        ...                   store=folder / "runs.db")
+        >>> export(read(str(folder)), folder / "run.csv")
+        >>> (folder / "run.csv").read_text().splitlines()[0]
+        'round,F,queries,bytes_up,bytes_down,seconds,step,diagnostics/correction_length,clients/0/queries,\
+clients/0/distance'
+    """
+    path = Path(path)
+    if path.suffix not in SUFFIXES:
+        raise ValueError(f"the file must be a {', '.join(SUFFIXES)} file, got {path}")
+    if not path.parent.is_dir() or path.is_dir():
+        raise ValueError(f"the run cannot be written to {path}: no such directory, or a directory itself")
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        SUFFIXES[path.suffix](run, beside)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def as_plain(run: Kept) -> dict[str, Any]:
+    """Everything that is known of a run, in words, numbers and lists."""
+    known = {"id": run.summary.id, "name": run.summary.name, "started": started(run.summary.started)}
+    failures = [{"round": r, "client": c, "reason": reason} for r, c, reason in run.failures]
+    return plain(  # type: ignore[no-any-return]
+        known | asdict(run.result) | {"settings": run.settings, "failures": failures, "extra": run.extra}
+    )
+
+
+def started(seconds: float) -> str:
+    """A point in time in the way of ISO 8601.
+
+    Example:
+        >>> from fzoos.runs.export import started
+        >>> started(1_700_000_000.0)
+        '2023-11-14T22:13:20+00:00'
+    """
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def plain(value: Any) -> Any:
+    """The same as lists, numbers and words that JSON has; NaN and infinity become null.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos.runs.export import plain
+        >>> plain({"x": np.array([0.5, np.nan])})
+        {'x': [0.5, None]}
+    """
+    if isinstance(value, dict):
+        return {key: plain(entry) for key, entry in value.items()}
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def to_json(value: Any) -> str:
+    """As the text of a JSON file."""
+    return json.dumps(plain(value), indent=2, allow_nan=False) + "\n"
+
+
+def _csv(run: Kept, path: Path) -> None:
+    table = run.result.columns
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([list(table), *zip(*table.values(), strict=True)])
+
+
+def _json(run: Kept, path: Path) -> None:
+    path.write_text(to_json(as_plain(run)), encoding="utf-8")
+
+
+def _parquet(run: Kept, path: Path) -> None:
+    try:
+        import pyarrow  # noqa: F401
+
+        table = run.result.to_pandas()
+    except ImportError:
+        raise ImportError("a .parquet file needs pandas and pyarrow: pip install 'fzoos[parquet]'") from None
+    table.to_parquet(path, engine="pyarrow", index=False)
+
+
+SUFFIXES: dict[str, Callable[[Kept, Path], None]] = {".csv": _csv, ".json": _json, ".parquet": _parquet}

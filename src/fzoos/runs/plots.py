@@ -1,0 +1,170 @@
+"""What is shown of finished runs: a table, and a plot of F - F* against rounds and queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.filesize import decimal
+from rich.table import Table
+
+from fzoos._util.arrays import FloatArray
+from fzoos.result import Result
+
+__all__ = ["COLOURS", "DASHES", "Trial", "check_plot_path", "plot", "plot_curves", "table"]
+
+Curves = Mapping[str, tuple[FloatArray, FloatArray]]
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")  # Okabe & Ito 2008
+_MARKERS = "os^Dv<>PX"
+DASHES: tuple[Any, ...] = ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), "-")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of an algorithm, with F at x0 (round 0) and the smallest value of F; the run's monitor was F.
+
+    Example:
+        >>> from fzoos import FedZO, minimize
+        >>> from fzoos.runs.plots import Trial
+        >>> from fzoos.tasks import Quadratic
+        >>> task = Quadratic(dim=4)
+        >>> result = minimize(task.objectives, task.x0, bounds=task.bounds, algorithm=FedZO(), rounds=2,
+        ...                   vectorized=True, monitor=task.value, seed=0)
+        >>> Trial("FedZO", result, task.value(task.x0), task.minimum).gap.shape
+        (3,)
+    """
+
+    label: str
+    result: Result
+    start: float  # F(x_0)
+    minimum: float  # F*
+    recommended: float | None = None  # F at the recommended x
+
+    @property
+    def values(self) -> FloatArray:
+        """F after each round, that at x0 first; NaN where a record has no monitor."""
+        return np.array([self.start, *(record.monitor for record in self.result.history)], dtype=np.float64)
+
+    @property
+    def gap(self) -> FloatArray:
+        """F - F* after each round, that at x0 first."""
+        return self.values - self.minimum
+
+    @property
+    def queries(self) -> FloatArray:
+        """Queries of all clients after each round, 0 first."""
+        return np.array([0, *(record.queries for record in self.result.history)], dtype=np.float64)
+
+
+def _by_label(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
+    groups: dict[str, list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault(trial.label, []).append(trial)
+    return groups
+
+
+def table(trials: Sequence[Trial], title: str) -> Table:
+    """One row per algorithm; where it has several trials, their means."""
+    view = Table(title=title, title_justify="left", caption_justify="left")
+    view.add_column("algorithm")
+    for heading in ("F", "F - F*", "rounds", "queries", "bytes", "seconds"):
+        view.add_column(heading, justify="right")
+    for label, group in _by_label(trials).items():
+        results = [trial.result for trial in group]
+        view.add_row(
+            label,
+            f"{np.mean([trial.values[-1] for trial in group]):.4g}",
+            f"{np.mean([trial.gap[-1] for trial in group]):.3g}",
+            f"{np.mean([result.rounds for result in results]):g}",
+            f"{np.mean([result.queries for result in results]):,.0f}",
+            decimal(round(float(np.mean([result.bytes_up + result.bytes_down for result in results])))),
+            f"{np.mean([result.seconds for result in results]):.1f}",
+        )
+    return view
+
+
+def check_plot_path(path: Path) -> None:
+    """Raise a ValueError if a plot could not be written there: better before a run than after it."""
+    if not path.parent.is_dir() or path.is_dir():
+        raise ValueError(f"the plot cannot be written to {path}: no such directory, or a directory itself")
+    if path.suffix not in (".png", ".pdf", ".svg"):
+        raise ValueError(f"the plot must be a .png, .pdf or .svg file, got {path}")
+
+
+def plot(trials: Sequence[Trial], path: Path, title: str) -> None:
+    """Draw F - F* against rounds and against queries, one line per algorithm, with `plot_curves`.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    curves = {}
+    for label, group in _by_label(trials).items():
+        length = min(len(trial.gap) for trial in group)
+        queries: FloatArray = np.mean([trial.queries[:length] for trial in group], axis=0)
+        curves[label] = queries, np.stack([trial.gap[:length] for trial in group])
+    plot_curves({title: curves}, path)
+
+
+def plot_curves(
+    panels: Mapping[str, Curves],
+    path: Path,
+    *,
+    ylabel: str = "F − F*",
+    log: bool = True,
+    xlabels: tuple[str, str] = ("rounds", "queries of all clients"),
+    start: int = 0,
+    ylim: tuple[float, float] | None = None,
+) -> None:
+    """Draw one or more sets of curves, each against rounds and against queries, and write the figure to `path`.
+
+    A line is the mean over the trials; where there are several, the band is the standard error to both sides.
+
+    Args:
+        panels: title to curves; curves are label to queries, shape (n,), and values, shape (trials, n).
+        path: a .png, .pdf or .svg file.
+        ylabel: what the values are.
+        log: whether the vertical axis is logarithmic.
+        xlabels: of the two horizontal axes.
+        start: number of the first round.
+        ylim: range of the vertical axis; None: that of the values.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    one = len(panels) == 1
+    figure = Figure(figsize=(10.0, 4.6) if one else (4.4 * len(panels), 7.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(*((1, 2) if one else (2, len(panels))), squeeze=False, sharey=True)
+    for (title, curves), pair in zip(panels.items(), grid if one else grid.T, strict=True):
+        _draw(curves, start, *pair)
+        for axes, name in zip(pair, xlabels, strict=True):
+            axes.set(yscale="log" if log else "linear", xlabel=name)
+        (figure.suptitle if one else pair[0].set_title)(title)
+    for axes in grid[:, 0]:
+        axes.set_ylabel(ylabel)
+        if ylim is not None:
+            axes.set_ylim(ylim)  # the others share it
+    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
+    figure.savefig(path, dpi=150)
+
+
+def _draw(curves: Curves, start: int, by_rounds: Any, by_queries: Any) -> None:
+    for i, (label, (queries, values)) in enumerate(curves.items()):
+        colour, marker, dashes = (styles[i % len(styles)] for styles in (COLOURS, _MARKERS, DASHES))
+        apart = max(1, len(queries) // 8)
+        every = (i % apart, apart)  # lines that lie on each other keep their own markers
+        mean = values.mean(axis=0)
+        for axes, x in ((by_rounds, start + np.arange(len(queries))), (by_queries, queries)):
+            axes.plot(x, mean, label=label, color=colour, marker=marker, markevery=every, ls=dashes)
+            if len(values) > 1:
+                error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
+                axes.fill_between(x, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)
+    for axes in (by_rounds, by_queries):
+        axes.set_xlim(left=0)
+        axes.grid(True, which="major", color="#dddddd")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        axes.xaxis.get_major_locator().set_params(integer=True, nbins=6)

@@ -1,0 +1,383 @@
+"""Runs on disk: one SQLite file with the settings, every round and the last checkpoint. Readable while a run writes.
+
+===========  ========================================================================================================
+table        row
+===========  ========================================================================================================
+about        name, value: format
+runs         id, name, study (settings, JSON), started, status, message, x (float64 bytes), queries (JSON, per client),
+             bytes_up, bytes_down, seconds, extra (JSON), host and pid (of the process that writes it)
+rounds       run, round, queries, bytes_up, bytes_down, seconds, step, monitor, diagnostics (JSON), clients (JSON:
+             queries and distances), x (float64 bytes)
+failures     run, round, client, reason, at: what was gone on from
+checkpoints  run, body, digest: the server between two exchanges; only the last one is kept
+===========  ========================================================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import platform
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from fzoos._util.arrays import FloatArray
+from fzoos._util.sqlite import look_into
+from fzoos.objectives.box import Box
+from fzoos.result import Record, Result
+from fzoos.runs.recommend import recommend
+
+__all__ = ["Store", "StoreError", "Summary", "load"]
+
+_FORMAT = "1"
+_TABLES = """
+CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE runs (
+  id INTEGER PRIMARY KEY, name TEXT NOT NULL, study TEXT NOT NULL, started REAL NOT NULL, status TEXT NOT NULL,
+  message TEXT NOT NULL, x BLOB NOT NULL, queries TEXT NOT NULL, bytes_up INTEGER NOT NULL,
+  bytes_down INTEGER NOT NULL, seconds REAL NOT NULL, extra TEXT NOT NULL, host TEXT NOT NULL,
+  pid INTEGER NOT NULL) STRICT;
+CREATE TABLE rounds (
+  run INTEGER NOT NULL, round INTEGER NOT NULL, queries INTEGER NOT NULL, bytes_up INTEGER NOT NULL,
+  bytes_down INTEGER NOT NULL, seconds REAL NOT NULL, step REAL NOT NULL, monitor REAL, diagnostics TEXT NOT NULL,
+  clients TEXT NOT NULL, x BLOB NOT NULL, PRIMARY KEY (run, round)) STRICT;
+CREATE TABLE failures (
+  run INTEGER NOT NULL, round INTEGER NOT NULL, client INTEGER NOT NULL, reason TEXT NOT NULL, at REAL NOT NULL
+) STRICT;
+CREATE TABLE checkpoints (run INTEGER PRIMARY KEY, body BLOB NOT NULL, digest BLOB NOT NULL) STRICT;
+"""
+
+
+class StoreError(RuntimeError):
+    """A file of runs cannot be used; the message says why."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run in a list: id, name, when it began (seconds since 1970), status, and what it has reached and cost."""
+
+    id: int
+    name: str
+    started: float
+    status: str
+    rounds: int
+    queries: int
+    bytes: int
+    seconds: float
+    monitor: float | None
+
+
+class Store:
+    """A file of runs.
+
+    Args:
+        path: of the file; made if it is not there and `create` is set.
+        create: whether it may be made.
+
+    Raises:
+        StoreError: it is not ours, newer than this program, locked or damaged.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> from fzoos.runs.store import Store
+        >>> with Store(Path(tempfile.mkdtemp()) / "runs.db") as store:
+        ...     run = store.begin("demo", {"rounds": 3}, np.zeros(2), clients=3)
+        ...     store.result(run).status
+        'running'
+    """
+
+    def __init__(self, path: str | Path, create: bool = True) -> None:
+        self.path = Path(path)
+        try:
+            begun = self.path.exists() and self._check()
+            if not begun and not create:
+                raise StoreError(f"there is no run at {self.path}")
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10.0)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            if not begun:
+                self._make()
+        except (sqlite3.Error, UnicodeDecodeError, OSError) as error:
+            raise StoreError(f"{self.path} cannot be read as a file of runs: {error}") from None
+
+    def _check(self) -> bool:
+        """Raise unless it is ours and sound, changing nothing; whether there is anything in it."""
+        with closing(look_into(self.path)) as db:
+            damaged = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if damaged != "ok":
+                raise StoreError(f"{self.path} is damaged: {damaged.splitlines()[-1]}")
+            tables = _tables(db)
+            if not tables:
+                return False
+            if not {"about", "runs", "rounds"} <= tables:
+                raise StoreError(f"{self.path} is not a file of runs: it has the tables {', '.join(sorted(tables))}")
+            found = db.execute("SELECT value FROM about WHERE name = 'format'").fetchone()
+            if found is None or found[0] != _FORMAT:
+                newer = "" if found is None else f" {found[0]}"
+                raise StoreError(f"{self.path} has format{newer}; this program reads {_FORMAT}: a newer one wrote it")
+        return True
+
+    def _make(self) -> None:
+        with self._transaction():
+            if not _tables(self._db):  # another process may have been quicker
+                for table in _TABLES.split(";\n"):
+                    self._db.execute(table)
+                self._db.execute("INSERT INTO about VALUES ('format', ?)", (_FORMAT,))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """What is written in it is there, all of it, or not at all."""
+        self._execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    def begin(self, name: str, study: Mapping[str, Any], x: FloatArray, clients: int) -> int:
+        """A new run; its id."""
+        counts = (json.dumps([0] * clients), 0, 0, 0.0, "{}")
+        values = (name, json.dumps(study), time.time(), "running", "", _bytes(x), *counts, platform.node(), os.getpid())
+        cursor = self._execute(f"INSERT INTO runs VALUES (NULL, {', '.join('?' * len(values))})", values)
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
+
+    def take(self, run: int) -> None:
+        """This process writes the run from now on."""
+        values = ("running", "", platform.node(), os.getpid(), run)
+        self._execute("UPDATE runs SET status = ?, message = ?, host = ?, pid = ? WHERE id = ?", values)
+
+    @property
+    def runs(self) -> list[Summary]:
+        """All of them, the oldest first; one whose process is gone is not running."""
+        text = (
+            "SELECT id, name, started, status, host, pid, bytes_up + bytes_down, seconds, queries, "
+            "(SELECT count(*) FROM rounds WHERE run = runs.id), "
+            "(SELECT monitor FROM rounds WHERE run = runs.id ORDER BY round DESC LIMIT 1) FROM runs ORDER BY id"
+        )
+        found = []
+        for id, name, started, status, host, pid, total, seconds, queries, rounds, monitor in self._db.execute(text):
+            status = "interrupted" if status == "running" and _is_gone(host, pid) else status
+            found.append(Summary(id, name, started, status, rounds, sum(json.loads(queries)), total, seconds, monitor))
+        return found
+
+    @property
+    def last(self) -> int | None:
+        """The id of the last run."""
+        found: int | None = self._db.execute("SELECT max(id) FROM runs").fetchone()[0]
+        return found
+
+    def study(self, run: int) -> dict[str, Any]:
+        """The settings of a run."""
+        found: dict[str, Any] = json.loads(self._one("SELECT study FROM runs WHERE id = ?", run)[0])
+        return found
+
+    def checkpoint(self, run: int, body: bytes, queries: list[int], record: Record | None, x: FloatArray) -> None:
+        """Keep the server's state and, at the end of a round, its record: both or none."""
+        with self._transaction():
+            digest = hashlib.sha256(body).digest()
+            self._execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)", (run, body, digest))
+            self._execute("UPDATE runs SET queries = ? WHERE id = ?", (json.dumps(queries), run))
+            if record is not None:
+                self._insert(run, record, x)
+
+    def record(self, run: int, record: Record, x: FloatArray) -> None:
+        """Keep a round of a run that has no checkpoints."""
+        with self._transaction():
+            self._insert(run, record, x)
+            self._execute("UPDATE runs SET queries = ? WHERE id = ?", (json.dumps(record.queries_per_client), run))
+
+    def _insert(self, run: int, record: Record, x: FloatArray) -> None:
+        diagnostics = json.dumps({name: _finite(value) for name, value in record.diagnostics.items()})
+        clients = json.dumps(
+            {
+                "queries": list(record.queries_per_client),
+                "distances": list(record.distances),
+            }
+        )
+        counts = (record.round, record.queries, record.bytes_up, record.bytes_down, record.seconds, record.step)
+        values = (run, *counts, record.monitor, diagnostics, clients, _bytes(x))
+        self._execute(f"INSERT OR REPLACE INTO rounds VALUES ({', '.join('?' * len(values))})", values)
+        totals = (_bytes(x), record.bytes_up, record.bytes_down, record.seconds, run)
+        self._execute("UPDATE runs SET x = ?, bytes_up = ?, bytes_down = ?, seconds = ? WHERE id = ?", totals)
+
+    def last_checkpoint(self, run: int) -> bytes | None:
+        """The server's last state; None before the first exchange."""
+        found = self._db.execute("SELECT body, digest FROM checkpoints WHERE run = ?", (run,)).fetchone()
+        if found is None:
+            return None
+        body, digest = found
+        if hashlib.sha256(body).digest() != digest:
+            raise StoreError(f"the checkpoint in {self.path} is damaged; put a copy from a backup in its place")
+        return bytes(body)
+
+    def fail(self, run: int, round: int, client: int, reason: str) -> None:
+        """Keep that a client did not answer, and why."""
+        self._execute("INSERT INTO failures VALUES (?, ?, ?, ?, ?)", (run, round, client, _text(reason), time.time()))
+
+    def failures(self, run: int) -> list[tuple[int, int, str]]:
+        """Round, client and reason of each."""
+        return self._db.execute("SELECT round, client, reason FROM failures WHERE run = ?", (run,)).fetchall()
+
+    def finish(self, run: int, status: str, message: str, extra: Mapping[str, Any]) -> None:
+        """The outcome; a run can be taken up again all the same."""
+        values = (status, _text(message), json.dumps(dict(extra)), run)
+        self._execute("UPDATE runs SET status = ?, message = ?, extra = ? WHERE id = ?", values)
+
+    def result(self, run: int) -> Result:
+        """What there is of a run."""
+        columns = "x, queries, bytes_up, bytes_down, seconds, status, message, host, pid, study"
+        text = (
+            "SELECT round, queries, bytes_up, bytes_down, seconds, step, monitor, diagnostics, clients, x FROM rounds "
+            "WHERE run = ? ORDER BY round"
+        )
+        self._db.execute("BEGIN")  # both at one moment: a run may be writing
+        try:
+            row = self._one(f"SELECT {columns} FROM runs WHERE id = ?", run)
+            rounds = self._db.execute(text, (run,)).fetchall()
+        finally:
+            self._db.execute("ROLLBACK")
+        x, queries, bytes_up, bytes_down, seconds, status, message, host, pid, study = row
+        if status == "running" and _is_gone(host, pid):
+            status, message = "interrupted", "its process is gone"
+        per_client = tuple(json.loads(queries))
+        history = tuple(_record(row) for row in rounds)
+        return Result(
+            x=_array(x),
+            rounds=len(history),
+            queries=sum(per_client),
+            queries_per_client=per_client,
+            bytes_up=bytes_up,
+            bytes_down=bytes_down,
+            seconds=seconds,
+            status=status,
+            message=message,
+            history=history,
+            recommended=_recommended([_array(round[-1]) for round in rounds] or [_array(x)], json.loads(study)),
+        )
+
+    def extra(self, run: int) -> dict[str, Any]:
+        """What else is known of a run: epsilon, if it was private."""
+        found: dict[str, Any] = json.loads(self._one("SELECT extra FROM runs WHERE id = ?", run)[0])
+        return found
+
+    def _one(self, text: str, run: int) -> tuple[Any, ...]:
+        row: tuple[Any, ...] | None = self._db.execute(text, (run,)).fetchone()
+        if row is None:
+            raise StoreError(f"{self.path} has no run {run}")
+        return row
+
+    def _execute(self, text: str, values: tuple[Any, ...] = ()) -> sqlite3.Cursor:
+        try:
+            return self._db.execute(text, values)
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path} cannot be written: {error}") from None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _record(row: tuple[Any, ...]) -> Record:
+    names = ("round", "queries", "bytes_up", "bytes_down", "seconds", "step", "monitor")
+    told = json.loads(row[8])
+    return Record(
+        **dict(zip(names, row, strict=False)),
+        diagnostics={name: _number(value) for name, value in json.loads(row[7]).items()},
+        queries_per_client=tuple(told["queries"]),
+        distances=tuple(told["distances"]),
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _is_gone(host: str, pid: int) -> bool:
+    """Whether a process of this machine has ended; of others nothing is known."""
+    if host != platform.node():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
+def _tables(db: sqlite3.Connection) -> set[str]:
+    return {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def _text(words: str) -> str:
+    """Words, perhaps of an exception, as SQLite can hold them: without half characters."""
+    return words.encode("utf-8", "backslashreplace").decode()
+
+
+def _recommended(walk: list[FloatArray], study: Mapping[str, Any]) -> FloatArray:
+    """From x after each round, or before the first."""
+    box = Box.of(study["bounds"], len(walk[0])) if "bounds" in study else None
+    return recommend(np.array(walk), 1.0 if box is None else box.upper - box.lower)
+
+
+def _array(body: bytes) -> FloatArray:
+    return np.frombuffer(body, "<f8").astype(np.float64)
+
+
+def _bytes(x: FloatArray) -> bytes:
+    return np.ascontiguousarray(x, "<f8").tobytes()
+
+
+def load(path: str | Path, run: int | None = None) -> Result:
+    """A run from a file of runs.
+
+    Args:
+        path: of the file, or of a study's folder with a `result.db` in it.
+        run: its id; None: the last one.
+
+    Raises:
+        StoreError: there is none, or the file cannot be used.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import fzoos
+        >>> from fzoos.engines import LocalStudy
+        >>> from fzoos.federation import Study
+        >>> study = Study("demo", x0=0.5, dim=2, bounds=(0, 1), sites=("a",), rounds=2, algorithm={"name": "fedzo"})
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> result = LocalStudy(study, folder, [lambda x: float(x @ x)]).run()
+        >>> bool((fzoos.load(folder).x == result.x).all())
+        True
+    """
+    path = Path(path)
+    with Store(path / "result.db" if path.is_dir() else path, create=False) as store:
+        found = store.last if run is None else run
+        if found is None:
+            raise StoreError(f"{path} has no run yet")
+        return store.result(found)

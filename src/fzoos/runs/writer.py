@@ -1,0 +1,43 @@
+"""A run of `minimize` in a file of runs, written round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fzoos._util.arrays import FloatArray
+from fzoos._util.describe import describe
+from fzoos.result import Record
+from fzoos.runs.store import Store
+
+__all__ = ["Keeper"]
+
+
+class Keeper:
+    """Writes a run as it goes on; without a path it does nothing.
+
+    Args:
+        path: of the file of runs, or None.
+        name: of the run.
+        settings: what it was begun with.
+        x0: the start.
+        clients: N.
+    """
+
+    def __init__(self, path: str | Path | None, name: str, settings: Mapping[str, Any], x0: FloatArray, clients: int):
+        self._store = None if path is None else Store(path)
+        if self._store is not None:
+            self._run = self._store.begin(name, describe(dict(settings)), x0, clients)
+
+    def record(self, record: Record, x: FloatArray) -> None:
+        """A round is complete."""
+        if self._store is not None:
+            self._store.record(self._run, record, x)
+
+    def finish(self, status: str, message: str) -> None:
+        """The run has ended; nothing is written after this."""
+        if self._store is not None:
+            self._store.finish(self._run, status, message, {})
+            self._store.close()
+            self._store = None

@@ -1,0 +1,148 @@
+r"""Isotropic kernels k(x, x') = kappa(s), s = ||x - x'||^2.
+
+========  =======  ==============================================================
+symbol    shape    meaning
+========  =======  ==============================================================
+s         any      squared distance between two points of the unit cube
+l         scalar   length scale, in units of the unit cube
+kappa     as s     the kernel as a function of s, kappa(0) = 1
+kappa'    as s     its derivative with respect to s
+kappa''   as s     its second derivative
+V         (M, d)   spectral frequencies: k(x, x') = E_v cos(v . (x - x'))
+========  =======  ==============================================================
+
+All that a surrogate needs of a kernel follows from these four things: the gradient is
+grad_x k(x, x') = 2 kappa'(s) (x - x'), and the prior covariance of the gradient is -2 kappa'(0) I.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from fzoos._util.arrays import Array, FloatArray, namespace
+from fzoos._util.checks import check_positive
+
+__all__ = ["Kernel", "Matern52", "SquaredExponential"]
+
+
+@dataclass(frozen=True)
+class Kernel(ABC):
+    """What a surrogate needs to know of an isotropic kernel.
+
+    Args:
+        length_scale: l, in units of the unit cube (the search box scaled to [0, 1] in every coordinate).
+    """
+
+    length_scale: float = 1.0  # l
+
+    def __post_init__(self) -> None:
+        check_positive("length_scale", self.length_scale)
+
+    @abstractmethod
+    def kappa(self, s: Array) -> Array:
+        """kappa(s), the covariance of f at two points whose squared distance is s."""
+
+    @abstractmethod
+    def dkappa(self, s: Array) -> Array:
+        """kappa'(s), the derivative of `kappa` with respect to s."""
+
+    @abstractmethod
+    def ddkappa(self, s: Array) -> Array:
+        """kappa''(s), its second derivative."""
+
+    @property
+    @abstractmethod
+    def dkappa0(self) -> float:
+        """kappa'(0); the prior variance of each gradient coordinate is -2 kappa'(0)."""
+
+    @abstractmethod
+    def frequencies(self, count: int, dim: int, rng: np.random.Generator) -> FloatArray:
+        """Draw `count` vectors of the kernel's spectral density in `dim` dimensions."""
+
+    def with_length_scale(self, length_scale: float) -> Self:
+        """The same kernel with another length scale."""
+        return replace(self, length_scale=length_scale)
+
+
+@dataclass(frozen=True)
+class SquaredExponential(Kernel):
+    r"""kappa(s) = exp(-s / (2 l^2)); its spectrum is N(0, I / l^2).
+
+    Example:
+        >>> from fzoos.surrogates.kernels import SquaredExponential
+        >>> SquaredExponential(2.0).dkappa0
+        -0.125
+    """
+
+    def kappa(self, s: Array) -> Array:
+        """exp(-s / (2 l^2))."""
+        xp: Any = namespace(s)
+        return xp.exp(s * (-0.5 / self.length_scale**2))
+
+    def dkappa(self, s: Array) -> Array:
+        """-kappa(s) / (2 l^2)."""
+        return self.kappa(s) * self.dkappa0
+
+    def ddkappa(self, s: Array) -> Array:
+        """kappa(s) / (4 l^4)."""
+        return self.kappa(s) * self.dkappa0**2
+
+    @property
+    def dkappa0(self) -> float:
+        """-1 / (2 l^2)."""
+        return -0.5 / self.length_scale**2
+
+    def frequencies(self, count: int, dim: int, rng: np.random.Generator) -> FloatArray:
+        """Normal vectors with standard deviation 1 / l."""
+        return rng.standard_normal((count, dim)) / self.length_scale
+
+
+@dataclass(frozen=True)
+class Matern52(Kernel):
+    r"""kappa = (1 + a + a^2/3) exp(-a) with a = sqrt(5 s) / l; its spectrum is a multivariate t.
+
+    With da/ds = 5 / (2 l^2 a) and d kappa / da = -(a/3)(1 + a) exp(-a), the singular 1/a cancels:
+    kappa'(s) = -(5 / (6 l^2)) (1 + a) exp(-a), which is finite at s = 0.
+
+    Example:
+        >>> from fzoos.surrogates.kernels import Matern52
+        >>> round(Matern52(1.0).dkappa0, 4)
+        -0.8333
+    """
+
+    def _scaled(self, s: Array) -> Array:
+        xp: Any = namespace(s)
+        return xp.sqrt(s) * (math.sqrt(5.0) / self.length_scale)
+
+    def kappa(self, s: Array) -> Array:
+        """(1 + a + a^2/3) exp(-a)."""
+        xp: Any = namespace(s)
+        a = self._scaled(s)
+        return (1.0 + a + a * a / 3.0) * xp.exp(-a)
+
+    def dkappa(self, s: Array) -> Array:
+        """-(5 / (6 l^2)) (1 + a) exp(-a)."""
+        xp: Any = namespace(s)
+        a = self._scaled(s)
+        return self.dkappa0 * (1.0 + a) * xp.exp(-a)
+
+    def ddkappa(self, s: Array) -> Array:
+        """(25 / (12 l^4)) exp(-a): d/da of (1 + a) exp(-a) is -a exp(-a), and da/ds = 5 / (2 l^2 a)."""
+        xp: Any = namespace(s)
+        return 3.0 * self.dkappa0**2 * xp.exp(-self._scaled(s))
+
+    @property
+    def dkappa0(self) -> float:
+        """-5 / (6 l^2)."""
+        return -5.0 / (6.0 * self.length_scale**2)
+
+    def frequencies(self, count: int, dim: int, rng: np.random.Generator) -> FloatArray:
+        """Multivariate t vectors with 2 nu = 5 degrees of freedom and scale 1 / l."""
+        normal = rng.standard_normal((count, dim))
+        chi2 = rng.chisquare(5.0, size=(count, 1))
+        return normal * np.sqrt(5.0 / chi2) / self.length_scale

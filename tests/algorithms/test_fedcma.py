@@ -1,0 +1,233 @@
+"""FedCMA: the client's half against the cmaes package driven by itself, the average by hand, and what it reaches."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from cmaes import SepCMA
+from scipy.stats import norm, rankdata
+
+from fzoos import SGD, FedCMA, minimize
+from fzoos.algorithms import ALGORITHMS
+from fzoos.algorithms.base import Site
+from fzoos.federation.client import Client
+from fzoos.messages.message import Message
+from fzoos.objectives.box import Box
+from fzoos.objectives.trajectory import Trajectory
+
+TARGETS = np.array([[0.2, 0.9, 0.4, 0.1], [0.6, 0.3, 0.8, 0.5]])
+D = TARGETS.shape[1]
+
+
+def bowl(target):
+    return lambda x: float(np.sum((x - target) ** 2 * np.linspace(1, 5, len(x))))
+
+
+def client(f, settings, dim=D, steps=4, rng=7, **changes):
+    trajectory = Trajectory(f, Box.of((0, 1), dim), **changes)
+    site = Site(trajectory, np.random.default_rng(rng), dim, clients=2, local_steps=steps, projected=settings.projected)
+    return Client(settings.client(site), SGD(0.1))
+
+
+def driven(f, x, sigma, variances, seed, population, steps, inside=True):
+    """The package's own SepCMA from N(x, sigma^2 diag(variances)): its mean and its deviations after some steps.
+
+    `inside`: it is told ranks of the points' projections plus lambda mean_j (distance_j / s_j)^2, and its mean is
+    projected; otherwise it is told the values themselves.
+    """
+    search = SepCMA(x.copy(), sigma, seed=seed, population_size=population)
+    search._C = variances.copy()
+    for _ in range(steps):
+        points = [search.ask() for _ in range(population)]
+        if not inside:
+            search.tell([(point, f(point)) for point in points])
+            continue
+        ranks = rankdata([f(np.clip(point, 0, 1)) for point in points])
+        way = [np.mean((point - np.clip(point, 0, 1)) ** 2 / search._sigma**2 / search._C) for point in points]
+        search.tell([(p, r + population * w) for p, r, w in zip(points, ranks, way, strict=True)])
+        search._mean = np.clip(search._mean, 0, 1)
+    return search.mean, search._sigma * np.sqrt(search._C)
+
+
+@pytest.mark.parametrize("projected", [True, False])
+def test_client_half(projected):
+    """A round is T generations of the package's SepCMA, seeded by the client's generator, from the request's x and s;
+    sigma and C may be split in any way, as only their product matters. A second round begins with the request again."""
+    f, settings = bowl(TARGETS[0]), FedCMA(population=8, deviation=0.3, projected=projected)
+    made, seeds = client(f, settings), np.random.default_rng(7).integers(2**32, size=2)
+    x = np.array([0.9, 0.1, 0.5, 0.97])
+    reply = made.handle(Message("update", 1, {"x": x}))
+    mean, s = driven(f, x, 0.3, np.ones(D), int(seeds[0]), 8, 4, projected)
+    assert reply.kind == "iterate"
+    assert reply.arrays["x"] == pytest.approx(mean, abs=1e-12)
+    assert reply.arrays["s"] == pytest.approx(s, abs=1e-12)
+
+    x, s = np.array([0.3, 0.6, 0.5, 0.2]), np.array([0.1, 0.02, 0.3, 0.05])
+    reply = made.handle(Message("update", 2, {"x": x, "s": s}))
+    mean, s = driven(f, x, 0.1, (s / 0.1) ** 2, int(seeds[1]), 8, 4, projected)
+    assert reply.arrays["x"] == pytest.approx(mean, abs=1e-12)
+    assert reply.arrays["s"] == pytest.approx(s, abs=1e-12)
+    assert reply.scalars["queries"] == 2 * 4 * 8
+
+
+def test_server_averages_means_and_deviations():
+    """Two clients of weights 1/4 and 3/4, three rounds: x and s are the weighted means of what the package's searches
+    end with; bytes are those of x and s."""
+    x0, xs, population, steps = np.array([0.9, 0.1, 0.5, 0.97]), [], 6, 3
+    result = minimize(
+        [bowl(target) for target in TARGETS],
+        x0,
+        bounds=(0, 1),
+        algorithm=FedCMA(population=population),
+        rounds=3,
+        local_steps=steps,
+        weights=[1, 3],
+        monitor=lambda x: xs.append(x) or 0.0,
+        seed=4,
+    )
+    rngs = [np.random.default_rng(child) for child in np.random.SeedSequence(4).spawn(4)[2:]]
+    x, s = x0, np.full(D, 0.2)
+    for reached in xs:
+        ends = [
+            driven(bowl(target), x, 1.0, s**2, int(rng.integers(2**32)), population, steps)
+            for target, rng in zip(TARGETS, rngs, strict=True)
+        ]
+        x, s = (0.25 * ends[0][k] + 0.75 * ends[1][k] for k in (0, 1))
+        assert reached == pytest.approx(x, abs=1e-12)
+    assert result.queries_per_client == (3 * steps * population,) * 2
+    assert result.bytes_down == 2 * 8 * (D + 2 * 2 * D)  # x, then x and s
+    assert result.bytes_up == 2 * 8 * 3 * (2 * D + 2)  # x, s, the count of queries and the correction length
+
+
+def test_nothing_of_the_last_round_is_left():
+    """A client that joins in round 2 answers as one that was there in round 1, if their generators agree: state follows
+    from the request."""
+    f, settings = bowl(TARGETS[1]), FedCMA(population=6)
+    old, new = client(f, settings), client(f, settings)
+    old.handle(Message("update", 1, {"x": np.full(D, 0.1)}))
+    new.generator.integers(2**32)  # the seed of the round that it missed
+    request = Message("update", 2, {"x": np.full(D, 0.4), "s": np.linspace(0.05, 0.2, D)})
+    a, b = old.handle(request), new.handle(request)
+    assert np.array_equal(a.arrays["x"], b.arrays["x"])
+    assert np.array_equal(a.arrays["s"], b.arrays["s"])
+
+
+def test_converges_on_a_convex_problem():
+    """Three bowls in 10 dimensions, badly scaled (1 to 100): x comes within 0.02 of the minimum of their mean, which is
+    the mean of the targets, and the deviations shrink with the distance."""
+    rng = np.random.default_rng(0)
+    targets, scale = 0.5 + 0.03 * rng.standard_normal((3, 10)), np.logspace(0, 2, 10)
+    sites = [lambda x, t=t: float(np.sum(scale * (x - t) ** 2)) for t in targets]
+    result = minimize(sites, np.full(10, 0.05), bounds=(0, 1), algorithm=FedCMA(), rounds=12, seed=0)
+    start = np.linalg.norm(0.05 - targets.mean(axis=0))
+    assert start > 1.3
+    assert np.linalg.norm(result.x - targets.mean(axis=0)) < 0.02 * start
+    assert result.queries == 3 * 12 * 10 * 21
+
+
+@pytest.mark.parametrize("minimum", [0.3, 1.5])
+def test_only_the_order_of_values_matters(minimum):
+    """exp(f) and f give the same run bit for bit, in the box and at its edge, where the minimum is."""
+    sites = [lambda x: float(np.sum((x - minimum) ** 2)), lambda x: float(np.exp(np.sum((x - minimum) ** 2)))]
+    runs = [minimize([f], np.ones(3), bounds=(-1, 1), algorithm=FedCMA(), rounds=2, seed=0).x for f in sites]
+    assert np.array_equal(*runs)
+
+
+def test_no_pull_towards_the_middle_of_the_box():
+    """Values that say nothing (noise), a mean near a face, one generation: the mean of the best ten is N(m, s^2 / mu),
+    mu = 1 / sum w^2, and is then projected. Were the points themselves projected, the mean would be E max(0, m + s z),
+    twice as far inside."""
+    d, m, s, rng = 2000, 0.02, 0.2, np.random.default_rng(1)
+    weights = np.log(11) - np.log(np.arange(1, 11))
+    spread = s * np.sqrt(np.sum((weights / weights.sum()) ** 2))
+    noise = client(lambda x: float(rng.standard_normal()), FedCMA(), dim=d, steps=1)
+    x = noise.handle(Message("update", 1, {"x": np.full(d, m)})).arrays["x"]
+    expected, pulled = (m * norm.cdf(m / sd) + sd * norm.pdf(m / sd) for sd in (spread, s))  # E max(0, m + sd z)
+    assert pulled > 2 * expected
+    assert np.mean(x) == pytest.approx(expected, abs=0.005)
+
+
+def test_failed_points_pull_nowhere():
+    """A failed point counts as the mean, in the last rank: the same generation by hand."""
+    f, x = bowl(TARGETS[0]), np.full(D, 0.5)
+
+    def failing(point):
+        return float("nan") if point[0] > 0.46 else f(point)
+
+    settings = FedCMA(population=8, deviation=0.1)
+    reply = client(failing, settings, steps=1, on_failure="skip").handle(Message("update", 1, {"x": x}))
+    seed = int(np.random.default_rng(7).integers(2**32))
+    search = SepCMA(x.copy(), 0.1, seed=seed, population_size=8)
+    points = [search.ask() for _ in range(8)]
+    assert np.min(points) > 0.0 and np.max(points) < 1.0  # noqa: PT018
+    failed = [point[0] > 0.46 for point in points]
+    assert 4 < sum(failed) < 8  # so that failed ones are among the best four
+    search.tell([(x, np.inf) if bad else (point, f(point)) for point, bad in zip(points, failed, strict=True)])
+    assert reply.arrays["x"] == pytest.approx(search.mean, abs=1e-12)
+
+
+@pytest.mark.parametrize("value", [3.0, float("nan")])
+def test_a_generation_that_says_nothing(value):
+    """Equal values, or none: mean and deviations stay; the queries count."""
+    made = client(lambda x: value, FedCMA(population=5), on_failure="skip")
+    x, s = np.linspace(0.2, 0.8, D), np.linspace(0.1, 0.4, D)
+    reply = made.handle(Message("update", 1, {"x": x, "s": s}))
+    assert np.array_equal(reply.arrays["x"], x)
+    assert reply.arrays["s"] == pytest.approx(s, rel=1e-15)
+    assert reply.scalars["queries"] == 4 * 5
+
+
+def test_one_dimension():
+    """d = 1, where the package asks for two: the minimum is found, and one number travels."""
+    result = minimize([lambda x: (x[0] - 0.7) ** 2] * 2, [0.1], bounds=(0, 1), algorithm=FedCMA(), rounds=6, seed=0)
+    assert result.x == pytest.approx([0.7], abs=0.01)
+    reply = client(lambda x: x[0], FedCMA(), dim=1).handle(Message("update", 1, {"x": np.array([0.5])}))
+    assert reply.arrays["s"].shape == (1,)
+
+
+@pytest.mark.parametrize("s", [-1.0, 0.0, 1e-300, 1e90])
+def test_any_deviation_a_message_may_hold(s):
+    """Deviations that no client would send (noise for privacy makes such) do not break a round."""
+    reply = client(bowl(TARGETS[0]), FedCMA()).handle(Message("update", 1, {"x": np.full(D, 0.5), "s": np.full(D, s)}))
+    assert np.all((reply.arrays["x"] >= 0.0) & (reply.arrays["x"] <= 1.0))
+    assert np.all(np.isfinite(reply.arrays["s"]) & (reply.arrays["s"] > 0.0))
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"population": 3}, r"population \(lambda\) must be at least 4, got 3"),
+        ({"deviation": 0.0}, "deviation must be positive, got 0.0"),
+    ],
+)
+def test_settings_are_checked(settings, complaint):
+    """An error names the argument, what came and what was expected."""
+    with pytest.raises(ValueError, match=complaint):
+        FedCMA(**settings)
+
+
+def test_a_population_that_would_forget_too_much():
+    """c_1 + c_mu > 1 makes the package's variances negative; for d = 4 that is so with 200 points: refused at once."""
+    weights = np.log(101) - np.log(np.arange(1, 101))
+    mu = 1 / np.sum((weights / weights.sum()) ** 2)
+    full = 2 / mu / (D + np.sqrt(2)) ** 2 + (1 - 1 / mu) * min(1, (2 * mu - 1) / ((D + 2) ** 2 + mu))
+    assert 2 / ((D + 1.3) ** 2 + mu) + (D + 2) / 3 * full > 1.0  # Ros and Hansen's rates
+    with pytest.raises(ValueError, match=r"population \(lambda\) 200 is too large for d = 4"):
+        client(bowl(TARGETS[0]), FedCMA(population=200))
+
+
+def test_without_the_package(monkeypatch):
+    """Without cmaes the settings can be made, a client half cannot, and the error says what to install."""
+    monkeypatch.setitem(sys.modules, "cmaes", None)
+    assert not FedCMA.installed()
+    with pytest.raises(ImportError, match=r"FedCMA needs cmaes: pip install 'fzoos\[cma\]'"):
+        client(bowl(TARGETS[0]), FedCMA())
+
+
+def test_compare_without_the_package():
+    """`import fzoos` and the command line work without cmaes: `fzoos compare` then goes without this one."""
+    script = "import sys; sys.modules['cmaes'] = None; from fzoos.cli import main; main(['compare', '--help'])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    default = done.stdout.split("--algorithms")[1].split("default:")[1].split("]")[0]
+    assert "".join(default.split()) == ",".join(name for name in ALGORITHMS if name != "cma")

@@ -1,0 +1,333 @@
+"""The command line: `fzoos compare`, `fzoos run`, one-line errors, Ctrl-C."""
+
+import json
+import re
+import signal
+import sys
+
+import numpy as np
+import pytest
+
+from fzoos import FedZO, __version__, minimize
+from fzoos.algorithms import ALGORITHMS
+from fzoos.cli import main
+from fzoos.experiments.figures import FIGURES
+from fzoos.tasks import TASKS, Quadratic
+
+TOY = ["--dim", "4", "--clients", "2", "--local-steps", "2", "--rounds", "2"]
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture
+def fzoos(tmp_path, monkeypatch, capsys):
+    """Run the command line in an empty folder: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as end:
+            main([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        return end.value.code, out, err
+
+    return call
+
+
+def rows(table):
+    """The cells of the printed table by algorithm."""
+    cells = [[cell.strip() for cell in re.split("[│|]", line)[1:-1]] for line in table.splitlines()]
+    return {row[0]: row[1:] for row in cells if len(row) == 7}
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["compare"], ["study"], ["dashboard"]], ids=str)
+def test_help_has_plain_brackets(command, capsys) -> None:
+    """Defaults stand in brackets, without the backslashes of a markup that is off."""
+    with pytest.raises(SystemExit):
+        main([*command, "--help"])
+    text = capsys.readouterr().out
+    assert "\\[" not in text
+    assert not command or "[required]" in text or "[default: " in text
+
+
+def test_version(fzoos):
+    assert fzoos("--version") == (0, f"fzoos {__version__}\n", "")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"]])
+def test_help_has_examples(fzoos, arguments):
+    code, out, err = fzoos(*arguments)
+    assert (code, err) == (0, "")
+    assert "fzoos compare quadratic --heterogeneity 5 --rounds 20\n" in out
+
+
+def test_help_of_a_command_names_the_choices(fzoos):
+    code, out, _ = fzoos("compare", "--help")
+    assert code == 0
+    assert all(name in out for name in [*TASKS, *ALGORITHMS])
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_compare_runs_every_algorithm(fzoos, task, tmp_path):
+    pytest.importorskip("matplotlib")
+    code, out, err = fzoos("compare", task, "--heterogeneity", "5", *TOY)
+    assert code == 0
+    assert list(rows(out)) == [algorithm.label for algorithm in ALGORITHMS.values()]
+    plot = tmp_path / f"fzoos-{task}.png"
+    assert out.endswith(f"plot: {plot}\n")
+    assert plot.read_bytes().startswith(PNG)
+    for algorithm in ALGORITHMS.values():  # the last state of the progress bars
+        assert re.search(rf"{algorithm.label} .* 2/2 F .* queries .* MB", err)
+
+
+def test_compare_shows_what_minimize_finds(fzoos):
+    task = Quadratic(dim=4, clients=2, heterogeneity=3.0, seed=5)
+    result = minimize(
+        task.objectives,
+        task.x0,
+        bounds=task.bounds,
+        algorithm=FedZO(),
+        rounds=2,
+        local_steps=2,
+        vectorized=True,
+        seed=5,
+    )
+    code, out, err = fzoos(
+        "compare",
+        "quadratic",
+        *TOY,
+        "--heterogeneity",
+        3,
+        "--seed",
+        5,
+        "--algorithms",
+        "fedzo",
+        "--quiet",
+        "--workers",
+        2,
+    )
+    value = task.value(result.x)
+    # 2 clients, 2 rounds, 2 steps of 21 queries; bytes: d down, d and two scalars up
+    expected = [f"{value:.4g}", f"{value - task.minimum:.3g}", "2", "168", f"{4 * 8 * (4 + 6)} bytes"]
+    assert (code, err, rows(out)["FedZO"][:5]) == (0, "", expected)
+
+
+def test_compare_over_seeds_shows_means(fzoos, tmp_path):
+    reached = []
+    for seed in (3, 4):
+        _, out, _ = fzoos("run", "quadratic", *TOY, "--algorithm", "fedzo", "--seed", seed, "--json", f"{seed}.json")
+        reached.append(json.loads((tmp_path / f"{seed}.json").read_text())["history"][-1]["monitor"])
+    code, out, err = fzoos("compare", "quadratic", *TOY, "--algorithms", "fedzo", "--seed", 3, "--seeds", 2)
+    assert code == 0
+    assert "mean of 2 seeds" in out
+    assert rows(out)["FedZO"][0] == f"{np.mean(reached):.4g}"
+    assert "4/4" in err
+
+
+def test_compare_takes_a_plot_file(fzoos, tmp_path):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "plots").mkdir()
+    code, out, _ = fzoos(
+        "compare", "quadratic", *TOY, "--algorithms", "fedzo, fedprox,fedzo", "--output", "plots/a.png"
+    )
+    assert code == 0
+    assert list(rows(out)) == ["FedZO", "FedProx"]
+    assert (tmp_path / "plots" / "a.png").read_bytes().startswith(PNG)
+
+
+def test_compare_without_matplotlib(fzoos, monkeypatch, tmp_path):
+    for name in ("matplotlib", "matplotlib.figure", "matplotlib.backends.backend_agg"):
+        monkeypatch.setitem(sys.modules, name, None)
+    code, out, _ = fzoos("compare", "quadratic", *TOY, "--algorithms", "fedzo")
+    assert code == 0
+    assert list(rows(out)) == ["FedZO"]
+    assert out.splitlines()[-1] == 'no plot without matplotlib: pip install "fzoos[plot]"'
+    assert not list(tmp_path.iterdir())
+
+
+def test_run_prints_and_writes_the_result(fzoos, tmp_path):
+    code, out, err = fzoos("run", "levy", *TOY, "--algorithm", "fzoos", "--json", "r.json")
+    assert code == 0
+    assert "2/2" in err
+    assert "FZooS on Levy(dim=4, clients=2, heterogeneity=5.0, seed=0)" in out
+    assert "completed: all 2 rounds are done" in out
+    for word in ("F ", "queries ", "per client", "bytes ", "up", "down", "seconds "):
+        assert word in out
+    written = json.loads((tmp_path / "r.json").read_text())
+    assert written["status"] == "completed"
+    assert len(written["x"]) == 4
+    assert [record["round"] for record in written["history"]] == [1, 2]
+    assert written["queries"] == sum(written["queries_per_client"]) == written["history"][-1]["queries"]
+    assert set(written["history"][0]["diagnostics"]) == {"correction_length", "step_scale", "uncertainty"}
+
+
+def test_run_with_one_local_step(fzoos, tmp_path):
+    """With one local step there is no step after which the uncertainty is measured, so there is none to report."""
+    fzoos("run", "quadratic", "--dim", 3, "--rounds", 1, "--local-steps", 1, "--json", "r.json")
+    written = json.loads((tmp_path / "r.json").read_text(), parse_constant=pytest.fail)
+    assert set(written["history"][0]["diagnostics"]) == {"correction_length", "step_scale"}
+
+
+@pytest.mark.parametrize(
+    ("precision", "array"), [("float64", 32), ("float32", 16), ("float16", 10), ("stochastic", 20)]
+)
+def test_precision(fzoos, tmp_path, precision, array):
+    """FedZO, d = 4, two clients, two rounds: x down; x, the count and the correction length up."""
+    fzoos("run", "quadratic", *TOY, "--algorithm", "fedzo", "--precision", precision, "--json", "r.json")
+    written = json.loads((tmp_path / "r.json").read_text())
+    assert (written["bytes_down"], written["bytes_up"]) == (4 * array, 4 * (array + 16))
+    arguments = ("--algorithms", "fedzo", "--precision", precision, "--json", "all.json")
+    fzoos("compare", "quadratic", *TOY, *arguments)
+    (compared,) = json.loads((tmp_path / "all.json").read_text())
+    assert compared["x"] == written["x"]
+
+
+def test_zero_rounds(fzoos):
+    code, out, _ = fzoos("compare", "quadratic", "--dim", 3, "--rounds", 0)
+    assert code == 0
+    assert rows(out)["FZooS"][2:4] == ["0", "0"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["compare", "cubic"], "there is no task 'cubic'; choose from quadratic, ackley, levy"),
+        (["run", "cubic"], "there is no task 'cubic'; choose from quadratic, ackley, levy"),
+        (
+            ["compare", "quadratic", "--algorithms", "fedzo,sgd"],
+            f"no algorithm 'sgd'; choose from {', '.join(ALGORITHMS)}",
+        ),
+        (["compare", "quadratic", "--algorithms", ""], "there is no algorithm ''"),
+        (["run", "quadratic", "--algorithm", "sgd"], f"no algorithm 'sgd'; choose from {', '.join(ALGORITHMS)}"),
+        (["compare"], "TASK"),
+        (["compare", "quadratic", "--rounds", "many"], "--rounds"),
+        (["compare", "quadratic", "--rounds", "-1"], "--rounds"),
+        (["compare", "quadratic", "--heterogeneity", "-1"], "--heterogeneity"),
+        (["compare", "quadratic", "--heterogeneity", "nan"], "heterogeneity"),
+        (["compare", "quadratic", "--heterogeneity", "inf"], "heterogeneity"),
+        (["compare", "quadratic", "--dim", "0"], "--dim"),
+        (["compare", "quadratic", "--workers", "0"], "--workers"),
+        (["compare", "quadratic", "--output", "missing/plot.png"], "missing/plot.png"),
+        (["compare", "quadratic", "--output", "plot.doc"], "plot.doc"),
+        (["run", "quadratic", "--json", "missing/r.json"], "missing/r.json"),
+        (["compare", "quadratic", "--speed", "9"], "--speed"),
+        (["run", "quadratic", "--precision", "half"], "precision must be one of float64, float32"),
+        (["compare", "quadratic", "--precision", "half"], "precision must be one of float64, float32"),
+        (["improve"], "improve"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_is_one_line(fzoos, arguments, words, tmp_path):
+    code, out, err = fzoos(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("fzoos: ")
+    assert words in err
+    assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unexpected_error_is_one_line(fzoos, monkeypatch):
+    monkeypatch.setattr("fzoos.cli.app.minimize", lambda *_, **__: {}["a\nb"])
+    code, out, err = fzoos("run", "quadratic", *TOY, "--quiet")
+    assert (code, out, err) == (1, "", "fzoos: KeyError: 'a\\nb'\n")
+
+
+def interrupt_after(monkeypatch, rounds):
+    """Ctrl-C while F is measured for the (rounds + 1)th time after a round."""
+    true_value, calls = Quadratic.value, iter(range(10**6))
+
+    def value(self, x):
+        if "minimize" in sys._getframe(2).f_code.co_filename and next(calls) == rounds:
+            signal.raise_signal(signal.SIGINT)
+        return true_value(self, x)
+
+    monkeypatch.setattr(Quadratic, "value", value)
+
+
+def test_ctrl_c_keeps_what_is_done(fzoos, monkeypatch, tmp_path):
+    interrupt_after(monkeypatch, 3)
+    code, out, err = fzoos("compare", "quadratic", *TOY)
+    assert code == 130
+    assert list(rows(out)) == ["FedZO", "FedProx"]
+    assert rows(out)["FedZO"][2] == "2"
+    assert rows(out)["FedProx"][2] == "1"
+    assert err.splitlines()[-1].startswith("fzoos: interrupted")
+    assert "Traceback" not in err
+    assert (tmp_path / "fzoos-quadratic.png").exists()
+
+
+def test_ctrl_c_in_a_run_writes_the_result(fzoos, monkeypatch, tmp_path):
+    interrupt_after(monkeypatch, 1)
+    code, out, err = fzoos("run", "quadratic", *TOY, "--json", "r.json", "--quiet")
+    assert code == 130
+    assert "status   interrupted" in out
+    assert err.count("\n") == 1
+    assert len(json.loads((tmp_path / "r.json").read_text())["history"]) == 1
+
+
+def test_ctrl_c_between_two_runs(fzoos, monkeypatch):
+    from fzoos import cli
+
+    true_trial = cli._trial
+
+    def trial(algorithm, *arguments, **settings):
+        if algorithm.name == "fedprox":
+            raise KeyboardInterrupt
+        return true_trial(algorithm, *arguments, **settings)
+
+    monkeypatch.setattr(cli, "_trial", trial)
+    code, out, err = fzoos("compare", "quadratic", *TOY, "--quiet")
+    assert (code, list(rows(out)), err) == (130, ["FedZO"], "fzoos: interrupted\n")
+
+
+def test_a_failing_objective_keeps_what_is_done(fzoos, monkeypatch):
+    """With C this large the values overflow: the run fails, its table is shown, and the error is one line."""
+    with np.errstate(all="ignore"):
+        code, out, err = fzoos("compare", "quadratic", *TOY, "--heterogeneity", "1e308", "--quiet")
+    assert code == 1
+    assert list(rows(out)) == ["FedZO"]
+    assert err.startswith("fzoos: objective of client")
+    assert err.count("\n") == 1
+
+
+# fzoos reproduce
+
+
+def test_reproduce_lists_the_figures(fzoos):
+    code, out, _ = fzoos("reproduce", "--list")
+    assert code == 0
+    for name in FIGURES:
+        assert name in out
+    assert "?" not in out  # how long each takes is known
+
+
+def test_reproduce_makes_a_figure(fzoos, tmp_path):
+    code, out, err = fzoos("reproduce", "fig4", "--quick", "--seeds", 1, "--output", "here", "--quiet")
+    assert (code, err) == (0, "")
+    assert str(tmp_path / "here" / "fig4") in out.replace("\n", "")
+    assert {path.name for path in (tmp_path / "here" / "fig4").iterdir()} >= {"fig4.png", "fig4.pdf", "curves.csv"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["reproduce", "fig99"], "there is no figure 'fig99'; choose from fig1, fig2"),
+        (["reproduce", "fig1", "--device", "abacus"], "device must be cpu or cuda, got 'abacus'"),
+        (["reproduce", "fig1", "--seeds", "0"], "--seeds"),
+        (["reproduce", "fig1", "--jobs", "0"], "--jobs"),
+    ],
+)
+def test_reproduce_errors_are_one_line(fzoos, arguments, words):
+    code, _, err = fzoos(*arguments)
+    assert code == 2
+    assert words in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_reproduce_interrupted(fzoos, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fzoos.experiments.reproduce.execute", interrupted)
+    code, _, err = fzoos("reproduce", "fig1", "--quick")
+    assert code == 130
+    assert "finished runs are kept in results, the same command goes on" in err

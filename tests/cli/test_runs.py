@@ -1,0 +1,549 @@
+"""Kept runs on the command line: list, show, compare-runs, export; files that are not as they should be; help."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+
+import fzoos as package
+from fzoos import FedZO, Record, minimize
+from fzoos.cli import app, main
+from fzoos.cli.help import EXAMPLES, EXIT_CODES, epilog
+from fzoos.runs.compare import at_equal, differing
+from fzoos.runs.reader import read, runs_at
+from fzoos.runs.store import Store
+from fzoos.runs.text import markdown, one_line
+
+DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
+
+
+@pytest.fixture
+def fzoos(tmp_path, monkeypatch, capsys):
+    """Run the command line in an empty folder: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as end:
+            main([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        return end.value.code, out, err
+
+    return call
+
+
+def keep(path, name="a run", values=(5.0, 4.0, 3.0, 2.0), queries=10, bytes=100, settings=None, clients=2):
+    """A run whose every round costs the same; bytes go up and down in halves."""
+    with Store(path) as store:
+        run = store.begin(name, {"seed": 0} if settings is None else settings, np.zeros(2), clients=clients)
+        for r, value in enumerate(values, start=1):
+            each = (queries * r // clients,) * clients
+            record = Record(r, queries * r, bytes * r // 2, bytes * r // 2, 0.5 * r, 0.1, value,
+                            {"correction_length": 1.0}, each, (0.25, None)[:clients])  # fmt: skip
+            store.record(run, record, np.array([0.5, -0.5]))
+        store.finish(run, "completed", "all rounds are done", {})
+    return run
+
+
+def real_run(path, **more):
+    f = lambda x: float(x @ x)
+    settings = {"algorithm": FedZO(), "rounds": 3, "local_steps": 2, "seed": 0, "monitor": f, "store": path}
+    return minimize([f, f], np.ones(3), bounds=(-1, 1), **(settings | more))
+
+
+# list
+
+
+def test_list_has_one_row_per_run(fzoos, tmp_path):
+    keep("runs.db", "first")
+    keep("runs.db", "second", values=(None,), queries=3000, bytes=4_200_000)
+    code, out, err = fzoos("list")
+    assert (code, err) == (0, "")
+    head, _, first, second = [line.split() for line in out.splitlines()]
+    assert head == ["id", "name", "started", "status", "rounds", "F", "queries", "bytes", "seconds"]
+    assert [*first[:2], *first[4:]] == ["1", "first", "completed", "4", "2", "40", "400", "bytes", "2.0"]
+    assert [*second[:2], *second[4:]] == ["2", "second", "completed", "1", "–", "3,000", "4.2", "MB", "0.5"]
+    assert fzoos("list", "runs.db")[1] == fzoos("list", tmp_path)[1] == out
+
+
+def test_list_as_json(fzoos):
+    result = real_run("runs.db", name="one")
+    code, out, _ = fzoos("list", "--json")
+    (run,) = json.loads(out)
+    assert code == 0
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", run.pop("started"))
+    assert run == {
+        "id": 1, "name": "one", "status": "completed", "rounds": 3, "queries": result.queries,
+        "bytes": result.bytes_up + result.bytes_down, "seconds": result.seconds, "F": result.history[-1].monitor,
+    }  # fmt: skip
+
+
+def test_list_of_a_file_without_runs(fzoos):
+    Store("runs.db").close()
+    assert fzoos("list") == (0, "no run yet\n", "")
+    assert fzoos("list", "--json") == (0, "[]\n", "")
+
+
+def test_a_run_is_listed_while_it_goes_on(fzoos):
+    """Safe to read while a run writes, and the run is not disturbed."""
+    seen = []
+
+    def look(record):
+        code, out, _ = fzoos("list", "--json")
+        seen.append((code, record.round, json.loads(out)[0]["rounds"], json.loads(out)[0]["status"]))
+
+    watched = real_run("runs.db", callback=look)
+    alone = real_run(None)
+    assert seen == [(0, r, r, "running") for r in (1, 2, 3)]
+    assert np.array_equal(watched.x, alone.x)
+    assert "completed" in fzoos("list")[1]
+
+
+def test_a_run_that_died_is_interrupted(fzoos):
+    code = (
+        "import os, numpy as np; from fzoos import FedZO, minimize\n"
+        "minimize([lambda x: float(x @ x)], np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=5, store='runs.db',\n"
+        "         callback=lambda record: os._exit(9) if record.round == 2 else None)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 9
+    (run,) = json.loads(fzoos("list", "--json")[1])
+    assert (run["status"], run["rounds"]) == ("interrupted", 2)
+    assert "status   interrupted: its process is gone\n" in fzoos("show")[1]
+
+
+# show
+
+
+def test_show_has_totals_settings_and_rounds(fzoos):
+    keep("runs.db", "named", settings={"optimizer": {"type": "Adam", "rate": 0.01}, "x0": [0.5] * 100})
+    code, out, err = fzoos("show", "runs.db:1", "--rounds", 2)
+    assert (code, err) == (0, "")
+    for line in (
+        "run      runs.db:1", "name     named", "status   completed: all rounds are done", "rounds   4",
+        "F        2 (lowest 2 in round 4)", "x        0.5 -0.5", "queries  40 (client 0 20, client 1 20)",
+        "bytes    200 bytes up, 200 bytes down", "seconds  2.00",
+    ):  # fmt: skip
+        assert f"{line}\n" in out
+    assert re.search(r"optimizer\.type +Adam", out)
+    assert re.search(r"x0 +\[0.5, .*\.\.\. \(100 values\)", out)
+    rounds = [line.split() for line in out.splitlines() if re.match(r" +\d", line)]
+    assert [row[:3] for row in rounds] == [["3", "3", "30"], ["4", "2", "40"]]  # the last two: round, F, queries
+    assert "privacy" not in out
+    assert "no answer" not in out
+
+
+def test_show_a_study_with_failures_and_privacy(fzoos, tmp_path):
+    (tmp_path / "my-study").mkdir()
+    with Store("my-study/result.db") as store:
+        run = store.begin("my-study", {"sites": ["north", "south"]}, np.zeros(2), clients=2)
+        for r in range(12):
+            store.fail(run, r, r % 2, f"timeout {r}")
+        store.finish(run, "failed", "too few", {"epsilon": 1.25, "delta": 1e-5, "releases": 3})
+    code, out, _ = fzoos("show", "my-study")
+    assert code == 0
+    assert "privacy  epsilon 1.25 at delta 1e-05 for each client\n" in out
+    assert "queries  0 (north 0, south 0)\n" in out
+    failures = [line.split(None, 2) for line in out.splitlines() if "timeout" in line]
+    assert [(f[0], f[1], f[2].strip()) for f in failures] == [
+        (str(r), ("north", "south")[r % 2], f"timeout {r}") for r in range(2, 12)
+    ]
+    assert "2 more before" in out
+
+
+def test_show_as_json_is_what_was_kept(fzoos):
+    result = real_run("runs.db", name="one")
+    code, out, _ = fzoos("show", "--json")
+    told = json.loads(out)
+    assert code == 0
+    assert told["x"] == result.x.tolist()
+    assert [record["monitor"] for record in told["history"]] == [record.monitor for record in result.history]
+    assert told["queries_per_client"] == list(result.queries_per_client)
+    assert told["settings"]["algorithm"]["type"] == "FedZO"
+    assert (told["id"], told["name"], told["failures"], told["extra"]) == (1, "one", [], {})
+
+
+def test_a_run_is_found_by_every_name(fzoos, tmp_path):
+    keep("runs.db", "one")
+    keep("runs.db", "two")
+    (tmp_path / "7").mkdir()
+    shutil.copy("runs.db", "7/result.db")
+    names = {None: "two", "1": "one", ":1": "one", "runs.db": "two", "runs.db:1": "one", ".": "two", ".:1": "one"}
+    names |= {"7": "two", "7:1": "one", str(tmp_path / "runs.db:1"): "one"}
+    assert {name: read(name).summary.name for name in names} == names
+    keep("odd:2", "odd")  # a file may be called like this
+    assert read("odd:2").summary.name == read("odd:2:1").summary.name == "odd"
+
+
+def test_names_are_shown_and_not_obeyed(fzoos):
+    """A file may come from anywhere: neither rich's markup nor a terminal's escape codes nor Markdown's signs act."""
+    keep("runs.db", "[red]a[/nothing]|\x1b[2J\nb", settings={"[bold]": "\x1b[31m"})
+    for arguments in (["list"], ["show"], ["compare-runs", "1", "1"]):
+        code, out, err = fzoos(*arguments)
+        assert (code, err) == (0, "")
+        assert "[red]a[/nothing]|?[2J b" in out
+        assert "\x1b" not in out
+    text = markdown([(read().summary.name, read().settings, read().result)])
+    assert r"| [red]a[/nothing]\|?[2J b | completed |" in text
+    assert "\x1b" not in text
+
+
+# compare-runs
+
+
+def test_f_at_equal_cost(fzoos):
+    """A round of A: 10 queries, 100 bytes; of B: 20 and 50. When A has spent 40 queries, B has had 2 rounds."""
+    keep("runs.db", "A", values=(5.0, 4.0, 3.0, 2.0), queries=10, bytes=100)
+    keep("runs.db", "B", values=(9.0, 7.0, 6.0, 1.0, 0.5), queries=20, bytes=50)
+    results = [read("1").result, read("2").result]
+    assert at_equal(results, "rounds") == [(1, [5, 9]), (2, [4, 7]), (3, [3, 6]), (4, [2, 1])]
+    assert at_equal(results, "queries") == [(10, [5, None]), (20, [4, 9]), (30, [3, 9]), (40, [2, 7])]
+    # A has spent 400 bytes in the end, B 250, so 250 are compared: 63, 125, 188 and 250
+    assert at_equal(results, "bytes") == [(63, [None, 9]), (125, [5, 7]), (188, [5, 6]), (250, [4, 0.5])]
+    code, out, err = fzoos("compare-runs", "1", "runs.db:2")
+    assert (code, err) == (0, "")
+    rows = [line.split() for line in out.splitlines()]
+    assert ["queries", "40", "2", "7"] in rows
+    assert ["bytes", "63", "–", "9"] in rows
+    assert "all settings are the same" in out
+    told = json.loads(fzoos("compare-runs", "1", "2", "--json")[1])
+    assert told["at_equal"]["queries"][0] == {"cost": 10, "F": [5, None]}
+    assert [run["run"] for run in told["runs"]] == ["runs.db:1", "runs.db:2"]
+    assert told["settings"] == {}
+
+
+def test_where_settings_differ(fzoos):
+    real_run("a.db", optimizer=package.SGD(0.1))
+    real_run("b.db", local_steps=3)
+    pairs = differing([read("a.db").settings, read("b.db").settings])
+    assert pairs["optimizer.type"] == ["SGD", "Adam"]
+    assert pairs["optimizer.learning_rate"] == [0.1, 0.01]
+    assert pairs["optimizer.beta1"] == [None, 0.9]
+    assert pairs["local_steps"] == [2, 3]
+    assert "rounds" not in pairs
+    assert "algorithm.type" not in pairs
+    code, out, _ = fzoos("compare-runs", "a.db", "b.db")
+    assert code == 0
+    assert re.search(r"optimizer\.type +SGD +Adam", out)
+
+
+def test_runs_without_f_or_rounds_are_compared(fzoos):
+    keep("runs.db", values=())
+    keep("runs.db", values=(None, None))
+    for pair in (("1", "2"), ("2", "2"), ("1", "1")):
+        code, out, err = fzoos("compare-runs", *pair)
+        assert (code, err) == (0, "")
+        assert "F is not known" in out
+
+
+# the text of a report
+
+
+def test_markdown_of_two_runs():
+    """Every table is whole: as many cells in each row as in its head."""
+    keep_in = [("one", {"seed": 1, "n": {"a": 2}}), ("two | b", {"seed": 2, "n": {"a": 2}})]
+    runs = [(label, settings, real_run(None, seed=settings["seed"])) for label, settings in keep_in]
+    text = markdown(runs)
+    assert text.startswith("# 2 runs\n")
+    assert "| seed | 1 | 2 |" in text
+    assert "## Settings of all runs\n\n| setting | value |\n| --- | --- |\n| n.a | 2 |" in text
+    assert "\n## two \\| b\n" in text
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        cells = {len(re.split(r"(?<!\\)\|", line)) for line in table.splitlines()}
+        assert len(cells) == 1, table
+    for label, _, result in runs:
+        last = result.history[-1]
+        row = f"| {one_line(label)} | completed | 3 | {last.monitor:.4g} | {last.queries:,} |".replace(
+            "two |", "two \\|"
+        )
+        assert row in text
+
+
+def test_markdown_of_nothing_and_of_a_run_that_has_just_begun():
+    assert markdown([]).startswith("# No runs\n")
+    result = real_run(None, rounds=0, monitor=None)
+    text = markdown([("new", {"sites": ["north", "south"]}, result)])
+    assert "| new | completed | 0 | – | 0 | 0 bytes | 0 bytes | 0.0 |" in text
+    assert "| north | 0 | – |" in text
+    assert "F is not known" in markdown([("a", {}, result), ("b", {}, result)])
+
+
+# fzoos run and fzoos compare keep their runs
+
+
+def test_run_keeps_its_run(fzoos, tmp_path):
+    toy = ["quadratic", "--dim", 4, "--clients", 2, "--local-steps", 2, "--rounds", 2, "--algorithm", "fedzo", "-q"]
+    code, out, _ = fzoos("run", *toy, "--store", "new/runs.db", "--json", "r.json")
+    assert code == 0
+    assert f"kept in  {tmp_path / 'new' / 'runs.db'}\n" in out
+    written = json.loads((tmp_path / "r.json").read_text())
+    kept = read("new/runs.db")
+    assert kept.summary.name == "FedZO quadratic C=5 d=4 N=2"
+    assert kept.result.x.tolist() == written["x"]
+    assert kept.summary.monitor == written["history"][-1]["monitor"]
+    assert kept.result.status == "completed"
+
+
+def test_compare_keeps_its_runs_and_writes_json(fzoos):
+    toy = ["quadratic", "--dim", 4, "--clients", 2, "--local-steps", 2, "--rounds", 2, "--algorithms", "fedzo,fedprox"]
+    code, out, err = fzoos("compare", *toy, "--seeds", 2, "--store", "runs.db", "--json", "-", "--output", "p.png")
+    told = json.loads(out)
+    assert code == 0
+    assert "FedProx" in err  # the table is for people
+    assert [one["algorithm"].partition("(")[0] for one in told] == ["FedZO", "FedZO", "FedProx", "FedProx"]
+    assert [run.monitor for run in runs_at()] == [one["history"][-1]["monitor"] for one in told]
+    assert all(one["minimum"] < one["history"][-1]["monitor"] < one["start"] for one in told)
+
+
+def test_json_is_all_there_is_on_standard_output(fzoos):
+    code, out, err = fzoos(
+        "run", "levy", "--dim", 3, "--rounds", 1, "--clients", 1, "--algorithm", "fedzo", "--json", "-"
+    )
+    assert code == 0
+    assert json.loads(out)["status"] == "completed"
+    assert "1/1" in err
+    assert "queries" in err
+    assert not Path("-").exists()
+
+
+# files that are not as they should be
+
+COMMANDS = [
+    ["list", "{}"],
+    ["list", "{}", "--json"],
+    ["show", "{}"],
+    ["show", "{}:1"],
+    ["compare-runs", "{}", "{}"],
+    ["export", "{}", "-o", "out.csv"],
+    ["run", "quadratic", "--dim", "3", "--rounds", "1", "--quiet", "--store", "{}"],
+    ["compare", "quadratic", "--dim", "3", "--rounds", "1", "--quiet", "--store", "{}"],
+]
+
+
+def foreign(path):
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE patients (name TEXT)")
+        db.execute("INSERT INTO patients VALUES ('someone')")
+    db.close()
+
+
+def foreign_wal(path):
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+    db.close()
+    foreign(path)
+
+
+def alike(path):
+    """Tables of the same names, with other things in them."""
+    with sqlite3.connect(path) as db:
+        for name in ("about", "runs", "rounds"):
+            db.execute(f"CREATE TABLE {name} (whatever TEXT)")
+    db.close()
+
+
+def newer(path):
+    keep(path)
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE about SET value = '2' WHERE name = 'format'")
+    db.close()
+
+
+def cut(keep_bytes):
+    def make(path):
+        keep(path, values=[1.0] * 200)  # several pages of rounds
+        whole = path.read_bytes()
+        assert len(whole) > 5 * 4096
+        path.write_bytes(whole[: keep_bytes if keep_bytes > 0 else len(whole) + keep_bytes])
+
+    return make
+
+
+def overwritten(path):
+    keep(path, values=[1.0] * 200)
+    with open(path, "r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * 8192)
+
+
+BAD = {
+    "text": (lambda path: path.write_text("not a database at all\n" * 50), "not a database"),
+    "foreign": (foreign, "not a file of runs: it has the tables patients"),
+    "foreign, written ahead": (foreign_wal, "not a file of runs: it has the tables patients"),
+    "alike": (alike, "cannot be read as a file of runs"),
+    "newer": (newer, "has format 2; this program reads 1: a newer one wrote it"),
+    "cut in the header": (cut(60), "cannot be read as a file of runs"),
+    "cut in the middle": (cut(2 * 4096), "malformed"),
+    "cut within a page": (cut(3 * 4096 + 77), "malformed"),
+    "cut at the end": (cut(-4096), "malformed"),
+    "overwritten": (overwritten, "bad.db"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_file_is_one_line_and_stays_as_it_is(fzoos, tmp_path, kind, command):
+    make, words = BAD[kind]
+    make(tmp_path / "bad.db")
+    before = (tmp_path / "bad.db").read_bytes()
+    code, out, err = fzoos(*(word.format("bad.db") for word in command))
+    assert (code, out) == (2, "")
+    assert err.startswith("fzoos: bad.db ")
+    assert words in err
+    assert err.count("\n") == 1
+    assert (tmp_path / "bad.db").read_bytes() == before
+    beside = {path.name: path.stat().st_size for path in tmp_path.iterdir() if path.name != "bad.db"}
+    assert beside.keys() <= {"bad.db-wal", "bad.db-shm"}  # SQLite's own, for who only reads
+    assert beside.get("bad.db-wal", 0) == 0
+
+
+@pytest.mark.parametrize("command", [COMMANDS[i] for i in (0, 6)], ids=" ".join)
+def test_a_locked_file_is_one_line_and_stays_as_it_is(fzoos, tmp_path, command):
+    keep("runs.db")
+    before = Path("runs.db").read_bytes()
+    other = sqlite3.connect("runs.db", isolation_level=None)
+    other.execute("PRAGMA locking_mode = EXCLUSIVE")
+    other.execute("BEGIN EXCLUSIVE")
+    try:
+        code, out, err = fzoos(*(word.format("runs.db") for word in command))
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+    assert (code, out) == (2, "")
+    assert err == "fzoos: runs.db cannot be read as a file of runs: database is locked\n"
+    assert Path("runs.db").read_bytes() == before
+    assert len(runs_at()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["list"], "there is no runs.db in this folder; make one with fzoos run TASK --store runs.db"),
+        (["show"], "there is no runs.db in this folder"),
+        (["show", "3"], "there is no runs.db in this folder"),
+        (["list", "none.db"], "none.db"),
+        (["show", "none.db:1"], "none.db"),
+        (["list", "empty"], "there is neither a result.db nor a runs.db in empty"),
+        (["list", "empty.db"], "empty.db is empty"),
+        (["show", "some.db:7"], "some.db has no run 7; it has 1"),
+        (["show", "none-yet.db"], "none-yet.db has no run yet"),
+        (["compare-runs", "some.db"], "Missing argument 'B'"),
+        (["compare-runs", "some.db", "some.db:9"], "no run 9"),
+        (["export", "some.db"], "--output is missing"),
+        (["export", "some.db", "-o", "run.xlsx"], "the file must be a .csv, .json, .parquet file, got run.xlsx"),
+        (["export", "some.db", "-o", "missing/run.csv"], "missing/run.csv"),
+        (["export", "some.db", "-o", "empty.csv"], "empty.csv"),
+        (["run", "quadratic", "--store", "empty"], "empty is a folder; a file of runs was expected"),
+        (["run", "quadratic", "--dim", "3", "--quiet", "--store", "some.db/runs.db"], "some.db"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_is_one_line(fzoos, tmp_path, arguments, words):
+    for folder in ("empty", "empty.csv"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "empty.db").touch()
+    keep(tmp_path / "some.db")
+    Store(tmp_path / "none-yet.db").close()
+    before = {path.name: path.read_bytes() if path.is_file() else None for path in tmp_path.iterdir()}
+    code, out, err = fzoos(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("fzoos: ")
+    assert words in err
+    assert err.count("\n") == 1
+    assert {path.name: path.read_bytes() if path.is_file() else None for path in tmp_path.iterdir()} == before
+
+
+def test_broken_contents_are_one_line(fzoos):
+    """The database is sound, what is in it is not."""
+    keep("runs.db")
+    with sqlite3.connect("runs.db") as db:
+        db.execute("UPDATE rounds SET clients = '{'")
+    db.close()
+    assert fzoos("list")[0] == 0
+    code, out, err = fzoos("show")
+    assert (code, out) == (2, "")
+    assert err.startswith("fzoos: runs.db is damaged: ")
+    assert err.count("\n") == 1
+
+
+# help, documentation, completion
+
+EVERY = typer.main.get_command(app).commands
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_command_has_examples_that_it_understands(fzoos, name):
+    code, out, _ = fzoos(name, "--help")
+    assert code == 0
+    _, _, examples = out.partition("  Examples:\n")
+    lines = [line.strip() for line in examples.splitlines() if line.strip()]
+    assert lines
+    for line in lines:
+        program, command, *arguments = shlex.split(line)
+        assert (program, command) == ("fzoos", name)
+        EVERY[name].make_context(name, arguments)  # raises if an option or an argument is unknown
+
+
+def test_examples_are_of_commands_that_exist():
+    assert EXAMPLES.keys() <= EVERY.keys()
+
+
+def test_exit_codes_are_in_the_help_and_in_the_documentation(fzoos):
+    out = fzoos("--help")[1]
+    text = DOCS.read_text()
+    for code, meaning in EXIT_CODES.items():
+        assert f"{code:>3}  {meaning}\n" in out
+        assert f"| {code} | {meaning} |\n" in text
+    assert "Exit codes:" in epilog()
+
+
+def test_the_documentation_names_every_command():
+    table = re.findall(r"^\| `fzoos .*", DOCS.read_text(), re.MULTILINE)
+    named = {word for row in table for word in re.findall(r"`(?:fzoos )?([a-z-]+)", row)}
+    assert named == EVERY.keys()
+
+
+def test_what_the_documentation_types_works(fzoos):
+    blocks = re.findall(r"```console\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    assert len(lines) > 8
+    for line in lines:
+        prompt, program, *arguments = shlex.split(line)
+        assert (prompt, program) == ("$", "fzoos")
+        code, out, _ = fzoos(*arguments)
+        assert code == 0, line
+        if "--json" in arguments and "all.json" not in arguments:
+            json.loads(out)
+    assert Path("run.csv").exists()
+
+
+BASH = shutil.which("bash")
+
+
+@pytest.mark.skipif(BASH is None, reason="there is no bash")
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [("fzoos --show-completion bash", "fzoos comp"), ("_FZOOS_COMPLETE=source_bash fzoos", "fzoos comp")],
+)
+def test_bash_completes_commands(tmp_path, script, words):
+    """The script that `--show-completion` prints, sourced by a real bash."""
+    lines = [
+        f'eval "$({script})"',
+        f"COMP_WORDS=({words}); COMP_CWORD=1; _fzoos_completion fzoos; echo ${{COMPREPLY[@]}}",
+        "COMP_WORDS=(fzoos run l); COMP_CWORD=2; _fzoos_completion fzoos; echo ${COMPREPLY[@]}",
+        "COMP_WORDS=(fzoos run levy --algorithm scaff); COMP_CWORD=4; _fzoos_completion fzoos; echo ${COMPREPLY[@]}",
+    ]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [BASH, "--norc", "-c", "\n".join(lines)], cwd=tmp_path, env=os.environ | {"PATH": path}, capture_output=True,
+        text=True, timeout=120,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["compare compare-runs", "levy", "scaffold1 scaffold2"], done.stderr

@@ -1,0 +1,376 @@
+"""The page in a real browser. None of the pages that are opened here may put an error on the console."""
+
+import math
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from fzoos.result import Record
+from fzoos.runs.reader import read
+from fzoos.runs.report import report
+from fzoos.runs.store import Store
+
+from .conftest import keep, serving, wait_for
+
+PLOT = "#plot-convergence"
+PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
+PATIENCE = 30000  # milliseconds: the machine may be busy
+
+
+@pytest.fixture(scope="module")
+def url(kept):
+    with serving(kept) as address:
+        yield address
+
+
+def drawn(page):
+    """The page, once there is a curve."""
+    page.wait_for_selector(f"{PLOT} .line path", state="attached", timeout=PATIENCE)
+    return page
+
+
+def lines(page, plot=PLOT):
+    """The identifiers of the lines in a plot."""
+    return page.locator(f"{plot} .line").evaluate_all("groups => groups.map((group) => group.dataset.id)")
+
+
+def until(page, condition):
+    """Wait for it; the page's own policy forbids what Playwright would do to wait inside of it."""
+
+    def look():
+        page.wait_for_timeout(50)
+        return condition()
+
+    wait_for(look)
+
+
+def has_lines(page, count, plot=PLOT):
+    until(page, lambda: len(lines(page, plot)) == count)
+
+
+def curve(page):
+    return page.locator(f"{PLOT} .line path").first.get_attribute("d")
+
+
+def grows(page, by):
+    """Wait until the first curve has so many points more than now."""
+    wanted = len(re.findall("[ML]", curve(page))) + by
+    until(page, lambda: len(re.findall("[ML]", curve(page))) >= wanted)
+
+
+def axes(page, plot=PLOT):
+    """The titles of the vertical and the horizontal axis."""
+    return page.locator(f"{plot} .axis-title").all_text_contents()
+
+
+def text_of(page, where):
+    return page.locator(where).first.text_content()
+
+
+def says(page, text, where=PLOT):
+    until(page, lambda: text in text_of(page, where))
+
+
+def scale(page, name):
+    page.locator(f"{PLOT} fieldset").last.get_by_label(name).check()
+
+
+def wide(page):
+    """Whether the page has to be moved sideways to be read."""
+    return page.evaluate("document.documentElement.scrollWidth > innerWidth")
+
+
+def test_the_page_shows_the_runs(visit, url):
+    page = drawn(visit(url))
+    has_lines(page, 3)
+    assert page.title() == "FZooS · fzoos"
+    assert page.locator("#list .run .name").all_inner_texts() == ["FZooS", "FedProx", "FedZO"]
+    assert lines(page) == ["runs.db:1", "runs.db:2", "runs.db:3"]
+    assert lines(page, "#plot-uncertainty") == ["runs.db:3"]
+    assert len(lines(page, "#plot-correction_length")) == 3
+    assert len(lines(page, "#plot-distances")) == 3
+    assert "6\nof 6" in page.locator(".tiles").inner_text()
+    assert page.locator("#table-clients tbody tr").count() == 3
+    assert page.locator("#table-comparison tbody tr").count() == 3
+    assert "algorithm.features" in page.locator("#table-settings").inner_text()
+    assert "None" in page.locator("#table-failures").inner_text()
+    assert page.locator("#live").inner_text() == "Live"
+    assert not wide(page)
+
+
+def test_the_horizontal_axis(visit, url):
+    page = drawn(visit(url))
+    assert axes(page)[1] == "rounds"
+    for name, title in (("Queries", "queries of all clients"), ("Bytes", "bytes, up and down"), ("Seconds", "seconds")):
+        page.get_by_label(name, exact=True).check()
+        says(page, title)
+        assert axes(page)[1] == axes(page, "#plot-uncertainty")[1] == axes(page, "#plot-distances")[1] == title
+    before = curve(page)
+    page.locator("#across").get_by_label("Log").check()
+    says(page, "seconds, log scale")
+    assert curve(page) != before
+
+
+def test_log_and_linear(visit, tmp_path):
+    """F = 1, 0.1, 0.01 in rounds 1, 2, 3: on a log axis its points are equally far apart, on a linear one 10 to 1."""
+    values = iter([1.0, 0.1, 0.01])
+    keep(tmp_path / "runs.db", rounds=3, monitor=lambda x: next(values))
+
+    def steps():
+        heights = [float(y) for y in re.findall(r"[ML]\S+ (\S+?)(?=[ML]|$)", curve(page))]
+        return [b - a for a, b in pairwise(heights)]
+
+    with serving(tmp_path) as url:
+        page = drawn(visit(url))
+        assert axes(page)[0] == "F, log scale"  # chosen by itself: the values span two orders of magnitude
+        first, second = steps()
+        assert first == pytest.approx(second, abs=0.2)
+        scale(page, "Linear")
+        until(page, lambda: axes(page)[0] == "F")
+        first, second = steps()
+        assert first == pytest.approx(10 * second, abs=1)
+        scale(page, "Log")
+        says(page, "F, log scale")
+
+
+def test_runs_are_laid_over_each_other(visit, url):
+    page = drawn(visit(url))
+    page.get_by_role("button", name="None").click()
+    has_lines(page, 0)
+    assert "Choose runs" in page.locator(f"{PLOT} svg").first.text_content()
+    page.get_by_label("Draw FedZO, run 1").check()
+    has_lines(page, 1)
+    page.get_by_label("Draw FedProx, run 2").check()
+    has_lines(page, 2)
+    strokes = "paths => paths.map((path) => getComputedStyle(path).stroke)"
+    assert len(set(page.locator(f"{PLOT} .line path").evaluate_all(strokes))) == 2
+    assert page.locator(".legend li").all_inner_texts() == ["FedZO", "FedProx"]
+    page.get_by_label("Only what differs").check()
+    until(page, lambda: "local_steps" not in text_of(page, "#table-settings"))
+    assert "seed" in page.locator("#table-settings").inner_text()
+    # What is looked at is in the address: the same after a reload.
+    page.reload()
+    has_lines(page, 2)
+    assert lines(page) == ["runs.db:1", "runs.db:2"]
+
+
+def test_the_read_out(visit, url, kept):
+    page = drawn(visit(url))
+    has_lines(page, 3)
+    plot = page.locator(f"{PLOT} svg").first
+    plot.hover(position={"x": plot.bounding_box()["width"] - 20, "y": 60})
+    tip = page.locator(f"{PLOT} .tip")
+    tip.wait_for()
+    assert tip.locator(".tip-head").inner_text() == "round 6"
+    shown = float(tip.locator(".tip-row b").first.inner_text().split("×")[0])
+    last = read(f"{kept}:3").result.history[-1].monitor
+    assert shown == pytest.approx(last / 10 ** math.floor(math.log10(last)) if last < 1e-3 else last, rel=1e-4)
+    page.mouse.move(0, 0)
+    tip.wait_for(state="hidden")
+
+
+def test_everything_is_reached_with_the_keyboard(visit, url):
+    page = drawn(visit(url))
+    name = "e.id || e.name || e.getAttribute('aria-label') || e.className"
+    reached = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate(f"(() => {{ const e = document.activeElement; return {name}; }})()"))
+    controls = [
+        "skip",
+        "theme",
+        "filter",
+        "all",
+        "none",
+        "Draw FZooS",
+        "open",
+        "against",
+        "across",
+        "reference",
+        "metric",
+    ]
+    controls += ["scale-convergence", "F against rounds", "scale-uncertainty"]
+    at = [next((i for i, one in enumerate(reached) if control in one), None) for control in controls]
+    assert None not in at, dict(zip(controls, at, strict=True))
+    assert at == sorted(at), "the order is that of the page"
+    # Arrows choose among options, and read values off a plot.
+    page.locator("#against input").first.focus()
+    page.keyboard.press("ArrowRight")
+    says(page, "queries of all clients")
+    page.locator(f"{PLOT} svg").first.focus()
+    page.keyboard.press("Home")
+    tip = page.locator(f"{PLOT} .tip")
+    first = tip.inner_text()
+    page.keyboard.press("ArrowRight")
+    assert tip.inner_text() != first
+    page.keyboard.press("Escape")
+    assert tip.is_hidden()
+
+
+def test_every_control_has_a_name(visit, url):
+    page = drawn(visit(url))
+    named = "e.getAttribute('aria-label') || e.textContent.trim() || e.labels?.[0]?.textContent.trim()"
+    controls = (
+        "document.querySelectorAll('input, button, fieldset, summary, [role=img], [role=region], [tabindex=\"0\"]')"
+    )
+    assert page.evaluate(f"[...{controls}].filter((e) => !({named})).map((e) => e.outerHTML)") == []
+
+
+def test_light_and_dark(visit, url):
+    """As the system says, unless the switch says otherwise; the choice survives a reload."""
+
+    def brightness():
+        colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        return sum(map(int, re.findall(r"\d+", colour)[:3])) / 765
+
+    page = drawn(visit(url))
+    assert brightness() > 0.9
+    page = drawn(visit(url, color_scheme="dark"))
+    assert brightness() < 0.2
+    page.locator("#theme").get_by_label("Light").check()
+    assert brightness() > 0.9
+    page.reload()
+    drawn(page)
+    assert brightness() > 0.9
+    page.locator("#theme").get_by_label("Auto").check()
+    assert brightness() < 0.2
+
+
+def test_on_a_phone(visit, url):
+    page = drawn(visit(url, **PHONE))
+    assert not wide(page)
+    assert not page.locator("#list").is_visible()
+    page.locator("summary").tap()
+    page.get_by_label("Draw FedZO, run 1").tap()
+    has_lines(page, 2)
+    assert not wide(page)
+    page.locator(f"{PLOT} svg").first.tap()
+    page.locator(f"{PLOT} .tip").wait_for()
+    assert not wide(page)
+
+
+def test_a_run_appears_and_its_curve_grows_without_a_reload(visit, tmp_path, going_on):
+    with serving(tmp_path) as url:
+        page = visit(url)
+        page.wait_for_selector("#empty:not([hidden])")
+        assert "No runs yet" in page.locator("#empty").inner_text()
+        page.evaluate("window.untouched = true")
+        process = going_on(tmp_path / "runs.db")
+        page.wait_for_selector("#list .pill.running", timeout=PATIENCE)
+        drawn(page)
+        grows(page, 2)
+        assert re.fullmatch(r"\d+/500 going on · fzoos", page.title())
+        # Whoever reads is not disturbed: what has the focus keeps it.
+        page.get_by_label("Draw going on, run 1").focus()
+        grows(page, 1)
+        assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Draw going on, run 1"
+        process.kill()
+        process.wait()
+        page.wait_for_selector("#list .pill.interrupted", timeout=PATIENCE)
+        says(page, "its process is gone", "#head")
+        keep(tmp_path / "runs.db", rounds=2, name="a second one")
+        has_lines(page, 2)
+        assert page.evaluate("window.untouched")
+
+
+def test_a_server_that_ends_is_said(browser, kept):
+    """What was drawn stays. The browser itself reports the lost connection, so its console is not asked here."""
+    context = browser.new_context()
+    page = context.new_page()
+    with serving(kept) as url:
+        page.goto(url)
+        drawn(page)
+        has_lines(page, 3)
+    says(page, "Not connected", "#live")
+    assert len(lines(page)) == 3
+    context.close()
+
+
+def test_a_token_opens_the_page(visit, kept):
+    with serving(kept, token="a-word-that-nobody-guesses", local=False) as url:
+        page = drawn(visit(f"{url}?token=a-word-that-nobody-guesses"))
+        assert "token" not in page.url
+
+
+def test_texts_of_a_run_stay_texts(visit, tmp_path):
+    name = "<img src=x onerror=\"document.title='taken'\"><b>bold</b>"
+    keep(tmp_path / "runs.db", rounds=2, name=name)
+    with serving(tmp_path) as url:
+        page = drawn(visit(url))
+        assert page.locator("h1").inner_text() == name
+        assert page.title() == f"{name} · fzoos"
+
+
+def test_values_below_zero(visit, tmp_path):
+    """A log axis cannot show them, and says so; F* makes them positive."""
+    keep(tmp_path / "runs.db", rounds=3, monitor=lambda x: float(x[0]) - 5.0)
+    with serving(tmp_path) as url:
+        page = drawn(visit(url))
+        assert axes(page)[0] == "F"
+        scale(page, "Log")
+        has_lines(page, 0)
+        says(page, "3 values at or below zero")
+        page.get_by_label("F*").fill("-10")
+        has_lines(page, 1)
+        assert axes(page)[0] == "F − F*, log scale"
+
+
+def test_a_run_without_a_monitor_shows_its_steps(visit, tmp_path):
+    keep(tmp_path / "runs.db", monitor=None)
+    with serving(tmp_path) as url:
+        page = drawn(visit(url))
+        assert axes(page)[0].startswith("step length")
+        assert page.locator(f"{PLOT} [value=monitor]").is_disabled()
+
+
+def test_failures_and_names_of_sites(visit, tmp_path):
+    with Store(tmp_path / "result.db") as store:
+        run = store.begin("hospitals", {"sites": ["north", "south"], "rounds": 9}, np.zeros(1), clients=2)
+        store.record(run, Record(1, 8, 96, 64, 0.5, 0.1, None, {}, (4, 4), (0.1, None)), np.zeros(1))
+        store.fail(run, 1, 1, "south: it sleeps")
+        store.finish(run, "failed", "too few sites", {"epsilon": 1.5, "delta": 1e-5})
+    with serving(tmp_path) as url:
+        page = drawn(visit(url))
+        assert "south: it sleeps" in page.locator("#table-failures tbody").inner_text()
+        assert page.locator("#table-clients tbody th").all_inner_texts() == ["north", "south"]
+        assert "too few sites" in page.locator("#head").inner_text()
+        assert "Privacy ε\n1.5" in page.locator(".tiles").inner_text()
+
+
+def test_many_rounds_and_many_clients(visit, tmp_path):
+    rng = np.random.default_rng(0)
+    with Store(tmp_path / "runs.db") as store:
+        run = store.begin("long", {"rounds": 2000}, np.zeros(2), clients=40)
+        store._execute("BEGIN")
+        for r in range(1, 2001):
+            distances = tuple(None if rng.random() < 0.3 else float(v) for v in rng.random(40))
+            record = Record(r, 40 * r, 900 * r, 500 * r, 7.0 * r, 0.1, math.exp(-r / 300), {}, (r,) * 40, distances)
+            store._insert(run, record, np.zeros(2))
+        store._execute("COMMIT")
+        store.finish(run, "completed", "", {})
+    with serving(tmp_path) as url:
+        page = drawn(visit(url))
+        has_lines(page, 40, "#plot-distances")
+        assert page.locator("#table-clients tbody tr").count() == 40
+        page.locator("#plot-distances svg").hover(position={"x": 150, "y": 80})
+        says(page, "and 30 more", "#plot-distances .tip")
+        page.get_by_label("Seconds", exact=True).check()
+        says(page, "2 h")  # 14,000 s: a clock's ticks
+        assert not wide(page)
+
+
+def test_the_report_opens_from_a_file(visit, kept, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(report([read(f"{kept}:{run}") for run in (1, 2, 3)]), encoding="utf-8")
+    page = drawn(visit(path.as_uri()))
+    has_lines(page, 3)
+    assert lines(page, "#plot-uncertainty") == ["2"]
+    assert "Made with fzoos" in page.locator("#foot").inner_text()
+    page.get_by_label("Queries", exact=True).check()
+    says(page, "queries of all clients")
+    page.get_by_label("Draw FedZO, run 1").uncheck()
+    has_lines(page, 2)
+    assert not wide(page)
+    assert not wide(drawn(visit(path.as_uri(), color_scheme="dark", **PHONE)))

@@ -1,0 +1,209 @@
+"""Files of runs are read as they are written, and never changed."""
+
+import hashlib
+import json
+import shutil
+import sqlite3
+
+import numpy as np
+import pytest
+
+from fzoos.result import Record
+from fzoos.runs.dashboard import data
+from fzoos.runs.dashboard.data import Reader, Shelf, columns, dumps, plain
+from fzoos.runs.store import Store, StoreError
+
+from .conftest import keep, wait_for
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def not_a_database(path):
+    path.write_text("a diary, not a database; long enough to be looked at as a header of one " * 20)
+
+
+def of_someone_else(path):
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE stamps (country TEXT)")
+        db.execute("INSERT INTO stamps VALUES ('Mauritius')")
+    db.close()
+
+
+def newer(path):
+    keep(path, rounds=1)
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE about SET value = '99' WHERE name = 'format'")
+    db.close()
+
+
+def truncated(path):
+    keep(path, rounds=40)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+
+
+def empty(path):
+    path.touch()
+
+
+UNUSABLE = {
+    not_a_database: "not a database",
+    of_someone_else: "stamps",
+    newer: "newer",
+    truncated: "",
+    empty: "empty",
+}
+
+
+@pytest.mark.parametrize("make", UNUSABLE, ids=lambda make: make.__name__)
+def test_a_file_that_cannot_be_used_is_one_line_and_stays_as_it_is(make, tmp_path):
+    path = tmp_path / "runs.db"
+    make(path)
+    before = digest(path)
+    for open_file in (Reader, Shelf):
+        with pytest.raises(StoreError) as error:
+            open_file(path)
+        assert "\n" not in str(error.value)
+        assert str(path) in str(error.value)
+        assert UNUSABLE[make] in str(error.value)
+    assert digest(path) == before
+
+
+def test_a_locked_file_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(data, "_TIMEOUT", 0.1)
+    path = tmp_path / "runs.db"
+    keep(path, rounds=1)
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+    holder.execute("BEGIN IMMEDIATE")
+    holder.execute("UPDATE runs SET message = 'mine'")
+    with pytest.raises(StoreError, match="locked"):
+        Reader(path)
+    holder.execute("ROLLBACK")
+    holder.close()
+    with Reader(path) as reader:
+        assert len(reader.runs) == 1
+
+
+def test_there_is_nothing_at_the_path(tmp_path):
+    for open_file in (Reader, Shelf):
+        with pytest.raises(StoreError, match="there is no file of runs"):
+            open_file(tmp_path / "nothing.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_reading_leaves_no_trace(kept, tmp_path):
+    path = tmp_path / "runs.db"
+    shutil.copy(kept, path)
+    before = digest(path)
+    with Shelf(tmp_path) as shelf:
+        assert [run["id"] for run in shelf.look()["runs"]] == [3, 2, 1]
+        shelf.details("runs.db:1")
+    assert digest(path) == before
+    assert [file.name for file in tmp_path.iterdir()] == ["runs.db"]
+
+
+def test_a_reader_cannot_write(kept):
+    with Reader(kept) as reader, pytest.raises(StoreError, match="cannot be written"):
+        reader.begin("another", {}, np.zeros(2), 1)
+
+
+def test_what_is_shown_is_what_the_run_returned(tmp_path):
+    result = keep(tmp_path / "runs.db")
+    with Shelf(tmp_path / "runs.db") as shelf:
+        shown = shelf.details("runs.db:1")
+    assert shown["x"] == list(result.x)
+    assert shown["client_queries"] == list(result.queries_per_client)
+    assert shown["clients"] == ["client 0", "client 1", "client 2"]
+    assert shown["total"] == shown["rounds"] == 4
+    assert shown["algorithm"] == "FedZO"
+    for name in ("round", "queries", "seconds", "step", "monitor"):
+        assert shown["history"][name] == [getattr(record, name) for record in result.history]
+    assert shown["history"]["bytes"] == [record.bytes_up + record.bytes_down for record in result.history]
+    assert np.allclose(shown["history"]["distances"], [record.distances for record in result.history], rtol=1e-5)
+
+
+def test_only_later_rounds_are_sent_when_the_earlier_ones_are_known(kept):
+    with Shelf(kept) as shelf:
+        assert shelf.details("runs.db:1", after=3)["history"]["round"] == [4]
+        assert shelf.details("runs.db:1", after=4)["history"]["round"] == []
+
+
+def test_a_study_shows_the_names_of_its_sites_and_who_failed(tmp_path):
+    with Store(tmp_path / "study.result") as store:
+        run = store.begin("hospitals", {"sites": ["north", "south"], "rounds": 9}, np.zeros(1), clients=2)
+        store.fail(run, 3, 1, "south: it sleeps")
+        store.finish(run, "failed", "too few", {"epsilon": 1.5, "delta": 1e-5})
+    with Shelf(tmp_path) as shelf:
+        shown = shelf.details("study.result:1")
+    assert shown["clients"] == ["north", "south"]
+    assert shown["failures"] == [[3, 1, "south: it sleeps"]]
+    assert shown["extra"]["epsilon"] == 1.5
+    assert shown["status"] == "failed"
+
+
+def test_numbers_that_json_does_not_have():
+    records = [Record(1, 2, 3, 4, 0.5, 0.1, float("inf"), {"uncertainty": float("nan")}, (2,), (None,))]
+    shown = json.loads(dumps(plain(columns(records))))
+    assert shown["monitor"] == [None]
+    assert shown["diagnostics"] == {"uncertainty": [None]}
+    assert shown["distances"] == [[None]]
+
+
+@pytest.mark.parametrize(
+    "key", ["", "runs.db", "runs.db:", "runs.db:99", "runs.db:-1", "other.db:1", "../runs.db:1", ":1"]
+)
+def test_keys_that_name_no_run(kept, key):
+    with Shelf(kept) as shelf, pytest.raises(StoreError):
+        shelf.details(key)
+
+
+def test_a_folder_is_watched(tmp_path, monkeypatch):
+    monkeypatch.setattr(data, "_FRESH", 0.0)
+    monkeypatch.setattr(data, "_AGAIN", 0.0)
+
+    def names():
+        return [run["key"] for run in shelf.look()["runs"]]
+
+    with Shelf(tmp_path) as shelf:
+        assert names() == []
+        (tmp_path / "notes.txt").write_text("not looked at")
+        not_a_database(tmp_path / "other.db")
+        assert names() == []
+        assert len(shelf.look()["problems"]) == 1
+        keep(tmp_path / "one.db", rounds=1)
+        assert names() == ["one.db:1"]
+        keep(tmp_path / "two.result", rounds=1)
+        keep(tmp_path / "one.db", rounds=2)
+        assert names() == ["one.db:2", "two.result:1", "one.db:1"]
+        for file in tmp_path.glob("one.db*"):
+            file.unlink()
+        assert names() == ["two.result:1"]
+        (tmp_path / "other.db").unlink()
+        keep(tmp_path / "other.db", rounds=3)
+        assert names() == ["other.db:1", "two.result:1"]
+        assert shelf.look()["problems"] == []
+
+
+def test_a_file_that_takes_the_place_of_another_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(data, "_FRESH", 0.0)
+    keep(tmp_path / "runs.db", rounds=1, name="before")
+    keep(tmp_path / "next.db.new", rounds=1, name="after")
+    with Shelf(tmp_path / "runs.db") as shelf:
+        assert shelf.look()["runs"][0]["name"] == "before"
+        (tmp_path / "next.db.new").replace(tmp_path / "runs.db")
+        assert shelf.look()["runs"][0]["name"] == "after"
+
+
+def test_a_run_whose_process_was_killed_is_interrupted(tmp_path, going_on):
+    path = tmp_path / "runs.db"
+    process = going_on(path)
+    wait_for(path.exists)
+    with Shelf(tmp_path) as shelf:
+        wait_for(lambda: [run for run in shelf.look()["runs"] if run["status"] == "running" and run["rounds"] > 1])
+        process.kill()
+        process.wait()
+        run = wait_for(lambda: [run for run in shelf.look()["runs"] if run["status"] == "interrupted"])[0]
+        assert shelf.details(run["key"])["message"] == "its process is gone"

@@ -1,0 +1,129 @@
+"""Tables and plots of runs."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from fzoos import Record, Result
+from fzoos.runs.plots import Trial, check_plot_path, plot, plot_curves, table
+
+
+def trial(label, values, *, start=8.0, minimum=0.0, queries=10):
+    """A made-up run: F after each round, `queries` queries and 3000 + 1000 bytes a round, a second each."""
+    history = tuple(
+        Record(r, r * queries, 3000 * r, 1000 * r, float(r), step=0.1, monitor=value)
+        for r, value in enumerate(values, 1)
+    )
+    rounds = len(values)
+    result = Result(
+        x=np.zeros(2),
+        rounds=rounds,
+        queries=rounds * queries,
+        queries_per_client=(rounds * queries,),
+        bytes_up=3000 * rounds,
+        bytes_down=1000 * rounds,
+        seconds=float(rounds),
+        status="completed",
+        message="",
+        history=history,
+    )
+    return Trial(label, result, start, minimum)
+
+
+def shown(trials):
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(table(trials, "a title"))
+    return capture.get()
+
+
+def row(text, label):
+    (line,) = [line for line in text.splitlines() if label in line]
+    return [cell.strip() for cell in line.strip("│| ").replace("|", "│").split("│")]
+
+
+def test_a_trial_begins_at_x0():
+    one = trial("A", [4.0, 2.0], minimum=1.0)
+    assert one.values.tolist() == [8.0, 4.0, 2.0]
+    assert one.gap.tolist() == [7.0, 3.0, 1.0]
+    assert one.queries.tolist() == [0, 10, 20]
+
+
+def test_table_of_single_runs():
+    text = shown([trial("Alpha", [4.0, 2.5], minimum=0.5), trial("Beta", [1.25], queries=1500)])
+    assert "a title" in text
+    assert row(text, "Alpha") == ["Alpha", "2.5", "2", "2", "20", "8.0 kB", "2.0"]
+    assert row(text, "Beta") == ["Beta", "1.25", "1.25", "1", "1,500", "4.0 kB", "1.0"]
+
+
+def test_table_shows_means_over_seeds():
+    text = shown([trial("Alpha", [4.0, 1.0], minimum=0.5), trial("Alpha", [2.0, 3.0], minimum=0.5)])
+    assert row(text, "Alpha")[:4] == ["Alpha", "2", "1.5", "2"]
+
+
+@pytest.mark.parametrize(("suffix", "head"), [(".png", b"\x89PNG\r\n\x1a\n"), (".pdf", b"%PDF"), (".svg", b"<?xml")])
+def test_plot_is_a_file_of_its_kind(suffix, head, tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / f"plot{suffix}"
+    plot([trial("A", [4.0, 2.0]), trial("A", [5.0, 3.0]), trial("B", [7.0])], path, "a title")
+    assert path.read_bytes().startswith(head)
+
+
+@pytest.mark.parametrize(
+    "trials",
+    [
+        [trial("no round", [])],
+        [trial("at the minimum", [1.0, 0.0])],
+        [trial("below it by rounding", [1.0, -1e-17])],
+        [trial("seeds of different length", [1.0, 0.5]), trial("seeds of different length", [1.0])],
+        [trial(f"algorithm {i}", [1.0 + i]) for i in range(12)],
+    ],
+    ids=lambda trials: trials[0].label,
+)
+def test_plot_takes_what_runs_leave(trials, tmp_path):
+    pytest.importorskip("matplotlib")
+    plot(trials, tmp_path / "plot.png", "")
+
+
+def test_plot_has_an_axis_for_rounds_and_one_for_queries(tmp_path):
+    pytest.importorskip("matplotlib")
+    plot([trial("Alpha", [4.0, 2.0]), trial("Beta", [1.0])], tmp_path / "plot.svg", "a title")
+    text = (tmp_path / "plot.svg").read_text(encoding="utf-8")
+    for words in ("a title", "rounds", "queries of all clients", "Alpha", "Beta"):
+        assert f"<!-- {words} -->" in text
+
+
+@pytest.mark.parametrize("panels", [1, 3])
+def test_plot_of_several_sets_of_curves(panels, tmp_path):
+    """Each set is drawn twice, against rounds and against queries, with one legend for all."""
+    pytest.importorskip("matplotlib")
+    curves = {"Alpha": (np.array([0.0, 10.0, 20.0]), np.array([[4.0, 2.0, 1.0], [4.0, 1.0, 0.5]]))}
+    plot_curves({f"C = {i}": curves for i in range(panels)}, tmp_path / "plot.svg")
+    text = (tmp_path / "plot.svg").read_text(encoding="utf-8")
+    assert text.count("<!-- rounds -->") == text.count("<!-- queries of all clients -->") == panels
+    assert text.count("<!-- Alpha -->") == 1
+    assert all(f"<!-- C = {i} -->" in text for i in range(panels))
+
+
+def test_plot_touches_no_global_state(tmp_path):
+    """No pyplot, so that a user's backend and figures stay as they are; and no matplotlib at all before a plot."""
+    pytest.importorskip("matplotlib")
+    code = (
+        "import sys, pathlib, fzoos.cli, fzoos.runs.plots as report\n"
+        "assert 'matplotlib' not in sys.modules\n"
+        "report.plot([], pathlib.Path(sys.argv[1]), '')\n"
+        "assert 'matplotlib' in sys.modules and 'matplotlib.pyplot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "plot.png")], check=True, timeout=120)
+
+
+def test_plot_paths(tmp_path):
+    check_plot_path(tmp_path / "plot.png")
+    for path in (tmp_path / "missing" / "plot.png", tmp_path):
+        with pytest.raises(ValueError, match="plot cannot be written"):
+            check_plot_path(path)
+    with pytest.raises(ValueError, match="plot must be a"):
+        check_plot_path(tmp_path / "plot.xyz")

@@ -1,0 +1,270 @@
+"""Files of runs: written by one, read by many, and whatever is wrong with one is said in one line and left as it is."""
+
+import math
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+import fzoos
+from fzoos.engines import LocalStudy
+from fzoos.federation import Study
+from fzoos.result import Record
+from fzoos.runs.store import Store, StoreError
+
+X = np.array([0.1, -2.5])
+
+
+def record(round=1, **changes):
+    values = {"queries": 10 * round, "bytes_up": 100 * round, "bytes_down": 7 * round, "seconds": 0.5 * round}
+    values |= {"step": 0.25, "monitor": None, "diagnostics": {"correction_length": 1.0}}
+    values |= {"queries_per_client": (4 * round, 6 * round), "distances": (0.5, None)}
+    return Record(round, **values | changes)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A file with one run of two rounds."""
+    path = tmp_path / "runs.db"
+    with Store(path) as store:
+        run = store.begin("demo", {"rounds": 3}, np.zeros(2), clients=2)
+        store.checkpoint(run, b"half", [1, 2], None, X)
+        store.checkpoint(run, b"one", [4, 6], record(1), X)
+        store.fail(run, 2, 1, "site-2: away")
+        store.checkpoint(run, b"two", [8, 12], record(2), 2 * X)
+        store.finish(run, "stopped", "enough", {"epsilon": 1.5})
+    return path
+
+
+def refused(path, reason, create=True):
+    """It is refused for this reason, in one line, and is as it was."""
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=reason) as caught:
+        Store(path, create=create)
+    assert path.read_bytes() == before
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(StoreError, match=reason):
+        fzoos.load(path)
+    assert path.read_bytes() == before
+
+
+def test_what_is_kept(path):
+    """A result as it was written: settings, every record, the last checkpoint, failures, what else is known."""
+    with Store(path) as store:
+        assert store.last == 1
+        assert store.study(1) == {"rounds": 3}
+        assert store.last_checkpoint(1) == b"two"
+        assert store.failures(1) == [(2, 1, "site-2: away")]
+        assert store.extra(1) == {"epsilon": 1.5}
+        result = store.result(1)
+    assert result.x.tolist() == [0.2, -5.0]
+    assert result.history == (record(1), record(2))
+    assert (result.status, result.message, result.rounds) == ("stopped", "enough", 2)
+    assert (result.queries, result.queries_per_client) == (20, (8, 12))
+    assert (result.bytes_up, result.bytes_down, result.seconds) == (200, 14, 1.0)
+
+
+@pytest.mark.parametrize("value", [-0.0, 5e-324, 1e308, 0.1 + 0.2])
+def test_x_is_exact(tmp_path, value):
+    """Every bit of x."""
+    with Store(tmp_path / "runs.db") as store:
+        run = store.begin("demo", {}, np.array([value]), 1)
+    assert fzoos.load(tmp_path / "runs.db", run).x.tobytes() == np.array([value]).tobytes()
+
+
+def test_nan_among_the_diagnostics(tmp_path):
+    """They may be NaN, and come back so."""
+    with Store(tmp_path / "runs.db") as store:
+        run = store.begin("demo", {}, X, 2)
+        store.checkpoint(run, b"", [0, 0], record(diagnostics={"a": math.nan, "b": math.inf, "c": 1.0}), X)
+        found = store.result(run).history[0].diagnostics
+    assert math.isnan(found["a"])
+    assert found["c"] == 1.0
+
+
+def test_strange_words(tmp_path):
+    """A reason or message with half characters or control characters in it is kept, and ends nobody's run."""
+    words = "\ud800 \x00 \u202e \x1b[2J"
+    with Store(tmp_path / "runs.db") as store:
+        run = store.begin("demo", {}, X, 2)
+        store.fail(run, 1, 0, words)
+        store.finish(run, "failed", words, {})
+        assert "\\ud800" in store.failures(run)[0][2]
+        assert "\\ud800" in store.result(run).message
+
+
+def test_all_or_nothing(path):
+    """A checkpoint that cannot be written leaves the one before, the record too, and the file goes on."""
+    with Store(path) as store:
+        impossible = record(3, step=math.nan)  # the table wants a number
+        with pytest.raises(StoreError, match="cannot be written"):
+            store.checkpoint(1, b"three", [9, 9], impossible, X)
+        with pytest.raises(StoreError, match="cannot be written"):
+            store.record(1, impossible, X)
+        assert store.last_checkpoint(1) == b"two"
+        assert store.result(1).queries_per_client == (8, 12)
+        store.checkpoint(1, b"three", [12, 18], record(3), X)
+        assert store.result(1).rounds == 3
+
+
+def test_many_runs(path):
+    """Runs are added; the last one is what is loaded unless another is named."""
+    with Store(path) as store:
+        second = store.begin("other", {}, X, clients=1)
+        assert (second, store.last) == (2, 2)
+        assert store.last_checkpoint(second) is None
+    assert fzoos.load(path).x.tolist() == X.tolist()
+    assert fzoos.load(path, run=1).rounds == 2
+    with pytest.raises(StoreError, match=r"runs\.db has no run 7"):
+        fzoos.load(path, run=7)
+
+
+# Files that cannot be used
+
+
+@pytest.mark.parametrize("content", [b"These are the voyages\n" * 500, b"\x80\x04\x95" + bytes(2000), b"xy"])
+def test_not_a_database(tmp_path, content):
+    """A text, a pickle, two letters."""
+    path = tmp_path / "runs.db"
+    path.write_bytes(content)
+    refused(path, "cannot be read as a file of runs: file is not a database")
+
+
+@pytest.mark.parametrize("mode", ["delete", "wal"])
+def test_anothers_database(tmp_path, mode):
+    """A database of another program, in whatever mode it keeps it, is not touched."""
+    path = tmp_path / "stars.db"
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(f"PRAGMA journal_mode = {mode}")
+        db.execute("CREATE TABLE stars (name TEXT)")
+        db.execute("CREATE TABLE moons (name TEXT)")
+    refused(path, "is not a file of runs: it has the tables moons, stars")
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == (mode,)
+
+
+def test_newer(path):
+    """A later version's file is refused with both versions named."""
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE about SET value = '2'")
+    refused(path, "has format 2; this program reads 1: a newer one wrote it")
+
+
+@pytest.mark.parametrize("share", [0.001, 0.2, 0.5, 0.9, 0.99])
+def test_truncated(path, share):
+    """A file that ends too soon."""
+    os.truncate(path, int(share * path.stat().st_size))
+    refused(path, "cannot be read as a file of runs|is damaged")
+
+
+def test_a_damaged_checkpoint(path):
+    """One flipped bit in it: it is not used, and the way out is named; the rest can still be read."""
+    good = path.read_bytes()
+    at = good.rindex(b"two")
+    path.write_bytes(good[:at] + b"twn" + good[at + 3 :])
+    with Store(path) as store, pytest.raises(StoreError, match=r"is damaged; put a copy from a backup in its place"):
+        store.last_checkpoint(1)
+    assert fzoos.load(path).rounds == 2
+
+
+def test_nothing_there(tmp_path):
+    """No file, an empty file, a file without runs, an empty folder: each said as what it is; nothing is made."""
+    with pytest.raises(StoreError, match="there is no run at"):
+        fzoos.load(tmp_path / "none.db")
+    with pytest.raises(StoreError, match=r"there is no run at .*result\.db"):
+        fzoos.load(tmp_path)
+    (tmp_path / "empty.db").touch()
+    with pytest.raises(StoreError, match="there is no run at"):
+        fzoos.load(tmp_path / "empty.db")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["empty.db"]
+    Store(tmp_path / "new.db").close()
+    with pytest.raises(StoreError, match=r"new\.db has no run yet"):
+        fzoos.load(tmp_path / "new.db")
+
+
+def test_a_path_that_cannot_be(tmp_path):
+    """A folder where the file should be, a file where the folder should be."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "folder", tmp_path / "file" / "runs.db"):
+        with pytest.raises(StoreError, match="cannot be read as a file of runs"):
+            Store(path)
+
+
+@pytest.mark.parametrize("left", ["", "PRAGMA journal_mode = WAL", "CREATE TABLE t (a); DROP TABLE t"])
+def test_killed_while_it_was_made(tmp_path, left):
+    """A file without a table, as a process leaves it that is killed in its first moments, is a new one."""
+    path = tmp_path / "runs.db"
+    path.touch()
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(left)
+    with pytest.raises(StoreError, match="there is no run at"):
+        fzoos.load(path)
+    with Store(path) as store:
+        assert store.begin("demo", {}, X, 1) == 1
+
+
+# Several at once
+
+
+def test_two_writers(path):
+    """Two processes with runs of their own in one file take turns."""
+    with Store(path) as one, Store(path) as two:
+        first, second = one.begin("one", {}, X, 2), two.begin("two", {}, X, 2)
+        for i in range(1, 6):
+            one.checkpoint(first, b"", [i, i], record(i), X)
+            two.checkpoint(second, b"", [i, i], record(i), X)
+        assert one.result(second).rounds == two.result(first).rounds == 5
+
+
+def test_made_by_two_at_once(tmp_path, monkeypatch):
+    """Both find no file; the second finds it made when it comes to making it."""
+    quick = Store(tmp_path / "runs.db")
+    monkeypatch.setattr(Store, "_check", lambda self: False)  # as it was when the second one looked
+    with Store(tmp_path / "runs.db") as slow:
+        assert slow.begin("demo", {}, X, 1) == 1
+    assert quick.last == 1
+    quick.close()
+
+
+def test_written_to_by_another(path):
+    """Who cannot write because another does, for longer than is waited for, says so; a reader reads all the same."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other, Store(path) as store:
+        other.execute("BEGIN IMMEDIATE")
+        store._db.execute("PRAGMA busy_timeout = 50")
+        with pytest.raises(StoreError, match="cannot be written: database is locked"):
+            store.finish(1, "completed", "", {})
+        assert fzoos.load(path).status == "stopped"
+        other.execute("ROLLBACK")
+        store.finish(1, "completed", "", {})
+    assert fzoos.load(path).status == "completed"
+
+
+def test_a_run_whose_process_is_gone(tmp_path):
+    """Killed while running, it is not running."""
+    path = tmp_path / "runs.db"
+    code = (
+        "import os, signal, numpy as np\nfrom fzoos.runs.store import Store\n"
+        f"store = Store({str(path)!r})\n"
+        "store.begin('demo', {}, np.zeros(1), 1)\nos.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    result = fzoos.load(path)
+    assert (result.status, result.message) == ("interrupted", "its process is gone")
+
+
+# Folder and file
+
+
+def test_load_a_folder_or_a_file(tmp_path):
+    """A study's folder, as a path or in words, and the file in it are the same run."""
+    study = Study("demo", x0=0.5, dim=2, bounds=(0, 1), sites=("a",), rounds=2, algorithm={"name": "fedzo"})
+    result = LocalStudy(study, tmp_path, [lambda x: float(x @ x)]).run()
+    for where in (tmp_path, str(tmp_path), tmp_path / "result.db", str(tmp_path / "result.db")):
+        assert fzoos.load(where).x.tobytes() == result.x.tobytes()
+        assert fzoos.load(where).history == result.history

@@ -1,0 +1,139 @@
+"""Kernels against mpmath, scikit-learn and their own spectra (SPEC: "a kernel is four things")."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from fzoos._util.arrays import to_device, to_numpy
+from fzoos.surrogates.kernels import Kernel, Matern52, SquaredExponential
+
+KERNELS = [SquaredExponential, Matern52]
+
+
+def exact_kappa(kernel: Kernel):
+    """The textbook kernel as a function of s, in mpmath (Rasmussen & Williams, eqs. 4.9 and 4.17)."""
+    length = mpf(kernel.length_scale)
+    if isinstance(kernel, SquaredExponential):
+        return lambda s: mpmath.exp(-s / (2 * length**2))
+
+    def matern(s):
+        r = mpmath.sqrt(s)
+        return (1 + mpmath.sqrt(5) * r / length + 5 * s / (3 * length**2)) * mpmath.exp(-mpmath.sqrt(5) * r / length)
+
+    return matern
+
+
+@pytest.mark.parametrize("kernel_type", KERNELS)
+@pytest.mark.parametrize("length", [0.3, 1.0, 7.0])
+def test_kappa_and_its_derivative_against_mpmath(kernel_type, length, device):
+    # SPEC: grad_x k = 2 kappa'(s) (x - x'); the range of s goes from neighbouring floats to opposite corners of a cube.
+    kernel = kernel_type(length)
+    s = np.array([1e-30, 1e-16, 1e-8, 1e-4, 0.01, 0.3, 1.0, 4.0, 30.0])
+    with mp.workdps(60):
+        kappa = exact_kappa(kernel)
+        value = np.array([float(kappa(mpf(v))) for v in s])
+        slope = np.array([float(mp.diff(kappa, mpf(v), h=mpf(v) * mpf(10) ** -20)) for v in s])
+    at = to_device(s, device)
+    np.testing.assert_allclose(to_numpy(kernel.kappa(at)), value, rtol=1e-13)
+    np.testing.assert_allclose(to_numpy(kernel.dkappa(at)), slope, rtol=1e-13)
+
+
+@pytest.mark.parametrize("kernel_type", KERNELS)
+@pytest.mark.parametrize("length", [0.3, 1.0, 7.0])
+def test_the_second_derivative_against_mpmath(kernel_type, length, device):
+    """kappa''(s) by mpmath's differences of kappa in 120 digits; at s = 0 the limit, from s = 1e-60."""
+    kernel = kernel_type(length)
+    s = np.array([0.0, 1e-30, 1e-16, 1e-8, 1e-4, 0.01, 0.3, 1.0, 4.0, 30.0])
+    with mp.workdps(120):
+        kappa = exact_kappa(kernel)
+        places = [mpf(v) if v else mpf(10) ** -60 for v in s]
+        expected = np.array([float(mp.diff(kappa, v, 2, h=v * mpf(10) ** -15)) for v in places])
+    np.testing.assert_allclose(to_numpy(kernel.ddkappa(to_device(s, device))), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("kernel_type", KERNELS)
+@pytest.mark.parametrize("length", [0.3, 1.0, 7.0])
+def test_at_distance_zero(kernel_type, length, device):
+    # kappa(0) = 1; kappa'(0) is the limit of (kappa(h) - kappa(0)) / h, whose next term is of order sqrt(h) (Matern).
+    kernel = kernel_type(length)
+    zero = to_device(np.zeros(1), device)
+    with mp.workdps(80):
+        h = mpf(10) ** -40
+        limit = float((exact_kappa(kernel)(h) - 1) / h)
+    assert float(kernel.kappa(zero)[0]) == 1.0
+    assert kernel.dkappa0 == pytest.approx(limit, rel=1e-14)
+    assert float(kernel.dkappa(zero)[0]) == pytest.approx(limit, rel=1e-14)
+
+
+@pytest.mark.parametrize("kernel_type", KERNELS)
+def test_prior_covariance_of_the_gradient(kernel_type):
+    # SPEC: grad grad' k(x, x) = -2 kappa'(0) I. With k = g(x - x'), a diagonal entry is -g'' along one axis at 0.
+    kernel = kernel_type(0.6)
+    with mp.workdps(60):
+        kappa = exact_kappa(kernel)
+        h = mpf(10) ** -15
+        same = -float((kappa(h**2) - 2 * kappa(mpf(0)) + kappa(h**2)) / h**2)
+    assert -2.0 * kernel.dkappa0 == pytest.approx(same, rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "theirs"),
+    [(SquaredExponential(0.7), RBF(0.7)), (Matern52(0.7), Matern(0.7, nu=2.5))],
+)
+@pytest.mark.parametrize("dim", [1, 3, 20])
+def test_agrees_with_scikit_learn(kernel, theirs, dim):
+    rng = np.random.default_rng(dim)
+    x, y = rng.uniform(size=(6, dim)), rng.uniform(size=(5, dim))
+    s = ((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)
+    np.testing.assert_allclose(kernel.kappa(s), theirs(x, y), rtol=1e-13)
+
+
+@pytest.mark.parametrize("kernel", [SquaredExponential(0.5), SquaredExponential(2.0), Matern52(0.5), Matern52(2.0)])
+@pytest.mark.parametrize("dim", [1, 2, 5, 30])
+def test_spectrum(kernel, dim):
+    # SPEC: normal for the squared exponential, multivariate t with 5 degrees of freedom for Matern-5/2. Bochner:
+    # k(x, x') = E cos(v . (x - x')). The mean of n cosines is within 5 standard errors of it, var <= 1.
+    # For d >= 2 independent t coordinates would fail: they make a kernel that is not isotropic.
+    n = 100_000
+    v = kernel.frequencies(n, dim, np.random.default_rng(7))
+    assert v.shape == (n, dim)
+    rng = np.random.default_rng(dim)
+    for distance in (0.3, 0.8, 2.0):
+        for offset in (np.eye(dim)[0] * distance, _of_length(distance, dim, rng)):
+            waves = np.cos(v @ offset)
+            exact = float(exact_kappa(kernel)(mpf(distance) ** 2))
+            assert abs(waves.mean() - exact) < 5 * waves.std() / np.sqrt(n)
+
+
+def _of_length(length, dim, rng):
+    direction = rng.standard_normal(dim)
+    return length * direction / np.linalg.norm(direction)
+
+
+def test_frequencies_come_from_the_given_generator():
+    # SPEC: "only the seed travels": the same seed must give the same V everywhere.
+    for kernel in (SquaredExponential(), Matern52()):
+        first, again, other = (kernel.frequencies(4, 3, np.random.default_rng(seed)) for seed in (1, 1, 2))
+        np.testing.assert_array_equal(first, again)
+        assert not np.array_equal(first, other)
+
+
+def test_with_length_scale_keeps_the_kind():
+    assert Matern52(1.0).with_length_scale(3.0) == Matern52(3.0)
+    assert SquaredExponential(1.0).with_length_scale(3.0) != Matern52(3.0)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("kernel_type", KERNELS)
+def test_length_scale_must_be_positive(kernel_type, bad):
+    with pytest.raises(ValueError, match="length_scale"):
+        kernel_type(bad)
+
+
+def test_length_scale_must_be_a_number():
+    with pytest.raises(TypeError, match="length_scale must be a number, got 'long'"):
+        SquaredExponential("long")
