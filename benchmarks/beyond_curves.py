@@ -8,7 +8,7 @@ from beyond_settings import DEFAULT
 from beyond_tables import Options, Part
 from beyond_values import value_tables
 
-LABELS = ("FedZO", "SCAFFOLD-II", "FedHistory", "DeComFL", "FedCMA", "FZooS, paper's settings", DEFAULT)
+LABELS = ("FedZO", "ScaffoldII", "FedHistory", "DeComFL", "FedCMA", "FZooS, paper's settings", DEFAULT)
 ROUNDS = (5, 10, 20)
 
 

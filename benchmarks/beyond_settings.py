@@ -63,7 +63,7 @@ EXACT = {
 
 ALGORITHMS = {
     "FedZO": Setting(FedZO()),
-    "SCAFFOLD-II": Setting(ScaffoldII()),
+    "ScaffoldII": Setting(ScaffoldII()),
     "FedHistory": Setting(FedHistory()),
     "DeComFL": Setting(DeComFL()),
     "HiSo": Setting(HiSo()),
@@ -87,7 +87,7 @@ ABLATION = {
     "no trust region": Setting(ours(steps=None)),
     "sends weights (M = 10 000)": Setting(ours(sends="weights", features=10_000)),
     "sends curvature too": Setting(ours(sends="curvature")),
-    "no correction in the first round": Setting(ours(early=False)),
+    "no correction in the first round": Setting(ours(refresh_first_round=False)),
     "refresh: most uncertain of 240": Setting(ours(refresh=ActiveQueries(240, 80, None))),
     "uniform initial design": Setting(ours(initial=InitialDesign(161, 0.01))),
     "2 queries a step, 71 a refresh": Setting(

@@ -21,7 +21,7 @@ from fzoos.engines.local import LocalEngine
 from fzoos.federation.conductor import conduct
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.journal import Journal
-from fzoos.federation.station import Station
+from fzoos.federation.site import StudySite
 from fzoos.federation.study import Study
 from fzoos.messages.codec import decode, encode
 from fzoos.messages.message import Message
@@ -78,15 +78,15 @@ class Wire:
 def with_journals(clients: int) -> tuple[Result, int, float]:
     """The result, the bytes on the wire, and the seconds to make a client again from its journal."""
     s, folder = study(clients), Path(tempfile.mkdtemp())
-    stations = [Station(s, i, objective, folder / f"{i}.journal") for i in range(clients)]
-    with LocalEngine(stations, together=False) as engine:
+    sites = [StudySite(s, i, objective, folder / f"{i}.journal") for i in range(clients)]
+    with LocalEngine(sites, together=False) as engine:
         wire = Wire(engine, s)
         result = conduct(s, wire, folder / "result.db")  # type: ignore[arg-type]
-    for station in stations:
-        station.close()
+    for site in sites:
+        site.close()
     started = time.perf_counter()
-    with Station(s, 0, objective, folder / "0.journal") as station:
-        station._restore()
+    with StudySite(s, 0, objective, folder / "0.journal") as site:
+        site._restore()
     return result, wire.bytes, time.perf_counter() - started
 
 

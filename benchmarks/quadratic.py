@@ -33,8 +33,8 @@ HETEROGENEITIES = (0.5, 5.0, 50.0)
 ALGORITHMS: dict[str, Algorithm] = {
     "FedZO": FedZO(),
     "FedProx": FedProx(),
-    "SCAFFOLD-I": ScaffoldI(),
-    "SCAFFOLD-II": ScaffoldII(),
+    "ScaffoldI": ScaffoldI(),
+    "ScaffoldII": ScaffoldII(),
     "FZooS, paper's settings": FZooS.paper(points=150, feature_points=500),
     "FZooS": FZooS.weights(),
 }

@@ -37,17 +37,21 @@ QUICK = {
     "active": ActiveQueries(10, 2, 0.05),
     "refresh": ActiveQueries(10, 3, None),
 }
-PLAIN = QUICK | {"early": False, "sends": "weights", "length": Constant(), "steps": None}
-DEFAULTS = QUICK | {"initial": InitialDesign(6, 0.05, "orthogonal"), "refresh": UnseenDirections(3), "early": True}
+PLAIN = QUICK | {"refresh_first_round": False, "sends": "weights", "length": Constant(), "steps": None}
+DEFAULTS = QUICK | {
+    "initial": InitialDesign(6, 0.05, "orthogonal"),
+    "refresh": UnseenDirections(3),
+    "refresh_first_round": True,
+}
 CHEAPER = {
     "fedzo": QUICK_FD,
     "fedprox": QUICK_FD,
-    "scaffold1": QUICK_FD,
-    "scaffold2": QUICK_FD,
+    "scaffoldi": QUICK_FD,
+    "scaffoldii": QUICK_FD,
     "decomfl": QUICK_FD,
     "hiso": QUICK_FD,
-    "historical": QUICK_FD | {"history": 2, "renew": 1},  # its subspace is there from the second round on
-    "cma": {"population": 12},
+    "fedhistory": QUICK_FD | {"history": 2, "renew": 1},  # its subspace is there from the second round on
+    "fedcma": {"population": 12},
     "fzoos": QUICK,
 }
 SETTINGS = {name: cls(**CHEAPER.get(name, {})) for name, cls in ALGORITHMS.items()} | {
@@ -617,7 +621,7 @@ def test_shift_and_scale_of_values(algorithm):
 
 def test_registry():
     """Every algorithm is registered under its own name, has a label, and is a frozen record of settings."""
-    assert {"fedzo", "fedprox", "scaffold1", "scaffold2", "fzoos"} <= set(ALGORITHMS)
+    assert {"fedzo", "fedprox", "scaffoldi", "scaffoldii", "fzoos"} <= set(ALGORITHMS)
     labels = [cls.label for cls in ALGORITHMS.values()]
     assert len(set(labels)) == len(labels)
     for name, cls in ALGORITHMS.items():

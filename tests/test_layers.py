@@ -26,9 +26,7 @@ ORDER = [
     "experiments",
     "cli",
 ]
-FILES = sorted(
-    path for path in ROOT.rglob("*.py") if "templates" not in path.parts and path != ROOT / "__init__.py"
-)
+FILES = sorted(path for path in ROOT.rglob("*.py") if "templates" not in path.parts and path != ROOT / "__init__.py")
 
 
 def rooms_imported(path: Path) -> set[str]:
@@ -59,5 +57,7 @@ def test_a_file_imports_only_from_the_rooms_before_its_own(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_module_finds_its_names_only_when_asked(path: Path) -> None:
     """A module's __getattr__ would hide a circle from the test above."""
-    names = [node.name for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)]
+    names = [
+        node.name for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)
+    ]
     assert "__getattr__" not in names

@@ -1,5 +1,7 @@
 """Federated black-box optimisation with trajectory-informed surrogate gradients."""
 
+from fzoos._util.old_names import OLD_ATTRIBUTES, OLD_MODULES, OLD_NAMES
+from fzoos._util.renamed import keep_old_names
 from fzoos.algorithms import DeComFL, FedCMA, FedHistory, FedProx, FedZO, FZooS, HiSo, ScaffoldI, ScaffoldII
 from fzoos.algorithms.finite_differences import FiniteDifferences
 from fzoos.algorithms.fzoos.correction_lengths import Constant, DistanceAware, Measured, Reciprocal, Theoretical
@@ -8,7 +10,7 @@ from fzoos.algorithms.fzoos.step_scale import TrustRegion
 from fzoos.algorithms.optimizers import SGD, Adam
 from fzoos.federation.study import Study
 from fzoos.minimize import minimize
-from fzoos.objectives.manual import People
+from fzoos.objectives.manual import ManualObjective
 from fzoos.objectives.program import Program, ProgramError
 from fzoos.result import ObjectiveError, Record, Result
 from fzoos.runs.store import StoreError, load
@@ -36,10 +38,10 @@ __all__ = [
     "HiSo",
     "InitialDesign",
     "KnownNoise",
+    "ManualObjective",
     "Matern52",
     "Measured",
     "ObjectiveError",
-    "People",
     "Program",
     "ProgramError",
     "Reciprocal",
@@ -57,3 +59,5 @@ __all__ = [
     "load",
     "minimize",
 ]
+
+keep_old_names(OLD_MODULES, OLD_NAMES, OLD_ATTRIBUTES)

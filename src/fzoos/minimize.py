@@ -24,7 +24,7 @@ from fzoos.objectives.trajectory import OnFailure
 from fzoos.result import ObjectiveError, Record, Result, Status
 from fzoos.runs.progress import RoundProgress
 from fzoos.runs.recommend import recommend
-from fzoos.runs.writer import Keeper
+from fzoos.runs.writer import RunWriter
 
 __all__ = ["minimize"]
 
@@ -128,8 +128,8 @@ def minimize(
         settings = {"algorithm": algorithm, "optimizer": optimizer, "rounds": rounds, "local_steps": local_steps}
         settings |= {"bounds": bounds, "weights": weights, "participation": participation, "seed": seed}
         settings |= {"precision": precision}
-        keeper = Keeper(store, name or algorithm.label, settings, start, count)
-        run = _Run(server, engine, box, monitor, keeper)
+        writer = RunWriter(store, name or algorithm.label, settings, start, count)
+        run = _Run(server, engine, box, monitor, writer)
         try:
             while server.round < rounds:
                 plan = server.plan()
@@ -147,7 +147,7 @@ def minimize(
             error.result = run.result("failed", str(error))
             raise
         except BaseException as error:
-            keeper.finish("failed", f"{type(error).__name__}: {error}")
+            writer.finish("failed", f"{type(error).__name__}: {error}")
             raise
         return run.result("completed", f"all {rounds} rounds are done")
 
@@ -156,9 +156,9 @@ class _Run:
     """Keeps the history of a run."""
 
     def __init__(
-        self, server: Server, engine: LocalEngine, box: Box, monitor: Callable[..., Any] | None, keeper: Keeper
+        self, server: Server, engine: LocalEngine, box: Box, monitor: Callable[..., Any] | None, writer: RunWriter
     ) -> None:
-        self._server, self._engine, self._box, self._monitor, self._keeper = server, engine, box, monitor, keeper
+        self._server, self._engine, self._box, self._monitor, self._keeper = server, engine, box, monitor, writer
         self._history: list[Record] = []
         self._walk: list[FloatArray] = []  # x after each round
         self._seconds = 0.0

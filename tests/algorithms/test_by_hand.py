@@ -204,7 +204,7 @@ def test_fzoos_with_two_observations():
         initial=InitialDesign(2, 0.3),
         active=None,
         refresh=None,
-        early=False,
+        refresh_first_round=False,
         sends="weights",
         steps=None,
         features=8,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fzoos import SGD, Adam, DeComFL, FiniteDifferences, HiSo, minimize
-from fzoos.algorithms.base import Site
+from fzoos.algorithms.base import ClientContext
 from fzoos.engines import LocalStudy
 from fzoos.federation import Study
 from fzoos.federation.client import Client
@@ -194,7 +194,7 @@ class Line:
         self.requests = []  # (client, round, names of the arrays)
         self.clients = []
         for i in range(3):
-            site = Site(Trajectory(OBJECTIVES[i], Box.of((0, 1), D)), np.random.default_rng(i), D, 3, T, True)
+            site = ClientContext(Trajectory(OBJECTIVES[i], Box.of((0, 1), D)), np.random.default_rng(i), D, 3, T, True)
             server, rounding = algorithm.server(D, T, optimizer), Rounding(precision, np.random.SeedSequence(i))
             self.clients.append(Client(algorithm.client(site), optimizer, rounding, server))
         self.rounding, self.combine = Rounding(precision, np.random.SeedSequence(9)), combine
@@ -300,7 +300,7 @@ def test_a_state_that_leads_nowhere():
     asked = []
     algorithm, optimizer = DeComFL(differences=QUICK), OPTIMIZERS["kept"]
     trajectory = Trajectory(lambda x: asked.append(x) or 1.0 + float(x.sum()), Box.of((0, 1), D))
-    site = Site(trajectory, np.random.default_rng(0), D, 1, T, True)
+    site = ClientContext(trajectory, np.random.default_rng(0), D, 1, T, True)
     client = Client(algorithm.client(site), optimizer, server=algorithm.server(D, T, optimizer))
     state = {"x": X0, "optimizer": np.concatenate([[3.0], np.zeros(D), np.full(D, -1e9)])}
     with np.errstate(invalid="ignore"), pytest.raises(MessageError, match="leads to no point"):
@@ -348,7 +348,7 @@ def test_restored_server(algorithm, optimizer):
 
 @pytest.mark.parametrize("name", ["decomfl", "hiso"])
 def test_interrupted_study(name, tmp_path):
-    """A study stopped after every round, with all of its stations made anew from their journals, is the undisturbed
+    """A study stopped after every round, with all of its sites made anew from their journals, is the undisturbed
     one: with participation, so that clients come and go, and an optimiser whose moments outlive a round."""
     study = Study(
         "demo",
@@ -415,7 +415,7 @@ def test_failed_queries_are_left_out():
 
     algorithm = DeComFL(differences=QUICK)
     trajectory = Trajectory(second_fails, Box.of((0, 1), D), on_failure="skip")
-    half = algorithm.client(Site(trajectory, np.random.default_rng(0), D, 1, 1, True))
+    half = algorithm.client(ClientContext(trajectory, np.random.default_rng(0), D, 1, 1, True))
     half.begin(X0, Message("update", 1, {"x": X0}, {"seed": 4}))
     z = np.random.default_rng([4, 1, 1]).standard_normal((P, D))
     assert half.local_gradient(X0) == pytest.approx(z[1].sum() * z[1], rel=1e-9)

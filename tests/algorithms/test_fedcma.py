@@ -10,7 +10,7 @@ from scipy.stats import norm, rankdata
 
 from fzoos import SGD, FedCMA, minimize
 from fzoos.algorithms import ALGORITHMS
-from fzoos.algorithms.base import Site
+from fzoos.algorithms.base import ClientContext
 from fzoos.federation.client import Client
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Box
@@ -26,7 +26,9 @@ def bowl(target):
 
 def client(f, settings, dim=D, steps=4, rng=7, **changes):
     trajectory = Trajectory(f, Box.of((0, 1), dim), **changes)
-    site = Site(trajectory, np.random.default_rng(rng), dim, clients=2, local_steps=steps, projected=settings.projected)
+    site = ClientContext(
+        trajectory, np.random.default_rng(rng), dim, clients=2, local_steps=steps, projected=settings.projected
+    )
     return Client(settings.client(site), SGD(0.1))
 
 
@@ -230,4 +232,4 @@ def test_compare_without_the_package():
     script = "import sys; sys.modules['cmaes'] = None; from fzoos.cli import main; main(['compare', '--help'])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     default = done.stdout.split("--algorithms")[1].split("default:")[1].split("]")[0]
-    assert "".join(default.split()) == ",".join(name for name in ALGORITHMS if name != "cma")
+    assert "".join(default.split()) == ",".join(name for name in ALGORITHMS if name != "fedcma")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fzoos import SGD, FedHistory, FedZO, FiniteDifferences, minimize
-from fzoos.algorithms.base import Site
+from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.fedhistory import draw_along
 from fzoos.federation.client import Client
 from fzoos.messages.message import Message
@@ -138,7 +138,7 @@ class Asked:
     def __post_init__(self):
         self.points = []
         trajectory = Trajectory(lambda x: self.points.append(x) or float(x.sum()), Box.of((-9, 9), self.dim))
-        site = Site(trajectory, np.random.default_rng(0), self.dim, clients=2, local_steps=1, projected=False)
+        site = ClientContext(trajectory, np.random.default_rng(0), self.dim, clients=2, local_steps=1, projected=False)
         self.client = Client(self.settings.client(site), SGD(0.01))
 
     def directions(self, round, x):
@@ -218,12 +218,12 @@ def test_it_finds_the_way_sooner():
     target = np.random.default_rng(0).uniform(0.2, 0.8, 60)
     sites = [lambda x: float(np.sum((x - target) ** 2))] * 2
     ends = {}
-    for name, algorithm in {"fedzo": FedZO, "historical": FedHistory}.items():
+    for name, algorithm in {"fedzo": FedZO, "fedhistory": FedHistory}.items():
         made = algorithm(differences=FiniteDifferences(count=5))
         result = minimize(sites, np.zeros(60), bounds=(0, 1), algorithm=made, rounds=10, seed=0)
         ends[name] = (result.queries, sites[0](result.x))
-    assert ends["fedzo"][0] == ends["historical"][0] == 2 * 10 * 10 * 6
-    assert ends["historical"][1] < 0.8 * ends["fedzo"][1]
+    assert ends["fedzo"][0] == ends["fedhistory"][0] == 2 * 10 * 10 * 6
+    assert ends["fedhistory"][1] < 0.8 * ends["fedzo"][1]
 
 
 @pytest.mark.parametrize(

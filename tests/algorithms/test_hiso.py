@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fzoos import SGD, Adam, DeComFL, FiniteDifferences, HiSo, minimize
-from fzoos.algorithms.base import Site
+from fzoos.algorithms.base import ClientContext
 from fzoos.engines import LocalStudy
 from fzoos.federation import Study
 from fzoos.federation.client import Client
@@ -149,7 +149,7 @@ def test_a_hessian_that_is_none(h):
     """h from a server that is not ours never reaches the objective as NaN."""
     asked, algorithm = [], HiSo(differences=QUICK)
     trajectory = Trajectory(lambda x: asked.append(x) or 0.0, Box.of((0, 1), D))
-    site = Site(trajectory, np.random.default_rng(0), D, 1, T, True)
+    site = ClientContext(trajectory, np.random.default_rng(0), D, 1, T, True)
     client = Client(algorithm.client(site), SGD(ETA), server=algorithm.server(D, T, SGD(ETA)))
     with pytest.raises(MessageError, match="the diagonal h of the Hessian must be positive"):
         client.handle(Message("update", 1, {"x": X0, "h": np.array(h)}, {"seed": 1}))

@@ -1,4 +1,4 @@
-"""Kept runs on the command line: list, show, compare-runs, export; files that are not as they should be; help."""
+"""StoredRun runs on the command line: list, show, compare-runs, export; files that are not as they should be; help."""
 
 import json
 import os
@@ -546,4 +546,4 @@ def test_bash_completes_commands(tmp_path, script, words):
         [BASH, "--norc", "-c", "\n".join(lines)], cwd=tmp_path, env=os.environ | {"PATH": path}, capture_output=True,
         text=True, timeout=120,
     )  # fmt: skip
-    assert done.stdout.splitlines() == ["compare compare-runs", "levy", "scaffold1 scaffold2"], done.stderr
+    assert done.stdout.splitlines() == ["compare compare-runs", "levy", "scaffoldi scaffoldii"], done.stderr

@@ -26,7 +26,7 @@ from nvflare.recipe import SimEnv
 from fzoos.engines import LocalStudy
 from fzoos.engines.flare import client_app, recipe, run
 from fzoos.engines.flare.policy import ALLOWED
-from fzoos.engines.flare.serial_worker import Closed, Desk, Overtaken
+from fzoos.engines.flare.serial_worker import Closed, Overtaken, SerialWorker
 from fzoos.engines.flare.settings import SiteSettings, factory_name, study_name
 from fzoos.engines.flare.watch import _Roll
 from fzoos.federation import Study
@@ -223,12 +223,12 @@ def test_a_factory_must_be_importable() -> None:
 
 
 def test_a_desk_answers_the_newest_request_and_none_that_waited() -> None:
-    desk, busy, go_on = Desk(), threading.Event(), threading.Event()
+    worker, busy, go_on = SerialWorker(), threading.Event(), threading.Event()
     outcomes: dict[str, object] = {}
 
     def ask(name: str, work) -> None:
         try:
-            outcomes[name] = desk.do(work)
+            outcomes[name] = worker.do(work)
         except Exception as error:
             outcomes[name] = type(error)
 
@@ -243,7 +243,7 @@ def test_a_desk_answers_the_newest_request_and_none_that_waited() -> None:
     for name in ("old", "new"):
         askers.append(threading.Thread(target=ask, args=(name, name.encode)))
         askers[-1].start()
-        while desk._queue.qsize() < len(askers) - 1:
+        while worker._queue.qsize() < len(askers) - 1:
             time.sleep(0.001)
     go_on.set()
     for asker in askers:
@@ -252,7 +252,7 @@ def test_a_desk_answers_the_newest_request_and_none_that_waited() -> None:
 
 
 def test_a_desk_lets_go_of_work_that_never_ends() -> None:
-    desk, busy = Desk(), threading.Event()
+    worker, busy = SerialWorker(), threading.Event()
 
     def endless() -> bytes:
         busy.set()
@@ -263,14 +263,14 @@ def test_a_desk_lets_go_of_work_that_never_ends() -> None:
 
     def ask() -> None:
         try:
-            desk.do(endless)
+            worker.do(endless)
         except Closed as error:
             failed.append(type(error))
 
     asker = threading.Thread(target=ask)
     asker.start()
     busy.wait()
-    desk.close(patience=0.01)
+    worker.close(patience=0.01)
     asker.join()
     assert failed == [Closed]
 

@@ -92,7 +92,7 @@ def federation(tmp_path: Path) -> Iterator[Federation]:
     "algorithm",
     [
         {"name": "fedzo", "differences": {"count": 2}},
-        {"name": "scaffold1", "differences": {"count": 2}},
+        {"name": "scaffoldi", "differences": {"count": 2}},
         {"name": "fzoos", "features": 40, "initial": {"points": 5}},
     ],
     ids=lambda algorithm: algorithm["name"],

@@ -28,7 +28,7 @@ from fzoos.engines.flower.masks import masks
 from fzoos.engines.flower.vectors import MODULUS, WEIGHT, Layout, levels
 from fzoos.engines.flower.wire import pack
 from fzoos.federation.conductor import conduct
-from fzoos.federation.station import Station
+from fzoos.federation.site import StudySite
 from fzoos.messages.codec import encode
 from fzoos.messages.message import Message as Request
 
@@ -48,7 +48,7 @@ def study(**changes: Any) -> Study:
         "rounds": 2,
         "local_steps": 2,
         "min_clients": 2,
-        "algorithm": {"name": "scaffold2", "differences": {"count": 2}},  # its replies have x and a payload
+        "algorithm": {"name": "scaffoldii", "differences": {"count": 2}},  # its replies have x and a payload
         "timeout": 30.0,
     }
     return Study(**(settings | changes))
@@ -111,8 +111,8 @@ class Federation:
         found = {}
         for client in clients:
             config = {"site": SITES[client]}
-            with Station(self.study, client, box(config), self.folder / "clear" / SITES[client]) as station:
-                found[client] = station.handle(request())
+            with StudySite(self.study, client, box(config), self.folder / "clear" / SITES[client]) as site:
+                found[client] = site.handle(request())
         return found
 
 

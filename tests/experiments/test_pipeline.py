@@ -160,7 +160,7 @@ def test_cosines_by_hand(tmp_path):
 @pytest.mark.parametrize(
     "algorithm",
     [FedZO(), ScaffoldI(), FZooS.weights(features=32), FZooS(), FZooS(sends="curvature")],
-    ids=["FedZO", "SCAFFOLD-I", "weights", "FZooS", "curvature"],
+    ids=["FedZO", "ScaffoldI", "weights", "FZooS", "curvature"],
 )
 def test_observing_changes_nothing(algorithm):
     task = Quadratic(dim=3, clients=2)
@@ -228,7 +228,7 @@ def test_every_figure_can_be_described(name, quick):
     assert made.runs
     labels = {line.label for panel in made.panels for line in panel.lines}
     if not name.startswith("fig6"):
-        assert {"FedZO", "FedProx", "SCAFFOLD-I", "SCAFFOLD-II", "FZooS"} <= labels
+        assert {"FedZO", "FedProx", "ScaffoldI", "ScaffoldII", "FZooS"} <= labels
     assert len({r.fingerprint for r in made.runs}) == len(made.runs)
 
 

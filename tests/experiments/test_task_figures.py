@@ -40,7 +40,7 @@ TOY = {
     "cifar10": Recipe("resnet18", width=2, epochs=4, batch=8, learning_rate=2e-2, min_accuracy=0.25),
 }
 IMAGES = 2
-LINES = ("FedZO", "FedProx", "SCAFFOLD-I", "SCAFFOLD-II", "FZooS, paper's settings", "FZooS")
+LINES = ("FedZO", "FedProx", "ScaffoldI", "ScaffoldII", "FZooS, paper's settings", "FZooS")
 ATTACKS = {  # titles of the panels and their T
     "fig2": {"P = 0.5": 10},
     "fig7": {"T = 5": 5},

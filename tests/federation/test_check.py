@@ -10,13 +10,20 @@ from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
 
 D = 2
-WEIGHTS = {"name": "fzoos", "features": 4, "sends": "weights", "early": False, "length": {}, "steps": False}
+WEIGHTS = {
+    "name": "fzoos",
+    "features": 4,
+    "sends": "weights",
+    "refresh_first_round": False,
+    "length": {},
+    "steps": False,
+}
 FZOOS = make_algorithm(WEIGHTS)
 FITTED = make_algorithm(WEIGHTS | {"fit": {}})
 ONE = make_algorithm(WEIGHTS | {"refresh": False})
 FEDZO = make_algorithm({"name": "fedzo"})
 FREE = make_algorithm({"name": "fedzo", "projected": False})
-SCAFFOLD = make_algorithm({"name": "scaffold2"})
+SCAFFOLD = make_algorithm({"name": "scaffoldii"})
 DECOMFL = make_algorithm({"name": "decomfl", "differences": {"count": 4}})
 HISO = make_algorithm({"name": "hiso", "differences": {"count": 4}})
 

@@ -47,7 +47,7 @@ def same_history(one, two):
 
 @pytest.mark.parametrize("algorithm", QUICK)
 def test_the_same_as_minimize(folder, algorithm):
-    """A study through stations, journals and bytes is the run of `minimize` with the same settings."""
+    """A study through sites, journals and bytes is the run of `minimize` with the same settings."""
     study = make_study(algorithm, rounds=4)
     result, _ = run(study, folder)
     plain = fzoos.minimize(
@@ -426,7 +426,7 @@ def test_a_point_outside_the_box(folder):
     assert failures(folder) == [(1, 0, "a: x is outside the box")]
 
 
-@pytest.mark.parametrize("algorithm", ["fzoos", "scaffold1", "scaffold2"])
+@pytest.mark.parametrize("algorithm", ["fzoos", "scaffoldi", "scaffoldii"])
 @pytest.mark.parametrize("aggregate", ["mean", "median", "trimmed"])
 def test_a_liar_with_the_largest_numbers_allowed(folder, algorithm, aggregate):
     """A payload of 1e99 does not stop the honest sites: they overflow nowhere and x stays in the box."""
@@ -498,7 +498,7 @@ def test_a_site_with_a_smaller_budget_drops_out(folder):
 
     class Poor(Wire):
         def ask(self, client, data):
-            self.station = {"max_queries": 13} if client == 1 else {}
+            self.site = {"max_queries": 13} if client == 1 else {}
             return super().ask(client, data)
 
     with Poor(study, folder) as engine:

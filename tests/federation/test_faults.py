@@ -15,7 +15,7 @@ from fault_jobs import CENTRES, QUICK, Box, logged, make_study, receive, send
 import fzoos
 from fzoos.federation.conductor import conduct
 from fzoos.federation.exchange import Outcome
-from fzoos.federation.station import Station
+from fzoos.federation.site import StudySite
 from fzoos.messages.codec import RemoteFailure, decode, encode
 
 
@@ -98,7 +98,7 @@ def test_killed_once(nursery, folder, undisturbed, part):
     compare(folder, make_study(), points, kills=1)
 
 
-@pytest.mark.parametrize("algorithm", ["fzoos", "scaffold1", "fedzo"])
+@pytest.mark.parametrize("algorithm", ["fzoos", "scaffoldi", "fedzo"])
 def test_killed_in_every_third_query(nursery, folder, undisturbed, algorithm):
     """Killed inside the objective, the query being paid for and not yet kept: just that one is asked again."""
     settings = {"algorithm": algorithm}
@@ -118,7 +118,7 @@ def test_killed_in_every_third_query(nursery, folder, undisturbed, algorithm):
 
 def test_killed_in_a_batch(nursery, folder, undisturbed):
     """Vectorised, a batch is one query in flight: it is asked again whole, and nothing else is."""
-    settings = {"algorithm": "scaffold1", "vectorized": True}
+    settings = {"algorithm": "scaffoldi", "vectorized": True}
     whole, points = undisturbed(**settings)
     job, kills = {"folder": str(folder), "settings": settings, "resume": True}, 0
     while (result := nursery.run("study", **job, kill_query=2)[0]) is None:
@@ -148,14 +148,14 @@ def test_killed_by_somebody_else(nursery, folder, undisturbed):
 
 def test_killed_and_begun_anew(nursery, folder, undisturbed):
     """Whose server has lost its file altogether pays for nothing twice: the journals answer what they have answered."""
-    whole, points = undisturbed(algorithm="scaffold2")
-    job = {"folder": str(folder), "settings": {"algorithm": "scaffold2"}}
+    whole, points = undisturbed(algorithm="scaffoldii")
+    job = {"folder": str(folder), "settings": {"algorithm": "scaffoldii"}}
     assert nursery.run("study", **job, kill_at=3 * whole["events"] // 4) == (None, -9)
     for file in folder.glob("result.db*"):
         file.unlink()
     result, _ = nursery.run("study", **job)
     assert result["x"] == whole["x"]
-    compare(folder, make_study("scaffold2"), points, kills=1)
+    compare(folder, make_study("scaffoldii"), points, kills=1)
 
 
 # The server killed, the sites alive
@@ -167,17 +167,17 @@ def test_server_killed(nursery, folder, undisturbed, algorithm):
     settings = {"algorithm": algorithm}
     whole, points = undisturbed(**settings)
     study = make_study(**settings)
-    stations = [
-        Station(study, i, Box(CENTRES[i], folder / f"{site}.log"), folder / f"{site}.journal")
+    sites = [
+        StudySite(study, i, Box(CENTRES[i], folder / f"{site}.log"), folder / f"{site}.journal")
         for i, site in enumerate(study.sites)
     ]
     dice, kills, result = random.Random(algorithm), 0, None
     while result is None:
         moment = {} if kills == 6 else {"kill_at": dice.randrange(1, 700)}
         child = nursery.start("server", folder=str(folder), settings=settings, resume=True, **moment)
-        while (data := receive(child.line)) is not None and data[0] < len(stations):
+        while (data := receive(child.line)) is not None and data[0] < len(sites):
             try:
-                send(child.line, stations[data[0]].answer(data[1:]))
+                send(child.line, sites[data[0]].answer(data[1:]))
             except BrokenPipeError:
                 break
         if data is None:
@@ -186,8 +186,8 @@ def test_server_killed(nursery, folder, undisturbed, algorithm):
         else:
             result = data
             assert child.wait() in (0, -9)  # the moment may come after the result
-    for station in stations:
-        station.close()
+    for site in sites:
+        site.close()
     assert kills >= 2
     found = fzoos.load(folder)
     assert found.status == "completed"
@@ -280,8 +280,8 @@ def test_site_killed_and_gone_on_without(nursery, folder):
     assert len(logged(folder, "a")) == kept[0] + 2
     paid = {row.tobytes() for row in logged(folder, "a")}
     assert {x.tobytes() for x, _, _ in journal(folder / "a.journal")} <= paid
-    with Station(make_study(**settings), 0, Box(0.2), folder / "a.journal") as station:
-        assert len(station._restore()._half.site.trajectory) == kept[0]
+    with StudySite(make_study(**settings), 0, Box(0.2), folder / "a.journal") as site:
+        assert len(site._restore()._half.context.trajectory) == kept[0]
 
 
 # A full disk
@@ -320,7 +320,7 @@ def _rows(path):
 def test_full_disk_at_a_site(nursery, folder):
     """The other sites and the server have room: the study goes on without the site, whose query in flight failed with
     a word about its journal and no more; with room again it is back, with all it had."""
-    settings = {"algorithm": "scaffold2", "sites": ("a", "b", "c"), "min_clients": 2, "rounds": 4}
+    settings = {"algorithm": "scaffoldii", "sites": ("a", "b", "c"), "min_clients": 2, "rounds": 4}
     study = make_study(**settings)
 
     sites = Sites(nursery, folder, settings, limits=[60_000, 60_000])

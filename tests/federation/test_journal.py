@@ -36,7 +36,7 @@ def path(folder):
 
 
 def contents(journal):
-    """Everything that a station would read in it."""
+    """Everything that a site would read in it."""
     requests = list(journal.requests())
     return (
         requests,

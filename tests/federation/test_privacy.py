@@ -23,7 +23,7 @@ from fzoos.federation.conductor import conduct
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.journal import Journal
 from fzoos.federation.privacy import Privacy, Releases, sent
-from fzoos.federation.station import Station
+from fzoos.federation.site import StudySite
 from fzoos.federation.study import Study
 from fzoos.messages.codec import MessageError, decode, encode
 from fzoos.messages.message import Message
@@ -113,8 +113,8 @@ def test_noise_comes_from_no_seed(tmp_path):
     request = Message("update", 1, {"x": np.full(3, 0.4)})
     replies = {}
     for folder, privacy in (("one", None), ("two", None), ("three", NOISY), ("four", NOISY)):
-        with Station(study(privacy=privacy), 0, Box(0.1), tmp_path / folder) as station:
-            replies[folder] = station.handle(request).arrays["x"]
+        with StudySite(study(privacy=privacy), 0, Box(0.1), tmp_path / folder) as site:
+            replies[folder] = site.handle(request).arrays["x"]
     assert np.array_equal(replies["one"], replies["two"])
     assert not np.any(replies["three"] == replies["four"])
 
@@ -280,15 +280,22 @@ def test_a_request_counts_once_and_the_site_asked_for_most_counts():
     assert again.most == 3
 
 
-PLAIN = {"name": "fzoos", "features": 20, "sends": "weights", "early": False, "steps": False, "length": {}}
+PLAIN = {
+    "name": "fzoos",
+    "features": 20,
+    "sends": "weights",
+    "refresh_first_round": False,
+    "steps": False,
+    "length": {},
+}
 ALGORITHMS = {  # of three rounds: arrays by hand
     "fedzo": ({"name": "fedzo", "differences": {"count": 2}}, 3),  # x
-    "scaffold1": ({"name": "scaffold1", "differences": {"count": 2}}, 5),  # x; from round 2 on c before it
-    "scaffold2": ({"name": "scaffold2", "differences": {"count": 2}}, 6),  # x and c
+    "scaffoldi": ({"name": "scaffoldi", "differences": {"count": 2}}, 5),  # x; from round 2 on c before it
+    "scaffoldii": ({"name": "scaffoldii", "differences": {"count": 2}}, 6),  # x and c
     "decomfl": ({"name": "decomfl", "differences": {"count": 2}}, 3),  # s
     "hiso": ({"name": "hiso", "differences": {"count": 2}}, 3),  # s
-    "historical": ({"name": "historical", "differences": {"count": 2}}, 3),  # x
-    "cma": ({"name": "cma", "population": 4}, 6),  # x and s
+    "fedhistory": ({"name": "fedhistory", "differences": {"count": 2}}, 3),  # x
+    "fedcma": ({"name": "fedcma", "population": 4}, 6),  # x and s
     "fzoos": (PLAIN | {"initial": {"points": 4, "radius": 0.1}}, 5),  # x; w from round 2 on
     "fzoos, gradients": (  # x and g, from round 1 on
         {"name": "fzoos", "length": {"name": "Constant"}, "steps": False},
@@ -327,13 +334,13 @@ def test_the_journal_replays_the_same_noise(tmp_path):
     ours = study(rounds=1)
     data = encode(Message("update", 1, {"x": np.full(3, 0.4)}), ours.id)
     box = Box(0.1)
-    with Station(ours, 0, box, tmp_path / "journal") as station:
-        reply = station.answer(data)
-        assert station.answer(data) == reply
+    with StudySite(ours, 0, box, tmp_path / "journal") as site:
+        reply = site.answer(data)
+        assert site.answer(data) == reply
     calls = box.calls
-    with Station(ours, 0, box, tmp_path / "journal") as station:  # another process, later
-        assert station.answer(data) == reply
-        other = station.answer(encode(Message("update", 1, {"x": np.full(3, 0.5)}), ours.id))
+    with StudySite(ours, 0, box, tmp_path / "journal") as site:  # another process, later
+        assert site.answer(data) == reply
+        other = site.answer(encode(Message("update", 1, {"x": np.full(3, 0.5)}), ours.id))
     assert box.calls == 2 * calls  # the second request is another one
     assert not np.any(decode(other, ours.id).arrays["x"] == decode(reply, ours.id).arrays["x"])
     with Journal(tmp_path / "journal", ours.id, "a") as journal:
@@ -367,8 +374,8 @@ class Lost:
 
 def test_replies_to_a_server_that_dies_are_counted_and_counted_once(tmp_path):
     ours = study(rounds=3)
-    stations = [Station(ours, i, box, tmp_path / "journals" / f"{SITES[i]}.journal") for i, box in enumerate(boxes())]
-    engine = LocalEngine(stations, together=False)
+    sites = [StudySite(ours, i, box, tmp_path / "journals" / f"{SITES[i]}.journal") for i, box in enumerate(boxes())]
+    engine = LocalEngine(sites, together=False)
     path = tmp_path / "result.db"
     for resume in (False, True):  # the second time the sites answer from their journals
         lost = Lost(engine, round=2, path=path)
@@ -379,8 +386,8 @@ def test_replies_to_a_server_that_dies_are_counted_and_counted_once(tmp_path):
         assert extra(path) == lost.left
     assert conduct(ours, engine, path, resume=True).status == "completed"
     assert extra(path)["releases"] == [3, 3, 3]
-    for station in stations:
-        station.close()
+    for site in sites:
+        site.close()
     assert [told(tmp_path, ours, site) for site in SITES] == [3, 3, 3]
 
 
@@ -424,8 +431,8 @@ def test_without_dp_accounting_nothing_is_asked(tmp_path, monkeypatch):
 
 def test_a_site_needs_no_dp_accounting(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    with Station(study(), 0, Box(0.1), tmp_path / "journal") as station:
-        assert station.handle(Message("update", 1, {"x": np.full(3, 0.4)})).kind == "iterate"
+    with StudySite(study(), 0, Box(0.1), tmp_path / "journal") as site:
+        assert site.handle(Message("update", 1, {"x": np.full(3, 0.4)})).kind == "iterate"
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,15 @@ from fzoos.federation.settings import make_algorithm, make_optimizer
         ),
         ({"name": "fzoos", "kernel": {"name": "Matern52", "length_scale": 2.0}}, FZooS(kernel=Matern52(2.0))),
         (
-            {"name": "fzoos", "active": False, "refresh": False, "early": False, "sends": "weights", "steps": False},
-            FZooS(active=None, refresh=None, early=False, sends="weights", steps=None),
+            {
+                "name": "fzoos",
+                "active": False,
+                "refresh": False,
+                "refresh_first_round": False,
+                "sends": "weights",
+                "steps": False,
+            },
+            FZooS(active=None, refresh=None, refresh_first_round=False, sends="weights", steps=None),
         ),
         ({"name": "fzoos", "refresh": {"name": "UnseenDirections"}}, FZooS(refresh=UnseenDirections())),
         (
@@ -74,8 +81,8 @@ from fzoos.federation.settings import make_algorithm, make_optimizer
             FedZO(differences=FiniteDifferences(3, directions="sphere")),
         ),
         ({"name": "fedprox", "gamma": 0.5}, FedProx(gamma=0.5)),
-        ({"name": "scaffold1"}, ScaffoldI()),
-        ({"name": "scaffold2", "projected": False}, ScaffoldII(projected=False)),
+        ({"name": "scaffoldi"}, ScaffoldI()),
+        ({"name": "scaffoldii", "projected": False}, ScaffoldII(projected=False)),
     ],
 )
 def test_algorithms(table, expected):

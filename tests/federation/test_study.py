@@ -53,7 +53,7 @@ def test_everything(tmp_path):
         aggregate = "median"
         precision = "float16"
         [algorithm]
-        name = "scaffold1"
+        name = "scaffoldi"
         differences = { count = 5 }
         [optimizer]
         name = "sgd"
@@ -71,7 +71,7 @@ def test_everything(tmp_path):
     assert (study.on_failure, study.aggregate, study.precision) == ("skip", "median", "float16")
     assert study.algorithm_settings.differences.count == 5
     assert study.optimizer_settings.learning_rate == 0.1
-    assert study.noise.noise == 2.0
+    assert study.privacy_settings.noise == 2.0
     assert {name for name, value in study.settings.items() if value is None} == set()
 
 

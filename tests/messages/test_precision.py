@@ -19,7 +19,7 @@ from fzoos.engines import LocalStudy
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.conductor import conduct
 from fzoos.federation.server import Server
-from fzoos.federation.station import Station
+from fzoos.federation.site import StudySite
 from fzoos.federation.study import Study
 from fzoos.messages.codec import MessageError, RemoteFailure, decode, encode
 from fzoos.messages.message import Message
@@ -333,7 +333,7 @@ def test_every_algorithm_at_every_precision(folder, algorithm, precision):
 
 
 @pytest.mark.parametrize("precision", COARSE)
-@pytest.mark.parametrize("algorithm", ["fzoos", "scaffold2"])
+@pytest.mark.parametrize("algorithm", ["fzoos", "scaffoldii"])
 def test_interrupted_and_resumed(folder, algorithm, precision):
     """Stopped after a round, then by an error in the middle of one, and taken up again: the undisturbed run, and the
     same bytes in the journals."""
@@ -430,12 +430,12 @@ def test_another_precision_is_another_study(folder):
         conduct(study, wire, folder / "result.db", callback=lambda record: True)
     with pytest.raises(StoreError, match="other settings"):
         conduct(other, None, folder / "result.db", resume=True)
-    with Station(study, 0, Box(0.0), folder / "x.journal") as station:
+    with StudySite(study, 0, Box(0.0), folder / "x.journal") as site:
         request = Rounding("float16")(Message("update", 1, {"x": np.full(D, 0.5)}))
         with pytest.raises(MessageError, match="a message in float16, agreed is float32"):
-            station.handle(request)
+            site.handle(request)
         with pytest.raises(RemoteFailure, match="a message in float16, agreed is float32"):
-            decode(station.answer(encode(request, study.id)), study.id)
+            decode(site.answer(encode(request, study.id)), study.id)
 
 
 def test_a_reply_in_another_precision_is_refused(folder):
@@ -456,10 +456,10 @@ def test_with_noise(folder, precision):
     """Differential privacy: what was made noisy is rounded afterwards, which tells nothing more; the bytes are fewer
     and the arrays are still noisy."""
     pytest.importorskip("dp_accounting")
-    study = make("scaffold2", precision, rounds=2, privacy={"clip": 0.05, "noise": 2.0})
+    study = make("scaffoldii", precision, rounds=2, privacy={"clip": 0.05, "noise": 2.0})
     with Counting(study, folder) as wire:
         result = conduct(study, wire, folder / "result.db")
     assert result.status == "completed"
     assert result.bytes_up == wire.up == 2 * 2 * (2 * size(D, precision) + 8)
-    quiet = minimized(make("scaffold2", precision, rounds=2))
+    quiet = minimized(make("scaffoldii", precision, rounds=2))
     assert np.linalg.norm(result.x - quiet.x) > 0.01

@@ -75,7 +75,7 @@ def test_csv_loses_nothing(tmp_path_factory, rows):
     ]
     path = tmp_path_factory.mktemp("csv") / "run.csv"
     result = result_of(*records)
-    kept = fzoos.runs.reader.Kept("", None, {}, result, [], {})
+    kept = fzoos.runs.reader.StoredRun("", None, {}, result, [], {})
     export(kept, path)
     with open(path, newline="") as file:
         head, *lines = csv.reader(file)

@@ -177,7 +177,7 @@ def test_fzoos_under_noise():
         task = Noisy(Quadratic(10, 2, 1.0, seed), 0.05, seed)
         queries = {"initial": InitialDesign(11, 0.1, "orthogonal"), "active": ActiveQueries(20, 1, 0.1)}
         queries |= {"refresh": UnseenDirections(5, 0.1), "sends": "gradient", "points": 60}
-        queries |= {"early": False, "length": Constant(), "steps": None}
+        queries |= {"refresh_first_round": False, "length": Constant(), "steps": None}
         algorithm = FZooS(noise=KnownNoise(task.sigma), **queries)
         run = {"bounds": task.bounds, "vectorized": True, "seed": seed, "rounds": 30, "local_steps": 8}
         result = minimize(task.objectives, task.x0, algorithm=algorithm, **run)

@@ -234,9 +234,9 @@ def test_small_changes_are_not_worth_a_new_factor(one, two, same):
 SMALL = {"features": 60, "initial": InitialDesign(12, 0.1), "active": ActiveQueries(10, 1, 0.1)}
 VARIANTS = {
     "weights": SMALL | {"refresh": ActiveQueries(20, 4, 0.1)},
-    "gradient": SMALL | {"refresh": ActiveQueries(20, 4, 0.1), "sends": "gradient", "early": True},
+    "gradient": SMALL | {"refresh": ActiveQueries(20, 4, 0.1), "sends": "gradient", "refresh_first_round": True},
     "measured length": SMALL | {"refresh": ActiveQueries(20, 4, 0.1), "sends": "gradient", "length": Measured()},
-    "one exchange": SMALL | {"refresh": None, "early": False, "sends": "weights", "steps": None},
+    "one exchange": SMALL | {"refresh": None, "refresh_first_round": False, "sends": "weights", "steps": None},
     "length scale": SMALL | {"refresh": ActiveQueries(20, 4, 0.1), "fit": FitLengthScale()},
     "few points": SMALL | {"refresh": ActiveQueries(20, 4, 0.1), "points": 10, "feature_points": 10},
 }

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-__all__ = ["Tally"]
+__all__ = ["RowCount"]
 
 _WIDTH = 20
 
 
-class Tally:
+class RowCount:
     """A count that only tells how many rows there were at least.
 
     A process that is killed may leave it behind the journal, never ahead of it. It is not forced to the disk: after a
@@ -22,8 +22,8 @@ class Tally:
     Example:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from fzoos._util.row_count import Tally
-        >>> tally = Tally(Path(tempfile.mkdtemp()) / "site-1.journal.rows")
+        >>> from fzoos._util.row_count import RowCount
+        >>> tally = RowCount(Path(tempfile.mkdtemp()) / "site-1.journal.rows")
         >>> tally.count
         0
         >>> tally.note(12); tally.count

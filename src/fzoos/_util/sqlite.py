@@ -5,10 +5,10 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-__all__ = ["look_into"]
+__all__ = ["open_readonly"]
 
 
-def look_into(path: Path) -> sqlite3.Connection:
+def open_readonly(path: Path) -> sqlite3.Connection:
     """A connection that changes nothing, not even by being closed: the file may be damaged, or another program's.
 
     A file that was killed in the very first milliseconds of its life, before it had a write-ahead log, is an exception:

@@ -1,5 +1,6 @@
 """The algorithms; a new one is one file here and one line in `ALGORITHMS`."""
 
+from fzoos._util.renamed import old_name
 from fzoos.algorithms.base import Algorithm
 from fzoos.algorithms.decomfl import DeComFL
 from fzoos.algorithms.fedcma import FedCMA
@@ -22,6 +23,7 @@ __all__ = [
     "HiSo",
     "ScaffoldI",
     "ScaffoldII",
+    "find_algorithm",
 ]
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
@@ -39,3 +41,22 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     )
 }
 """By the name used on the command line, in the order of tables and legends."""
+
+_OLD_NAMES = {"scaffold1": "scaffoldi", "scaffold2": "scaffoldii", "historical": "fedhistory", "cma": "fedcma"}
+
+
+def find_algorithm(name: str) -> type[Algorithm]:
+    """An algorithm by its name, in upper or lower case.
+
+    Example:
+        >>> from fzoos.algorithms import find_algorithm
+        >>> find_algorithm("FedCMA").label
+        'FedCMA'
+    """
+    found = name.lower()
+    if found in _OLD_NAMES:
+        old_name(f"the algorithm {name!r}", repr(_OLD_NAMES[found]))
+        found = _OLD_NAMES[found]
+    if found not in ALGORITHMS:
+        raise ValueError(f"there is no algorithm {name!r}; choose from {', '.join(ALGORITHMS)}")
+    return ALGORITHMS[found]

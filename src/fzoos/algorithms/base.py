@@ -14,18 +14,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.renamed import old_name
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.messages.message import Arrays, Message
 from fzoos.objectives.trajectory import Trajectory
 
-__all__ = ["Algorithm", "ClientHalf", "ServerHalf", "Site", "State"]
+__all__ = ["Algorithm", "ClientContext", "ClientHalf", "ServerHalf", "State"]
 
 State = dict[str, FloatArray]
 """x and what else the next round depends on, the same at all parties."""
 
 
 @dataclass(frozen=True)
-class Site:
+class ClientContext:
     """What a client half works with.
 
     Args:
@@ -54,9 +55,15 @@ class Site:
 class ClientHalf(ABC):
     """The client half of an algorithm: gradient estimate and payload."""
 
-    def __init__(self, site: Site) -> None:
-        self.site = site
+    def __init__(self, context: ClientContext) -> None:
+        self.context = context
         self._lengths: list[float] = []
+
+    @property
+    def site(self) -> ClientContext:
+        """The context, by its name of the last release."""
+        old_name("ClientHalf.site", "ClientHalf.context")
+        return self.context
 
     def refresh(self, x: FloatArray, request: Message) -> Arrays:
         """First exchange of a round (two-exchange algorithms only): renew the payload at the server's x."""
@@ -71,7 +78,7 @@ class ClientHalf(ABC):
 
         A search that has no gradient overrides it, leaves `descend` alone and says so by `descends = False`.
         """
-        return self.site.project(x - descend(self.gradient(x, t)))
+        return self.context.project(x - descend(self.gradient(x, t)))
 
     def gradient(self, x: FloatArray, t: int) -> FloatArray:
         """g_hat = g_local(x) + gamma_t * (correction_global - correction_local) (the paper's eq. 2)."""
@@ -122,10 +129,10 @@ class ServerHalf(ABC):
 
     def start(self, x: FloatArray) -> State:
         """The state before round 1."""
-        return {"x": x, **self.kept(self.optimizer.init(self.dim))}
+        return {"x": x, **self.optimizer_entry(self.optimizer.init(self.dim))}
 
     @abstractmethod
-    def follow(self, state: State, mean: Arrays, round: int, seed: int) -> State:
+    def next_state(self, state: State, mean: Arrays, round: int, seed: int) -> State:
         """The state after a round.
 
         Args:
@@ -135,7 +142,7 @@ class ServerHalf(ABC):
             seed: the one that all share.
         """
 
-    def kept(self, moments: tuple[Any, ...]) -> State:
+    def optimizer_entry(self, moments: tuple[Any, ...]) -> State:
         """The optimiser's state as an entry of ours, if it lasts longer than a round."""
         if self.optimizer.restart or not moments:
             return {}
@@ -163,13 +170,17 @@ class Algorithm(ABC):
 
     projected: bool = True
 
-    name: ClassVar[str]
-    label: ClassVar[str]  # for tables and legends
+    name: ClassVar[str]  # on the command line and in a study's file: the class's name in lower case
+    label: ClassVar[str]  # in tables and legends: the class's name
     descends: ClassVar[bool] = True  # whether local steps are the optimiser's; those of a search are its own
     keeps_trajectory: ClassVar[bool] = False  # whether clients look back at their queries
     shares_seed: ClassVar[bool] = False  # whether requests carry the seed that all clients share
-    told: ClassVar[tuple[str, ...]] = ("correction_length", "uncertainty")  # what diagnostics may be called
+    reported: ClassVar[tuple[str, ...]] = ("correction_length", "uncertainty")  # what diagnostics may be called
     rebuilds: ClassVar[bool] = False  # whether x follows from the averaged payloads and does not travel: see `server`
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.name, cls.label = cls.__name__.lower(), cls.__name__
 
     @classmethod
     def installed(cls) -> bool:
@@ -196,7 +207,7 @@ class Algorithm(ABC):
         return 0
 
     @abstractmethod
-    def client(self, site: Site) -> ClientHalf:
+    def client(self, context: ClientContext) -> ClientHalf:
         """The client half."""
 
     @abstractmethod

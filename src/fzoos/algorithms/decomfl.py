@@ -25,7 +25,7 @@ from typing import ClassVar
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms.base import ClientHalf, ServerHalf, Site, State
+from fzoos.algorithms.base import ClientContext, ClientHalf, ServerHalf, State
 from fzoos.algorithms.fedzo import FiniteDifferenceAlgorithm
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.messages.codec import MessageError
@@ -66,8 +66,6 @@ class DeComFL(FiniteDifferenceAlgorithm):
         True
     """
 
-    name: ClassVar[str] = "decomfl"
-    label: ClassVar[str] = "DeComFL"
     shares_seed: ClassVar[bool] = True
     rebuilds: ClassVar[bool] = True
 
@@ -85,9 +83,9 @@ class DeComFL(FiniteDifferenceAlgorithm):
         total: FloatArray = (s[:, None] * z).sum(axis=0)
         return self.differences.factor(z.shape[1]) / len(s) * total
 
-    def client(self, site: Site) -> ClientHalf:
+    def client(self, context: ClientContext) -> ClientHalf:
         """The client half."""
-        return _Client(site, self)
+        return _Client(context, self)
 
     def server(self, dim: int, local_steps: int, optimizer: Optimizer) -> ServerHalf:
         """The server half."""
@@ -95,8 +93,8 @@ class DeComFL(FiniteDifferenceAlgorithm):
 
 
 class _Client(ClientHalf):
-    def __init__(self, site: Site, settings: DeComFL) -> None:
-        super().__init__(site)
+    def __init__(self, context: ClientContext, settings: DeComFL) -> None:
+        super().__init__(context)
         self._settings = settings
 
     def begin(self, x: FloatArray, request: Message) -> None:
@@ -110,8 +108,8 @@ class _Client(ClientHalf):
         if not np.all(np.isfinite(x)):
             raise MessageError("the state of the optimizer leads to no point")
         settings, z = self._settings, self._perturbations(1 + len(self._slopes))
-        query = partial(self.site.trajectory.query, purpose="difference")
-        s = settings.differences.slopes(query, x, z, self.site.projected)
+        query = partial(self.context.trajectory.query, purpose="difference")
+        s = settings.differences.slopes(query, x, z, self.context.projected)
         good = np.isfinite(s)
         s = np.where(good, s, 0.0) * (len(s) / max(1, int(good.sum())))  # a failed one is left out of the mean
         self._slopes.append(s)
@@ -136,7 +134,7 @@ class Replay(ServerHalf):
         super().__init__(dim, local_steps, optimizer)
         self._settings = settings
 
-    def follow(self, state: State, mean: Arrays, round: int, seed: int) -> State:
+    def next_state(self, state: State, mean: Arrays, round: int, seed: int) -> State:
         """x_r from x_{r-1} and s_1, ..., s_T."""
         return self.descend(state, self.gradients(state, mean, round, seed))
 
@@ -153,4 +151,4 @@ class Replay(ServerHalf):
             x = np.clip(x - step, 0.0, 1.0) if self._settings.projected else x - step
         if not np.all(np.isfinite(x)):
             raise MessageError("the numbers of the last round lead to no point")
-        return {"x": x, **self.kept(moments)}
+        return {"x": x, **self.optimizer_entry(moments)}

@@ -33,7 +33,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_positive
-from fzoos.algorithms.base import Algorithm, ClientHalf, Site
+from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf
 from fzoos.messages.message import Arrays, Message
 
 __all__ = ["FedCMA"]
@@ -94,8 +94,6 @@ class FedCMA(Algorithm):
     population: int = 21  # lambda
     deviation: float = 0.2  # s
 
-    name: ClassVar[str] = "cma"
-    label: ClassVar[str] = "CMA-ES"
     descends: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -107,9 +105,9 @@ class FedCMA(Algorithm):
         """Whether the package cmaes is there."""
         return find_spec("cmaes") is not None
 
-    def client(self, site: Site) -> ClientHalf:
+    def client(self, context: ClientContext) -> ClientHalf:
         """The client half."""
-        return _Client(site, self)
+        return _Client(context, self)
 
     def queries(self, dim: int, local_steps: int, *, first: bool, refreshed: bool) -> int:
         """T lambda."""
@@ -121,18 +119,18 @@ class FedCMA(Algorithm):
 
 
 class _Client(ClientHalf):
-    def __init__(self, site: Site, settings: FedCMA) -> None:
-        super().__init__(site)
+    def __init__(self, context: ClientContext, settings: FedCMA) -> None:
+        super().__init__(context)
         self._settings = settings
-        self._search = self._begin_search(np.full(site.dim, 0.5), np.ones(site.dim), seed=0)
+        self._search = self._begin_search(np.full(context.dim, 0.5), np.ones(context.dim), seed=0)
         if self._search._c1 + self._search._cmu > 1.0:  # C would forget more than all of itself
-            raise ValueError(f"population (lambda) {settings.population} is too large for d = {site.dim}")
+            raise ValueError(f"population (lambda) {settings.population} is too large for d = {context.dim}")
 
     def begin(self, x: FloatArray, request: Message) -> None:
         """Take the server's distribution; nothing of the client's last round is left."""
         super().begin(x, request)
         s = request.arrays.get("s", np.full(len(x), self._settings.deviation))
-        self._search = self._begin_search(x, s, seed=int(self.site.rng.integers(2**32)))
+        self._search = self._begin_search(x, s, seed=int(self.context.rng.integers(2**32)))
 
     def _begin_search(self, x: FloatArray, s: FloatArray, seed: int) -> Any:
         try:
@@ -142,7 +140,7 @@ class _Client(ClientHalf):
         unused = max(0, 2 - len(x))  # the package has no answer for d = 1
         mean = np.pad(x, (0, unused), constant_values=0.5)  # a copy: the package moves it in place
         search = SepCMA(mean, sigma=1.0, seed=seed, population_size=self._settings.population)
-        s = np.clip(s, _SMALLEST, _HALF if self.site.projected else _LARGEST)  # a message may hold any number
+        s = np.clip(s, _SMALLEST, _HALF if self.context.projected else _LARGEST)  # a message may hold any number
         search._C = np.pad(s, (0, unused), mode="edge") ** 2  # sigma is 1 here: only sigma sqrt(C) matters
         return search
 
@@ -156,8 +154,8 @@ class _Client(ClientHalf):
         self._lengths.append(0.0)
         search, size = self._search, self._settings.population
         points = np.array([search.ask() for _ in range(size)])
-        inside = self.site.project(points)
-        y = self.site.trajectory.query(inside[:, : len(x)])
+        inside = self.context.project(points)
+        y = self.context.trajectory.query(inside[:, : len(x)])
         good = np.isfinite(y)
         if not good.any() or np.min(y[good]) == np.max(y[good]):
             return x
@@ -166,7 +164,7 @@ class _Client(ClientHalf):
         worth[good] = _ranks(y[good]) + size * outside[good]  # Eq. (1)
         points[~good] = search.mean
         search.tell(list(zip(points, worth, strict=True)))
-        search.mean[:] = self.site.project(search.mean)
+        search.mean[:] = self.context.project(search.mean)
         mean: FloatArray = search.mean[: len(x)].copy()  # the search goes on with its own
         return mean
 

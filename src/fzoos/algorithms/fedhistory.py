@@ -23,14 +23,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import orth
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_number
-from fzoos.algorithms.base import ClientHalf, Site
+from fzoos.algorithms.base import ClientContext, ClientHalf
 from fzoos.algorithms.fedzo import FiniteDifferenceAlgorithm, FiniteDifferenceClient
 from fzoos.algorithms.finite_differences import FiniteDifferences
 from fzoos.messages.message import Message
@@ -109,9 +108,6 @@ class FedHistory(FiniteDifferenceAlgorithm):
     history: int = 5  # l
     renew: int | None = None
 
-    name: ClassVar[str] = "historical"
-    label: ClassVar[str] = "FedHistory"
-
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number("alpha", self.alpha, 0.0, 1.0)
@@ -119,19 +115,19 @@ class FedHistory(FiniteDifferenceAlgorithm):
         if self.renew is not None:
             check_count("renew", self.renew, low=1)
 
-    def client(self, site: Site) -> ClientHalf:
+    def client(self, context: ClientContext) -> ClientHalf:
         """The client half."""
-        return _Client(site, self)
+        return _Client(context, self)
 
 
 class _Client(FiniteDifferenceClient):
-    def __init__(self, site: Site, settings: FedHistory) -> None:
-        super().__init__(site, settings.differences)
+    def __init__(self, context: ClientContext, settings: FedHistory) -> None:
+        super().__init__(context, settings.differences)
         self._settings = settings
         self._x: FloatArray | None = None  # the server's, of the client's last round
         self._steps: list[FloatArray] = []  # the latest l
         self._count = 0  # of all steps
-        self._basis = np.empty((site.dim, 0))  # P
+        self._basis = np.empty((context.dim, 0))  # P
 
     def begin(self, x: FloatArray, request: Message) -> None:
         super().begin(x, request)
@@ -148,6 +144,6 @@ class _Client(FiniteDifferenceClient):
 
     def local_gradient(self, x: FloatArray) -> FloatArray:
         """FD(x) along directions of covariance (2)."""
-        u = draw_along(self._basis, self._settings.alpha, self._differences, self.site.rng)
-        query = partial(self.site.trajectory.query, purpose="difference")
-        return self._differences.along(u, query, x, self.site.projected)
+        u = draw_along(self._basis, self._settings.alpha, self._differences, self.context.rng)
+        query = partial(self.context.trajectory.query, purpose="difference")
+        return self._differences.along(u, query, x, self.context.projected)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_number
-from fzoos.algorithms.base import ClientHalf, Site
+from fzoos.algorithms.base import ClientContext, ClientHalf
 from fzoos.algorithms.fedzo import FiniteDifferenceAlgorithm, FiniteDifferenceClient
 from fzoos.messages.message import Message
 
@@ -36,21 +35,18 @@ class FedProx(FiniteDifferenceAlgorithm):
 
     gamma: float = 0.1
 
-    name: ClassVar[str] = "fedprox"
-    label: ClassVar[str] = "FedProx"
-
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number("gamma", self.gamma, 0.0)
 
-    def client(self, site: Site) -> ClientHalf:
+    def client(self, context: ClientContext) -> ClientHalf:
         """The client half."""
-        return _Client(site, self)
+        return _Client(context, self)
 
 
 class _Client(FiniteDifferenceClient):
-    def __init__(self, site: Site, settings: FedProx) -> None:
-        super().__init__(site, settings.differences)
+    def __init__(self, context: ClientContext, settings: FedProx) -> None:
+        super().__init__(context, settings.differences)
         self._gamma = settings.gamma
 
     def begin(self, x: FloatArray, request: Message) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar
 
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms.base import Algorithm, ClientHalf, Site
+from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf
 from fzoos.algorithms.finite_differences import FiniteDifferences
 
 __all__ = ["FedZO", "FiniteDifferenceAlgorithm", "FiniteDifferenceClient"]
@@ -35,14 +34,14 @@ class FiniteDifferenceAlgorithm(Algorithm):
 class FiniteDifferenceClient(ClientHalf):
     """A client whose local gradient is FD(x)."""
 
-    def __init__(self, site: Site, differences: FiniteDifferences) -> None:
-        super().__init__(site)
+    def __init__(self, context: ClientContext, differences: FiniteDifferences) -> None:
+        super().__init__(context)
         self._differences = differences
 
     def local_gradient(self, x: FloatArray) -> FloatArray:
         """FD(x)."""
-        query = partial(self.site.trajectory.query, purpose="difference")
-        return self._differences.estimate(query, x, self.site.rng, self.site.projected)
+        query = partial(self.context.trajectory.query, purpose="difference")
+        return self._differences.estimate(query, x, self.context.rng, self.context.projected)
 
 
 @dataclass(frozen=True)
@@ -66,9 +65,6 @@ class FedZO(FiniteDifferenceAlgorithm):
         630
     """
 
-    name: ClassVar[str] = "fedzo"
-    label: ClassVar[str] = "FedZO"
-
-    def client(self, site: Site) -> ClientHalf:
+    def client(self, context: ClientContext) -> ClientHalf:
         """The client half."""
-        return FiniteDifferenceClient(site, self.differences)
+        return FiniteDifferenceClient(context, self.differences)

@@ -19,7 +19,6 @@ H is Adam's second moment, but of what everybody can rebuild: it costs not a byt
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -76,9 +75,6 @@ class HiSo(DeComFL):
     curvature: float = 1.0  # h_0
     rescaled: bool = True
 
-    name: ClassVar[str] = "hiso"
-    label: ClassVar[str] = "HiSo"
-
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number("smoothing (nu)", self.smoothing, 0.0, 1.0)
@@ -111,7 +107,7 @@ class _Learning(Replay):
         """x_0 and h_0."""
         return {**super().start(x), "h": np.full(self.dim, self._h0)}
 
-    def follow(self, state: State, mean: Arrays, round: int, seed: int) -> State:
+    def next_state(self, state: State, mean: Arrays, round: int, seed: int) -> State:
         """x_r and h_r."""
         gradients, h = self.gradients(state, mean, round, seed), state["h"]
         for g in gradients:

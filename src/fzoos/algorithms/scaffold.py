@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms.base import ClientHalf, Site
+from fzoos.algorithms.base import ClientContext, ClientHalf
 from fzoos.algorithms.fedzo import FiniteDifferenceAlgorithm, FiniteDifferenceClient
 from fzoos.messages.message import Arrays, Message
 
@@ -36,7 +35,7 @@ class _ControlledClient(FiniteDifferenceClient):
 
 
 class _FreshClient(_ControlledClient):
-    """SCAFFOLD-I: c_i = FD_i(x_{r-1})."""
+    """ScaffoldI: c_i = FD_i(x_{r-1})."""
 
     def refresh(self, x: FloatArray, request: Message) -> Arrays:
         self.own = self.local_gradient(x)
@@ -44,7 +43,7 @@ class _FreshClient(_ControlledClient):
 
 
 class _AveragingClient(_ControlledClient):
-    """SCAFFOLD-II: c_i = mean over t of the FD_i made in the client's last round."""
+    """ScaffoldII: c_i = mean over t of the FD_i made in the client's last round."""
 
     def begin(self, x: FloatArray, request: Message) -> None:
         super().begin(x, request)
@@ -82,17 +81,14 @@ class ScaffoldI(FiniteDifferenceAlgorithm):
         672
     """
 
-    name: ClassVar[str] = "scaffold1"
-    label: ClassVar[str] = "SCAFFOLD-I"
-
     @property
     def exchanges(self) -> int:
         """2."""
         return 2
 
-    def client(self, site: Site) -> ClientHalf:
+    def client(self, context: ClientContext) -> ClientHalf:
         """The client half."""
-        return _FreshClient(site, self.differences)
+        return _FreshClient(context, self.differences)
 
     def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
         """c_i."""
@@ -122,12 +118,9 @@ class ScaffoldII(FiniteDifferenceAlgorithm):
         630
     """
 
-    name: ClassVar[str] = "scaffold2"
-    label: ClassVar[str] = "SCAFFOLD-II"
-
-    def client(self, site: Site) -> ClientHalf:
+    def client(self, context: ClientContext) -> ClientHalf:
         """The client half."""
-        return _AveragingClient(site, self.differences)
+        return _AveragingClient(context, self.differences)
 
     def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
         """c_i."""

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from fzoos import __version__
 from fzoos._util.arrays import check_device
-from fzoos.algorithms import ALGORITHMS, Algorithm
+from fzoos.algorithms import ALGORITHMS, Algorithm, find_algorithm
 from fzoos.cli.dashboard import add_to as add_dashboard
 from fzoos.cli.help import HelpGroup, add_examples, epilog
 from fzoos.cli.runs import add_to as add_runs
@@ -37,7 +37,7 @@ from fzoos.result import ObjectiveError, Record
 from fzoos.runs.export import to_json
 from fzoos.runs.plots import Trial, check_plot_path, plot, table
 from fzoos.runs.progress import round_columns, status
-from fzoos.runs.reader import check_ours
+from fzoos.runs.reader import check_run_file
 from fzoos.runs.store import StoreError
 from fzoos.tasks import TASKS, Ackley, Levy, Noisy, Quadratic
 
@@ -127,7 +127,7 @@ def compare(
 ) -> int:
     """Run several algorithms on a task; end with a table and a plot."""
     kind = _choose("task", task, TASKS)
-    chosen = list(dict.fromkeys(_choose("algorithm", name.strip(), ALGORITHMS) for name in algorithms.split(",")))
+    chosen = list(dict.fromkeys(find_algorithm(name.strip()) for name in algorithms.split(",")))
     check_precision(precision)
     path = output or Path(f"fzoos-{kind.name}.png")
     check_plot_path(path)
@@ -180,7 +180,7 @@ def run(
     quiet: Quiet = False,
 ) -> int:
     """Run one algorithm on a task; end with what it reached and what it cost."""
-    chosen = _choose("algorithm", algorithm, ALGORITHMS)
+    chosen = find_algorithm(algorithm)
     check_precision(precision)
     problem = _problem(_choose("task", task, TASKS)(dim, clients, heterogeneity, seed), noise)
     _check_files(json_file, store)
@@ -282,7 +282,7 @@ def _share_cores(workers: int) -> None:
 def _check_files(json_file: Path | None, store: Path | None) -> None:
     """What cannot be written is said before the run."""
     if store is not None:
-        check_ours(store)
+        check_run_file(store)
     if json_file is not None and json_file != _STDOUT:
         json_file.touch()
 

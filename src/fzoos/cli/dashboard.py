@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-from fzoos.runs.dashboard.data import Shelf
-from fzoos.runs.reader import DEFAULT, Kept, read, runs_at
+from fzoos.runs.dashboard.data import RunIndex
+from fzoos.runs.reader import DEFAULT, StoredRun, read, runs_at
 from fzoos.runs.report import report as html_report
 from fzoos.runs.store import StoreError
 
@@ -54,14 +54,14 @@ def dashboard(
     open_page: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
 ) -> int:
     """Follow runs in a browser, while they go on and afterwards; Ctrl-C ends it."""
-    with Shelf(path) as shelf:
+    with RunIndex(path) as index:
         from fzoos.runs.dashboard.server import serve
 
         def announce(address: str, found: int) -> None:
             if port and found != port:
                 typer.echo(f"port {port} is taken; {found} is free")
             typer.echo(f"runs of {path}: {address}")
-            for problem in shelf.look()["problems"]:
+            for problem in index.refresh()["problems"]:
                 typer.echo(f"fzoos: left out: {problem}", err=True)
             typer.echo("Ctrl-C ends it")
             if open_page:
@@ -69,7 +69,7 @@ def dashboard(
 
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it as Ctrl-C does, with all files closed
         with suppress(KeyboardInterrupt):
-            serve(shelf, host, port, token or os.environ.get(TOKEN) or None, announce)
+            serve(index, host, port, token or os.environ.get(TOKEN) or None, announce)
     return 0
 
 
@@ -101,7 +101,7 @@ def report(
     return 0
 
 
-def _read(names: Sequence[str | None], every: bool) -> list[Kept]:
+def _read(names: Sequence[str | None], every: bool) -> list[StoredRun]:
     if every:
         names = [f"{name or DEFAULT}:{run.id}" for name in names for run in runs_at(name)]
     if not names:
@@ -109,6 +109,6 @@ def _read(names: Sequence[str | None], every: bool) -> list[Kept]:
     return list({run.name: run for run in map(read, names)}.values())
 
 
-def _label(run: Kept, among: Sequence[Kept]) -> str:
+def _label(run: StoredRun, among: Sequence[StoredRun]) -> str:
     same = sum(other.summary.name == run.summary.name for other in among)
     return run.summary.name if same == 1 else f"{run.summary.name} ({run.name})"

@@ -19,7 +19,7 @@ from rich.text import Text
 from fzoos.runs.compare import AXES, at_equal, differing, flatten
 from fzoos.runs.export import as_plain, plain, started, to_json
 from fzoos.runs.export import export as write
-from fzoos.runs.reader import DEFAULT, Kept, read, runs_at
+from fzoos.runs.reader import DEFAULT, StoredRun, read, runs_at
 from fzoos.runs.store import Summary
 from fzoos.runs.text import number, one_line, short_x, value_text
 
@@ -136,7 +136,7 @@ def _summary(run: Summary) -> dict[str, Any]:
     return found
 
 
-def _facts(kept: Kept) -> dict[str, str]:
+def _facts(kept: StoredRun) -> dict[str, str]:
     result = kept.result
     facts = {
         "run": kept.name,
@@ -161,14 +161,14 @@ def _facts(kept: Kept) -> dict[str, str]:
     return facts
 
 
-def _show_settings(console: Console, kept: Kept) -> None:
+def _show_settings(console: Console, kept: StoredRun) -> None:
     table = _table(["setting", "value"], [])
     for name, value in flatten(kept.settings).items():
         _row(table, [name, value_text(value)])
     console.print(table)
 
 
-def _show_rounds(console: Console, kept: Kept, count: int) -> None:
+def _show_rounds(console: Console, kept: StoredRun, count: int) -> None:
     shown = kept.result.history[-count:]
     names = list(dict.fromkeys(name for record in shown for name in record.diagnostics))
     heads = ["round", "F", "queries", "bytes", "seconds", "step", *(name.replace("_", "\n") for name in names)]
@@ -180,7 +180,7 @@ def _show_rounds(console: Console, kept: Kept, count: int) -> None:
     console.print(table)
 
 
-def _show_failures(console: Console, kept: Kept, count: int = 10) -> None:
+def _show_failures(console: Console, kept: StoredRun, count: int = 10) -> None:
     hidden = len(kept.failures) - count
     title = "no answer" + (f" (the last {count}; {hidden} more before)" if hidden > 0 else "")
     table = _table(["round", "client", "reason"], [], title)

@@ -19,7 +19,7 @@ from rich.filesize import decimal
 from fzoos.engines import LocalStudy
 from fzoos.federation.journal import JournalError
 from fzoos.federation.study import Study
-from fzoos.objectives.manual import People
+from fzoos.objectives.manual import ManualObjective
 from fzoos.objectives.program import Program
 from fzoos.result import Result
 from fzoos.runs.store import Store
@@ -95,7 +95,9 @@ def ask(
     try:
         # All sites are waited for, and a batch is asked for at once.
         patient = replace(settings, vectorized=True, retries=0, min_clients=None)
-        result = LocalStudy(patient, folder, [People(folder / "people", s) for s in settings.sites]).run(resume=True)
+        result = LocalStudy(patient, folder, [ManualObjective(folder / "people", s) for s in settings.sites]).run(
+            resume=True
+        )
     except JournalError as error:  # a site's own process has it, and asks
         if "in use" not in str(error):
             raise
@@ -140,10 +142,10 @@ def tell(folder: Folder, values: Annotated[Path, typer.Argument(metavar="FILE", 
     return 0
 
 
-def _people(settings: Study, folder: Path, site: str | None) -> dict[str, People]:
+def _people(settings: Study, folder: Path, site: str | None) -> dict[str, ManualObjective]:
     if site is not None and site not in settings.sites:
         raise ValueError(f"there is no site {site!r}; the sites are {', '.join(settings.sites)}")
-    return {name: People(folder / "people", name) for name in settings.sites if site in (None, name)}
+    return {name: ManualObjective(folder / "people", name) for name in settings.sites if site in (None, name)}
 
 
 def _show(folder: Path, result: Result) -> None:

@@ -11,11 +11,11 @@ from fzoos._util.blas import blas_threads_untouched
 from fzoos.federation.exchange import Outcome
 from fzoos.messages.message import Message
 
-__all__ = ["LocalEngine", "Party"]
+__all__ = ["LocalEngine", "RequestHandler"]
 
 
-class Party(Protocol):
-    """Who answers requests: a `Client`, or a `Station` that also remembers on disk."""
+class RequestHandler(Protocol):
+    """Who answers requests: a `Client`, or a `StudySite` that also remembers on disk."""
 
     @property
     def queries(self) -> int:
@@ -43,7 +43,7 @@ class LocalEngine:
         together: whether one client's failure ends the exchange: the others then make no further query.
     """
 
-    def __init__(self, clients: Sequence[Party], workers: int = 1, together: bool = True) -> None:
+    def __init__(self, clients: Sequence[RequestHandler], workers: int = 1, together: bool = True) -> None:
         self._clients, self._together = clients, together
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="fzoos-client") if workers > 1 else None
         self._late: dict[int, Future[Message]] = {}  # answers that were not waited for any longer

@@ -9,7 +9,7 @@ from typing import Any
 
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.conductor import conduct
-from fzoos.federation.station import Station
+from fzoos.federation.site import StudySite
 from fzoos.federation.study import Study
 from fzoos.objectives.box import Objective
 from fzoos.result import Record, Result
@@ -48,12 +48,12 @@ class LocalStudy:
         """Run it, or go on with it; see `conduct`."""
         study = self._study
         with ExitStack() as stack:
-            stations = [
-                stack.enter_context(Station(study, i, objective, self._folder / "journals" / f"{site}.journal"))
+            sites = [
+                stack.enter_context(StudySite(study, i, objective, self._folder / "journals" / f"{site}.journal"))
                 for i, (site, objective) in enumerate(zip(study.sites, self._objectives, strict=True))
             ]
-            engine = stack.enter_context(LocalEngine(stations, self._workers, together=False))
-            for station in stations:  # one that nobody waits for any longer is to make no further query
-                stack.callback(station.stop)
+            engine = stack.enter_context(LocalEngine(sites, self._workers, together=False))
+            for site in sites:  # one that nobody waits for any longer is to make no further query
+                stack.callback(site.stop)
             path = self._folder / "result.db"
             return conduct(study, engine, path, resume=resume, progress=progress, callback=callback)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms import Algorithm
-from fzoos.algorithms.base import ClientHalf, ServerHalf, Site
+from fzoos.algorithms.base import ClientContext, ClientHalf, ServerHalf
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.minimize import minimize
 
@@ -30,9 +30,6 @@ class Observed(Algorithm):
 
     inner: Algorithm = field(kw_only=True)
     observer: Observer = field(kw_only=True)
-
-    name: ClassVar[str] = "observed"
-    label: ClassVar[str] = "observed"
 
     def __post_init__(self) -> None:
         for attribute in ("projected", "descends", "keeps_trajectory", "shares_seed", "rebuilds", "told"):
@@ -70,14 +67,14 @@ class Observed(Algorithm):
         """The inner algorithm's."""
         return self.inner.server(dim, local_steps, optimizer)
 
-    def client(self, site: Site) -> ClientHalf:
+    def client(self, context: ClientContext) -> ClientHalf:
         """The inner algorithm's client half, observed."""
-        half = self.inner.client(site)
+        half = self.inner.client(context)
         estimate = half.gradient
 
         def observed(x: FloatArray, t: int) -> FloatArray:
             gradient = estimate(x, t)
-            self.observer(site.trajectory.round, t, x, gradient)
+            self.observer(context.trajectory.round, t, x, gradient)
             return gradient
 
         half.gradient = observed  # type: ignore[method-assign]

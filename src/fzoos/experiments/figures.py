@@ -121,8 +121,8 @@ def algorithms(scale: Scale) -> dict[str, Algorithm]:
     return {
         "FedZO": FedZO(),
         "FedProx": FedProx(),
-        "SCAFFOLD-I": ScaffoldI(),
-        "SCAFFOLD-II": ScaffoldII(),
+        "ScaffoldI": ScaffoldI(),
+        "ScaffoldII": ScaffoldII(),
         "FZooS, paper's settings": paper(scale),
         "FZooS": FZooS.weights(features=scale.features, device=scale.surrogates),
     }

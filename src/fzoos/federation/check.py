@@ -42,7 +42,7 @@ def check_reply(algorithm: Algorithm, request: Message, reply: Message, dim: int
     queries = reply.scalars.get("queries", -1)
     if not 0 <= queries < _MAX_QUERIES or queries != int(queries):
         raise MessageError("the reply does not tell its number of queries")
-    _check_scalars(reply.scalars, {"queries", *algorithm.told})
+    _check_scalars(reply.scalars, {"queries", *algorithm.reported})
     _check_inside(algorithm, reply)
 
 

@@ -33,7 +33,7 @@ class Client:
         server: ServerHalf | None = None,
     ) -> None:
         self._half, self._optimizer, self.rounding, self._server = half, optimizer, rounding, server
-        self._optimizer_state = optimizer.init(half.site.dim)
+        self._optimizer_state = optimizer.init(half.context.dim)
         self._state: State = {}  # the server's, of this round
         self._x_round = 0
 
@@ -45,28 +45,28 @@ class Client:
     @property
     def queries(self) -> int:
         """Queries made so far."""
-        return self._half.site.trajectory.count
+        return self._half.context.trajectory.count
 
     @property
     def generator(self) -> np.random.Generator:
         """The client's random generator."""
-        return self._half.site.rng
+        return self._half.context.rng
 
     def adopt(self, x: FloatArray, y: FloatArray) -> None:
         """Take note of queries that were paid for in a request that was never answered."""
-        self._half.site.trajectory.adopt(x, y)
+        self._half.context.trajectory.adopt(x, y)
 
     def stop(self) -> None:
         """Make no further query; an answer under way ends at the next one (called from another thread)."""
-        self._half.site.trajectory.stopped = True
+        self._half.context.trajectory.stopped = True
 
     def handle(self, request: Message) -> Message:
         """Answer one request of the server."""
-        with one_blas_thread(self._half.site.largest_matrix):
+        with one_blas_thread(self._half.context.largest_matrix):
             return self.rounding(self._answer(request))
 
     def _answer(self, request: Message) -> Message:
-        trajectory = self._half.site.trajectory
+        trajectory = self._half.context.trajectory
         trajectory.round, trajectory.step = request.round, 0
         if request.kind == "refresh":
             x = request.arrays["x"]
@@ -86,7 +86,7 @@ class Client:
         if "x" in request.arrays:
             self._state = dict(request.arrays)
         elif self._x_round == r - 1 and self._state:
-            self._state = server.follow(self._state, request.arrays, r - 1, int(request.scalars["seed"]))
+            self._state = server.next_state(self._state, request.arrays, r - 1, int(request.scalars["seed"]))
         elif self._x_round != r:
             raise MessageError(f"an update of round {r} without x, and none of round {r - 1} to rebuild it from")
         self._x_round, self._optimizer_state = r, server.moments(self._state)
@@ -94,12 +94,12 @@ class Client:
 
     def _update(self, x: FloatArray, request: Message) -> Message:
         """x <- x - optimiser(g_local + gamma_t * correction), T times (the paper's eq. 2)."""
-        half, steps = self._half, self._half.site.local_steps
+        half, steps = self._half, self._half.context.local_steps
         if self._optimizer.restart:
             self._optimizer_state = self._optimizer.init(len(x))
         half.begin(x, request)
         for t in range(1, steps + 1):
-            half.site.trajectory.step = t
+            half.context.trajectory.step = t
             x = half.step(x, t, self._descend)
             if t < steps:
                 half.explore(x)

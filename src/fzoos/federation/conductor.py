@@ -74,12 +74,12 @@ def conduct(
 class _Conductor:
     def __init__(self, study: Study, engine: Engine, store: Store, resume: bool) -> None:
         self._study, self._store = study, store
-        if study.noise is not None:
-            study.noise.check(study.algorithm_settings)
+        if study.privacy_settings is not None:
+            study.privacy_settings.check(study.algorithm_settings)
         self._releases = Releases(study.algorithm_settings, len(study.sites))
         needed = study.participants if study.min_clients is None else study.min_clients
         self._server = Server(
-            engine if study.noise is None else _Announced(engine, self._ask),
+            engine if study.privacy_settings is None else _Announced(engine, self._ask),
             study.algorithm_settings,
             study.box.to_cube(study.start),
             local_steps=study.local_steps,
@@ -204,7 +204,7 @@ class _Conductor:
         self._store.fail(self._run, round, client, f"{site}: {error}")
 
     def _extra(self) -> dict[str, Any]:
-        privacy = self._study.noise
+        privacy = self._study.privacy_settings
         if privacy is None:
             return {}
         return {"epsilon": privacy.epsilon(self._releases.most), "delta": privacy.delta, **self._releases.state}

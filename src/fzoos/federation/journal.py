@@ -38,8 +38,8 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.lock import FileLock
-from fzoos._util.row_count import Tally
-from fzoos._util.sqlite import look_into
+from fzoos._util.row_count import RowCount
+from fzoos._util.sqlite import open_readonly
 
 __all__ = ["Journal", "JournalError", "Query", "Request"]
 
@@ -138,7 +138,7 @@ class Journal:
     def _open(self, study: str, site: str) -> None:
         self._links, self._rows = dict.fromkeys(_CHAINED, b""), 0
         exists = self.path.exists()
-        self._tally = Tally(self._beside(".rows"))
+        self._tally = RowCount(self._beside(".rows"))
         try:
             begun = exists and self._check(study, site)
             noted = self._tally.count if exists else 0
@@ -163,7 +163,7 @@ class Journal:
 
     def _check(self, study: str, site: str) -> bool:
         """Read all of it, changing nothing; whether there is anything: one may be killed before its first table."""
-        with closing(look_into(self.path)) as db:
+        with closing(open_readonly(self.path)) as db:
             damaged = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if damaged != "ok":
                 raise JournalError(f"the journal {self.path} is damaged: {damaged.splitlines()[-1]}. {_WAY_OUT}")

@@ -250,7 +250,7 @@ def sent(journal: Journal, study: str) -> int:
         >>> from fzoos.federation import Study
         >>> from fzoos.federation.journal import Journal
         >>> from fzoos.federation.privacy import sent
-        >>> settings = {"rounds": 2, "algorithm": {"name": "scaffold2"}, "privacy": {"clip": 0.1, "noise": 4.0}}
+        >>> settings = {"rounds": 2, "algorithm": {"name": "scaffoldii"}, "privacy": {"clip": 0.1, "noise": 4.0}}
         >>> study = Study("demo", x0=0.5, dim=2, bounds=(0, 1), sites=("a",), **settings)
         >>> folder = Path(tempfile.mkdtemp())
         >>> result = LocalStudy(study, folder, [lambda x: float(x @ x)]).run()

@@ -185,7 +185,7 @@ class Server:
             self._state = {"x": mean.pop("x")}
         else:  # from the numbers that the clients will get
             mean = self._rounding.arrays(mean, plan.round + 1)
-            self._state = self._half.follow(self._state, mean, plan.round, self._seed["seed"])
+            self._state = self._half.next_state(self._state, mean, plan.round, self._seed["seed"])
             self._following = set(replies)
         self.distances = [
             float(np.linalg.norm(replies[i].arrays["x"] - self.x))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
-from fzoos.algorithms import ALGORITHMS
+from fzoos.algorithms import ALGORITHMS, find_algorithm
 from fzoos.algorithms.base import Algorithm
 from fzoos.algorithms.finite_differences import FiniteDifferences
 from fzoos.algorithms.fzoos.correction_lengths import Constant, DistanceAware, Measured, Reciprocal, Theoretical
@@ -56,7 +56,9 @@ def make_algorithm(table: Mapping[str, Any]) -> Algorithm:
         >>> make_algorithm({"name": "fzoos", "features": 500, "refresh": {"candidates": 9, "picks": 2}}).refresh.picks
         2
     """
-    cls, settings = _choose("algorithm", table, ALGORITHMS)
+    if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
+        raise ValueError(f"algorithm must be a table with a name, one of {', '.join(ALGORITHMS)}; got {table!r}")
+    cls, settings = find_algorithm(table["name"]), {key: value for key, value in table.items() if key != "name"}
     preset = settings.pop("preset", None)
     presets = [name for name in ("paper", "weights") if hasattr(cls, name)]
     if preset is not None and preset not in presets:
@@ -90,6 +92,8 @@ def _choose(what: str, table: Any, kinds: Mapping[str, Any]) -> tuple[Any, dict[
 def _make(what: str, cls: Any, settings: Mapping[str, Any], maker: Callable[..., Any] | None = None) -> Any:
     """What a table describes, by its class or by another maker of it; an error names the place in the table."""
     known = {f.name: f for f in fields(cls)}
+    old_names: Mapping[str, str] = getattr(cls, "renamed_fields", {})
+    settings = {old_names.get(name, name): value for name, value in settings.items()}
     for name, value in settings.items():
         if name not in known:
             raise ValueError(f"{what}: there is no setting {name!r}; the settings are {', '.join(known)}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_number
-from fzoos.algorithms.base import Algorithm, Site
+from fzoos.algorithms.base import Algorithm, ClientContext
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.federation.client import Client
 from fzoos.messages.precision import Precision
@@ -74,7 +74,7 @@ class Setting:
             ledger=ledger,
         )
         rng = np.random.default_rng(seed)
-        site = Site(
+        context = ClientContext(
             trajectory,
             rng,
             self.box.dim,
@@ -84,7 +84,7 @@ class Setting:
             self.algorithm.largest_matrix(self.box.dim),
         )
         server = self.algorithm.server(self.box.dim, self.local_steps, self.optimizer)
-        return Client(self.algorithm.client(site), self.optimizer, Rounding(self.precision, seed), server)
+        return Client(self.algorithm.client(context), self.optimizer, Rounding(self.precision, seed), server)
 
 
 def check_weights(weights: Any, count: int) -> FloatArray:

@@ -145,7 +145,7 @@ class Study:
         if self.dim and len(start) != self.dim:
             raise ValueError(f"x0 has {len(start)} values but dim is {self.dim}")
         object.__setattr__(self, "dim", len(start))
-        for name in ("algorithm_settings", "optimizer_settings", "noise", "omega", "participants"):
+        for name in ("algorithm_settings", "optimizer_settings", "privacy_settings", "omega", "participants"):
             getattr(self, name)  # each checks what it is made of
 
     @classmethod
@@ -219,8 +219,8 @@ class Study:
         return count_participants(self.participation, len(self.sites))
 
     @cached_property
-    def noise(self) -> Privacy | None:
-        """What is added to what leaves a site."""
+    def privacy_settings(self) -> Privacy | None:
+        """The noise that is added to what leaves a site."""
         return None if self.privacy is None else Privacy.of(self.privacy)
 
     @cached_property
@@ -249,7 +249,7 @@ class Study:
 
     def protect(self, reply: Message, x: FloatArray) -> Message:
         """A reply as it may leave a site; x is the server's, in the cube."""
-        return reply if self.noise is None else self.noise.protect(reply, x)
+        return reply if self.privacy_settings is None else self.privacy_settings.protect(reply, x)
 
 
 def _number(text: str) -> int | float:

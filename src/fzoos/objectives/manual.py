@@ -20,7 +20,7 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos.result import NotAsked
 
-__all__ = ["People", "point_id"]
+__all__ = ["ManualObjective", "point_id"]
 
 _POLL = 0.5  # seconds
 
@@ -30,7 +30,7 @@ def point_id(x: FloatArray) -> str:
     return hashlib.sha256(np.ascontiguousarray(x, "<f8").tobytes()).hexdigest()[:12]
 
 
-class People:
+class ManualObjective:
     """A vectorised objective whose values come from people.
 
     Args:
@@ -42,8 +42,8 @@ class People:
     Example:
         >>> import tempfile
         >>> import numpy as np
-        >>> from fzoos.objectives.manual import People
-        >>> site = People(tempfile.mkdtemp(), "site-1")
+        >>> from fzoos.objectives.manual import ManualObjective
+        >>> site = ManualObjective(tempfile.mkdtemp(), "site-1")
         >>> x = np.array([[0.5, 0.25]])
         >>> try:
         ...     site(x)

@@ -212,7 +212,7 @@ class Program:
                     raise ProgramError(
                         f"{self._name} gave no answer in {self.timeout:g} s{process.last_lines()}"
                     ) from None
-                except _Nonsense as nonsense:
+                except _BadAnswer as nonsense:
                     self._end()
                     raise ProgramError(f"{self._name} {nonsense}{process.last_lines()}") from None
                 except BaseException:  # Ctrl-C: the answer that still comes must not be taken for the next one
@@ -228,7 +228,7 @@ class Program:
             try:
                 if self._process.waits():
                     return self._process
-            except _Nonsense as nonsense:
+            except _BadAnswer as nonsense:
                 self._end()
                 raise ProgramError(f"{self._name} {nonsense}") from None
             self._end(_GRACE)
@@ -255,7 +255,7 @@ class Program:
         return ending
 
 
-class _Nonsense(Exception):
+class _BadAnswer(Exception):
     """Says what a program wrote that is no answer."""
 
 
@@ -291,7 +291,7 @@ class _Process:
         except BlockingIOError:
             return True
         if unasked:
-            raise _Nonsense(f"wrote a line that it was not asked for: {_show(unasked)}")
+            raise _BadAnswer(f"wrote a line that it was not asked for: {_show(unasked)}")
         return False
 
     def ask(self, request: bytes, longest: int, timeout: float | None) -> bytes:
@@ -371,9 +371,9 @@ def _add(answer: bytearray, chunk: bytes, longest: int) -> None:
     answer += chunk
     end = chunk.find(b"\n")
     if len(answer) > longest:
-        raise _Nonsense(f"answered with a line of more than {longest:,} bytes: {_show(answer)}")
+        raise _BadAnswer(f"answered with a line of more than {longest:,} bytes: {_show(answer)}")
     if end >= 0 and end != len(chunk) - 1:
-        raise _Nonsense(f"answered with more than one line: {_show(answer)}")
+        raise _BadAnswer(f"answered with more than one line: {_show(answer)}")
 
 
 def _longest_answer(count: int) -> int:
@@ -386,21 +386,21 @@ def _numbers(line: bytes, count: int) -> FloatArray:
     try:
         answer = json.loads(line)
     except (ValueError, RecursionError):
-        raise _Nonsense(f"answered with a line that is not JSON: {_show(line)}") from None
+        raise _BadAnswer(f"answered with a line that is not JSON: {_show(line)}") from None
     if isinstance(answer, dict) and "error" in answer:
         raise _Refusal(_cut(str(answer["error"]), _REASON))
     y = answer.get("y") if isinstance(answer, dict) else None
     if not isinstance(y, list):
-        raise _Nonsense(f'must answer {{"y": [...]}} or {{"error": "..."}}, got {_show(line)}')
+        raise _BadAnswer(f'must answer {{"y": [...]}} or {{"error": "..."}}, got {_show(line)}')
     if len(y) != count:
-        raise _Nonsense(f"answered {len(y)} values for {count} points")
+        raise _BadAnswer(f"answered {len(y)} values for {count} points")
     for value in y:
         if type(value) not in (float, int, type(None)):
-            raise _Nonsense(f"must answer numbers, got {_cut(repr(value))}")
+            raise _BadAnswer(f"must answer numbers, got {_cut(repr(value))}")
     try:
         return np.array(y, dtype=np.float64)  # None becomes NaN
     except OverflowError:
-        raise _Nonsense(f"answered a number that is too large: {_show(line)}") from None
+        raise _BadAnswer(f"answered a number that is too large: {_show(line)}") from None
 
 
 def _show(data: bytes | bytearray) -> str:

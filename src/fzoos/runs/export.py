@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fzoos.runs.reader import Kept
+from fzoos.runs.reader import StoredRun
 
 __all__ = ["SUFFIXES", "as_plain", "export", "plain", "started", "to_json"]
 
 
-def export(run: Kept, path: str | Path) -> None:
+def export(run: StoredRun, path: str | Path) -> None:
     """Write a run to a file, whole or not at all.
 
     Args:
@@ -57,7 +57,7 @@ clients/0/distance'
         beside.unlink(missing_ok=True)
 
 
-def as_plain(run: Kept) -> dict[str, Any]:
+def as_plain(run: StoredRun) -> dict[str, Any]:
     """Everything that is known of a run, in words, numbers and lists."""
     known = {"id": run.summary.id, "name": run.summary.name, "started": started(run.summary.started)}
     failures = [{"round": r, "client": c, "reason": reason} for r, c, reason in run.failures]
@@ -100,17 +100,17 @@ def to_json(value: Any) -> str:
     return json.dumps(plain(value), indent=2, allow_nan=False) + "\n"
 
 
-def _csv(run: Kept, path: Path) -> None:
+def _csv(run: StoredRun, path: Path) -> None:
     table = run.result.columns
     with open(path, "w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([list(table), *zip(*table.values(), strict=True)])
 
 
-def _json(run: Kept, path: Path) -> None:
+def _json(run: StoredRun, path: Path) -> None:
     path.write_text(to_json(as_plain(run)), encoding="utf-8")
 
 
-def _parquet(run: Kept, path: Path) -> None:
+def _parquet(run: StoredRun, path: Path) -> None:
     try:
         import pyarrow  # noqa: F401
 
@@ -120,4 +120,4 @@ def _parquet(run: Kept, path: Path) -> None:
     table.to_parquet(path, engine="pyarrow", index=False)
 
 
-SUFFIXES: dict[str, Callable[[Kept, Path], None]] = {".csv": _csv, ".json": _json, ".parquet": _parquet}
+SUFFIXES: dict[str, Callable[[StoredRun, Path], None]] = {".csv": _csv, ".json": _json, ".parquet": _parquet}

@@ -13,13 +13,13 @@ from fzoos.result import Result
 from fzoos.runs.dashboard.data import Reader
 from fzoos.runs.store import StoreError, Summary
 
-__all__ = ["DEFAULT", "Kept", "check_ours", "read", "runs_at"]
+__all__ = ["DEFAULT", "StoredRun", "check_run_file", "read", "runs_at"]
 
 DEFAULT = "runs.db"  # in the current folder, where a command is not told which file
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredRun:
     """A run, with all that its file knows of it.
 
     Attributes:
@@ -57,7 +57,7 @@ def runs_at(path: str | Path | None = None) -> list[Summary]:
         return reader.runs
 
 
-def read(name: str | None = None) -> Kept:
+def read(name: str | None = None) -> StoredRun:
     """A run.
 
     Args:
@@ -88,12 +88,12 @@ def read(name: str | None = None) -> Kept:
         id = max(summaries) if run is None else run
         if id not in summaries:
             raise StoreError(f"{path} has no run {id}; it has {_ids(list(summaries))}")
-        return Kept(
+        return StoredRun(
             f"{path}:{id}", summaries[id], reader.study(id), reader.result(id), reader.failures(id), reader.extra(id)
         )
 
 
-def check_ours(path: Path) -> None:
+def check_run_file(path: Path) -> None:
     """Raise a StoreError if a run could not be added to the file; it is not touched. There may be none yet."""
     if path.is_dir():
         raise StoreError(f"{path} is a folder; a file of runs was expected")

@@ -15,7 +15,7 @@ from typing import Any
 from fzoos import __version__
 from fzoos.runs.dashboard.data import details, dumps, row
 from fzoos.runs.plots import COLOURS
-from fzoos.runs.reader import Kept
+from fzoos.runs.reader import StoredRun
 
 __all__ = ["report"]
 
@@ -26,7 +26,7 @@ _POLICY = (
 )
 
 
-def report(runs: Sequence[Kept]) -> str:
+def report(runs: Sequence[StoredRun]) -> str:
     """An HTML page of runs that needs nothing but itself.
 
     Args:

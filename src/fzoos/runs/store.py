@@ -31,7 +31,7 @@ from typing import Any, Self
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.sqlite import look_into
+from fzoos._util.sqlite import open_readonly
 from fzoos.objectives.box import Box
 from fzoos.result import Record, Result
 from fzoos.runs.recommend import recommend
@@ -114,7 +114,7 @@ class Store:
 
     def _check(self) -> bool:
         """Raise unless it is ours and sound, changing nothing; whether there is anything in it."""
-        with closing(look_into(self.path)) as db:
+        with closing(open_readonly(self.path)) as db:
             damaged = db.execute("PRAGMA quick_check(1)").fetchone()[0]
             if damaged != "ok":
                 raise StoreError(f"{self.path} is damaged: {damaged.splitlines()[-1]}")

@@ -11,10 +11,10 @@ from fzoos._util.describe import describe
 from fzoos.result import Record
 from fzoos.runs.store import Store
 
-__all__ = ["Keeper"]
+__all__ = ["RunWriter"]
 
 
-class Keeper:
+class RunWriter:
     """Writes a run as it goes on; without a path it does nothing.
 
     Args:

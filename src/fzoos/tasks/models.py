@@ -207,8 +207,8 @@ def _augment(images: Tensor, generator: Any, shift: int = 4) -> Tensor:
     columns = torch.where(mirrored[:, None], columns.flip(1), columns)
     padded = F.pad(images, (shift,) * 4)
     n, rows, columns = (i.to(images.device) for i in (torch.arange(count), rows, columns))
-    # Indexed this way the channels come last; they are put first again, since on CPUs without AVX-512 PyTorch 2.13 writes
-    # beyond its memory in the backward pass of convolutions of fewer than eight channels if they come last.
+    # Indexed this way the channels come last. They are put first again: on CPUs without AVX-512 PyTorch 2.13 writes
+    # beyond its memory in the backward pass of convolutions of fewer than eight channels that come last.
     return padded[n[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
 
 

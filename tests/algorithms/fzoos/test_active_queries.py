@@ -1,6 +1,6 @@
 """SPEC "One loop, five algorithms": what every algorithm costs, in queries and in bytes, round by round.
 
-Queries of one client: FD costs Q + 1, and T of them a round; SCAFFOLD-I one more at x_{r-1} from round 2 on. FZooS asks
+Queries of one client: FD costs Q + 1, and T of them a round; ScaffoldI one more at x_{r-1} from round 2 on. FZooS asks
 the initial design once, `picks` after each local step but the last, and from round 2 on x_r itself and the refresh
 picks. Early, the refresh of a client's first round is the initial design.
 
@@ -43,7 +43,7 @@ def fzoos(**changes):
         "active": ActiveQueries(7, PICKS, 0.05),
         "refresh": ActiveQueries(8, REFRESH, None),
         "fit": None,
-        "early": False,
+        "refresh_first_round": False,
         "sends": "weights",
         "length": Constant(),
         "steps": None,
@@ -57,18 +57,18 @@ COSTS = {
     "fedzo": (FedZO(differences=FD), [Q + 1] * T, [Q + 1] * T, [D] * R, [D + 2] * R),
     "fedprox": (FedProx(differences=FD), [Q + 1] * T, [Q + 1] * T, [D] * R, [D + 2] * R),
     # x, then c without x; up: c and a count, then x, a count and a length
-    "scaffold1": (
+    "scaffoldi": (
         ScaffoldI(differences=FD),
         [Q + 1] * T,
         [Q + 1] * (T + 1),
         [D] + [D + D] * (R - 1),
         [D + 2] + [(D + 1) + (D + 2)] * (R - 1),
     ),
-    "historical": (FedHistory(differences=FD), [Q + 1] * T, [Q + 1] * T, [D] * R, [D + 2] * R),
+    "fedhistory": (FedHistory(differences=FD), [Q + 1] * T, [Q + 1] * T, [D] * R, [D + 2] * R),
     # x and s; up: x, s, a count and a length
-    "cma": (FedCMA(population=5), [5] * T, [5] * T, [D] + [D + D] * (R - 1), [D + D + 2] * R),
+    "fedcma": (FedCMA(population=5), [5] * T, [5] * T, [D] + [D + D] * (R - 1), [D + D + 2] * R),
     # x and c; up: x, c, a count and a length
-    "scaffold2": (
+    "scaffoldii": (
         ScaffoldII(differences=FD),
         [Q + 1] * T,
         [Q + 1] * T,
@@ -123,7 +123,7 @@ COSTS = {
     # at most d + 1 points.
     "fzoos, curvature, all of it": (
         fzoos(
-            early=True,
+            refresh_first_round=True,
             sends="curvature",
             steps=TrustRegion(),
             length=Measured(),

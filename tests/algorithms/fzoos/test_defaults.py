@@ -16,7 +16,7 @@ from fzoos import (
     UnseenDirections,
     minimize,
 )
-from fzoos.algorithms.base import Site
+from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.fzoos.correction import CurvatureCorrection
 from fzoos.algorithms.fzoos.correction_lengths import Moment
 from fzoos.engines.local import LocalEngine
@@ -40,7 +40,7 @@ def objective(i):
 def settings(**changes):
     common = {"kernel": Matern52(LENGTH), "noise": NOISE, "active": None, "features": 40_000, "length": Measured(C)}
     common |= {"initial": InitialDesign(5, 0.1, "orthogonal"), "refresh": UnseenDirections(2, known=3)}
-    common |= {"early": True, "sends": "gradient", "steps": None}
+    common |= {"refresh_first_round": True, "sends": "gradient", "steps": None}
     return FZooS(**common | changes)
 
 
@@ -51,7 +51,9 @@ class Rounds:
         self.asked, self.wire = [[], []], []
         clients = []
         for i in range(2):
-            site = Site(Trajectory(self._recorded(i), Box.of((0, 1), D)), np.random.default_rng(i), D, 2, steps, False)
+            site = ClientContext(
+                Trajectory(self._recorded(i), Box.of((0, 1), D)), np.random.default_rng(i), D, 2, steps, False
+            )
             clients.append(Client(algorithm.client(site), SGD(ETA)))
         self._engine = LocalEngine(clients)
         weights = np.array([0.5, 0.5])
@@ -183,7 +185,7 @@ class Quadratic:
 def corrected(round_of_update=4):
     """Two clients of exact quadratic functions after a refresh in round 4 at X0; v is the direction of (1, ..., 1)."""
     functions, g = [Quadratic(0), Quadratic(1)], 3.0 * np.ones(D)
-    site = Site(Trajectory(objective(0), Box.of((0, 1), D)), np.random.default_rng(0), D, 2, 1, False)
+    site = ClientContext(Trajectory(objective(0), Box.of((0, 1), D)), np.random.default_rng(0), D, 2, 1, False)
     clients = [CurvatureCorrection(settings(sends="curvature"), site) for _ in functions]
     sent = []
     for client, function in zip(clients, functions, strict=True):
@@ -287,9 +289,9 @@ def test_presets():
     assert (paper.kernel, paper.noise, paper.features) == (SquaredExponential(1.0), 1e-6, 10_000)
     assert (paper.points, paper.feature_points, paper.projected, paper.fit) == (None, None, False, None)
     assert (paper.active, paper.refresh) == (ActiveQueries(100, 5, 0.01), ActiveQueries(200, 50, None))
-    assert (paper.early, paper.sends, paper.steps, paper.orthogonal) == (False, "weights", None, False)
+    assert (paper.refresh_first_round, paper.sends, paper.steps, paper.orthogonal) == (False, "weights", None, False)
     assert (paper.initial.kind, paper.length, paper.vector) == ("uniform", Reciprocal(), "adaptive")
-    assert (plain.early, plain.sends, plain.steps) == (True, "gradient", TrustRegion())
+    assert (plain.refresh_first_round, plain.sends, plain.steps) == (True, "gradient", TrustRegion())
     assert (plain.initial.kind, plain.length) == ("orthogonal", Measured())
     assert isinstance(plain.refresh, UnseenDirections)
     assert FZooS(steps=None).steps is None
@@ -299,7 +301,7 @@ def test_presets():
     ("changes", "message"),
     [
         ({"refresh": None}, "need a refresh, but refresh is None"),
-        ({"refresh": None, "early": False}, "need a refresh, but refresh is None"),
+        ({"refresh": None, "refresh_first_round": False}, "need a refresh, but refresh is None"),
         ({"sends": "pigeons"}, "sends must be one of weights, gradient, curvature, got 'pigeons'"),
         ({"refresh": 3}, "refresh must be ActiveQueries or UnseenDirections"),
     ],

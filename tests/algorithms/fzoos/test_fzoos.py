@@ -28,7 +28,7 @@ from fzoos import (
     Theoretical,
     minimize,
 )
-from fzoos.algorithms.base import Site
+from fzoos.algorithms.base import ClientContext
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.client import Client
 from fzoos.federation.server import Server
@@ -58,7 +58,7 @@ def settings(**changes):
         "active": ActiveQueries(8, PICKS, 0.1),
         "refresh": ActiveQueries(9, REFRESH, None),
         "initial": InitialDesign(POINTS, 0.2),
-        "early": False,
+        "refresh_first_round": False,
         "sends": "weights",
         "length": Constant(1.0),
         "steps": None,
@@ -77,7 +77,7 @@ class Federation:
         parties = []
         for i in range(clients):
             trajectory = Trajectory(self._recorded(i), Box.of((0, 1), D), client=i)
-            site = Site(trajectory, np.random.default_rng(i), D, clients, steps, algorithm.projected)
+            site = ClientContext(trajectory, np.random.default_rng(i), D, clients, steps, algorithm.projected)
             parties.append(Client(algorithm.client(site), SGD(eta)))
         self._engine = LocalEngine(parties)
         self.weights = np.full(clients, 1 / clients) if weights is None else np.array(weights)
@@ -413,7 +413,7 @@ def lone_client(algorithm, x=X0):
         return client_function(0)(z)
 
     trajectory = Trajectory(objective, Box.of((0, 1), D))
-    half = algorithm.client(Site(trajectory, np.random.default_rng(0), D, 1, 3, algorithm.projected))
+    half = algorithm.client(ClientContext(trajectory, np.random.default_rng(0), D, 1, 3, algorithm.projected))
     half.begin(x, Message("update", 1, {"x": x}, {"seed": SEED}))
     return half, asked
 

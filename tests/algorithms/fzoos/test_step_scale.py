@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fzoos import SGD, Constant, FZooS, InitialDesign, Matern52, TrustRegion, UnseenDirections, minimize
-from fzoos.algorithms.base import Site
+from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.fzoos.step_scale import StepScale, prediction_error, turn
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.client import Client
@@ -142,17 +142,17 @@ def test_seen_by_hand():
     on the turn counts."""
     steps = StepScale(TRUST)
     assert steps.scale == 1.0
-    steps.see(np.array([0.0, 0.0]), 5.0, 4.0)
+    steps.observe(np.array([0.0, 0.0]), 5.0, 4.0)
     assert steps.log_scale == 0.0
-    steps.see(np.array([1.0, 0.0]), 3.0, 3.0)
+    steps.observe(np.array([1.0, 0.0]), 3.0, 3.0)
     assert steps.scale == pytest.approx(2.0)
-    steps.see(np.array([2.0, 0.0]), 2.0, 2.5)  # e = 0.5 / (0.5 + 1) = 1/3, y_{r-1} = 3, straight on
+    steps.observe(np.array([2.0, 0.0]), 2.0, 2.5)  # e = 0.5 / (0.5 + 1) = 1/3, y_{r-1} = 3, straight on
     assert steps.scale == pytest.approx(2.0 * 2 ** (1 - 1 / 3 / 0.4))
-    steps.hear(math.log(0.7))
+    steps.adopt(math.log(0.7))
     assert steps.scale == pytest.approx(0.7)
-    steps.see(np.array([2.0, 1.0]), 1.0, 1.0)  # as predicted, but a right angle: c = 0
+    steps.observe(np.array([2.0, 1.0]), 1.0, 1.0)  # as predicted, but a right angle: c = 0
     assert steps.scale == pytest.approx(0.7)
-    steps.see(np.array([2.0, 0.0]), 0.0, 0.0)  # back again
+    steps.observe(np.array([2.0, 0.0]), 0.0, 0.0)  # back again
     assert steps.scale == pytest.approx(0.35)
 
 
@@ -163,31 +163,31 @@ def straight(t):
 def test_a_failed_observation():
     """NaN leaves s where it is and is nothing to compare the next one with; the one after that counts again."""
     steps = StepScale(TRUST)
-    steps.see(straight(0), 5.0)
-    steps.see(straight(1), math.nan, 4.0)
+    steps.observe(straight(0), 5.0)
+    steps.observe(straight(1), math.nan, 4.0)
     assert steps.log_scale == 0.0
-    steps.see(straight(2), 3.0, 3.0)  # exactly as predicted, but what was before?
+    steps.observe(straight(2), 3.0, 3.0)  # exactly as predicted, but what was before?
     assert steps.log_scale == 0.0
-    steps.see(straight(3), 1.0, 1.0)
+    steps.observe(straight(3), 1.0, 1.0)
     assert steps.scale == pytest.approx(2.0)
 
 
 def test_without_a_prediction():
     """An observation without a prediction is only remembered."""
     steps = StepScale(TRUST)
-    steps.see(straight(0), 5.0)
-    steps.see(straight(1), 4.0)
+    steps.observe(straight(0), 5.0)
+    steps.observe(straight(1), 4.0)
     assert steps.log_scale == 0.0
-    steps.see(straight(2), 3.0, 4.0)  # no change from 4 was predicted: e = 1, which it is not against 5
+    steps.observe(straight(2), 3.0, 4.0)  # no change from 4 was predicted: e = 1, which it is not against 5
     assert steps.scale == pytest.approx(0.5)
 
 
 def test_without_settings():
     """None: s is 1, whatever is seen and told."""
     steps = StepScale(None)
-    steps.see(straight(0), 5.0)
-    steps.see(straight(1), 3.0, 3.0)
-    steps.hear(2.0)
+    steps.observe(straight(0), 5.0)
+    steps.observe(straight(1), 3.0, 3.0)
+    steps.adopt(2.0)
     assert steps.scale == 1.0
 
 
@@ -208,7 +208,7 @@ def algorithm(**changes):
         "active": None,
         "refresh": UnseenDirections(2, radius=0.05),
         "initial": InitialDesign(D + 1, 0.05, "orthogonal"),
-        "early": True,
+        "refresh_first_round": True,
         "sends": "gradient",
         "length": Constant(GAMMA),
         "steps": TRUST,
@@ -227,7 +227,7 @@ class Rounds:
         parties = []
         for i in range(clients):
             trajectory = Trajectory(self._recorded(i), Box.of((0, 1), D), on_failure="skip")
-            site = Site(trajectory, np.random.default_rng(i), D, clients, 1, False)
+            site = ClientContext(trajectory, np.random.default_rng(i), D, clients, 1, False)
             parties.append(Client(algorithm.client(site), SGD(ETA)))
         self._engine = LocalEngine(parties)
         common = {"local_steps": 1, "weights": np.full(clients, 1 / clients), "shared_seed": 3}
@@ -368,7 +368,7 @@ def test_a_client_that_lies(lie, limit):
 def test_a_late_newcomer_has_nothing_to_predict():
     """Without an early refresh a newcomer of round 2 asks its design, x among it, and then x again: that it knows that
     value says nothing of its surrogate."""
-    run = Rounds(algorithm(early=False), 6, clients=3, participants=1)
+    run = Rounds(algorithm(refresh_first_round=False), 6, clients=3, participants=1)
     met = {next(iter(run.wire[0][0]))}  # round 1 has no refresh
     newcomers = 0
     for requests, replies, _ in run.wire[1::2]:
@@ -410,7 +410,7 @@ def test_observations_of_any_size(size):
 
 def test_tables():
     """`steps = {...}` is a trust region, `steps = false` is none."""
-    common = {"name": "fzoos", "early": True}
+    common = {"name": "fzoos", "refresh_first_round": True}
     told = make_algorithm({**common, "steps": {"tolerance": 0.3, "smallest": 0.5, "largest": 4.0}})
     assert told.steps == TrustRegion(0.3, 0.5, 4.0)
     assert make_algorithm({**common, "steps": {}}).steps == TrustRegion()
@@ -435,4 +435,4 @@ def test_bad_tables(steps, message):
     with pytest.raises(TypeError, match="steps must be TrustRegion or None"):
         FZooS(steps=0.5)
     with pytest.raises(ValueError, match="need a refresh, but refresh is None"):
-        FZooS(steps=TrustRegion(), refresh=None, early=False, sends="weights")
+        FZooS(steps=TrustRegion(), refresh=None, refresh_first_round=False, sends="weights")

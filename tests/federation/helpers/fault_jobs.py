@@ -24,7 +24,7 @@ from fzoos.engines import LocalStudy
 from fzoos.federation.conductor import conduct
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.journal import Journal
-from fzoos.federation.station import Station
+from fzoos.federation.site import StudySite
 from fzoos.federation.study import Study
 from fzoos.messages.codec import decode, encode
 
@@ -32,18 +32,18 @@ FD = {"differences": {"count": 2}}
 QUICK = {
     "fedzo": FD,
     "fedprox": FD,
-    "scaffold1": FD,
-    "scaffold2": FD,
+    "scaffoldi": FD,
+    "scaffoldii": FD,
     "decomfl": FD,
     "hiso": FD,
-    "historical": FD | {"history": 1},
-    "cma": {"population": 4},
+    "fedhistory": FD | {"history": 1},
+    "fedcma": {"population": 4},
     "fzoos": {
         "features": 16,
         "initial": {"points": 3, "radius": 0.05},
         "active": {"name": "ActiveQueries", "candidates": 4, "picks": 1, "radius": 0.05},
         "refresh": {"name": "ActiveQueries", "candidates": 4, "picks": 2},
-        "early": False,
+        "refresh_first_round": False,
         "sends": "weights",
         "length": {"name": "Constant"},
         "steps": False,
@@ -118,9 +118,9 @@ def site(line, folder, settings, client, kill_query=None):
     made = make_study(**settings)
     name = made.sites[client]
     box = Box(CENTRES[client], Path(folder) / f"{name}.log", kill_query)
-    with Station(made, client, box, Path(folder) / f"{name}.journal", wait=5.0) as station:
+    with StudySite(made, client, box, Path(folder) / f"{name}.journal", wait=5.0) as site:
         while (data := receive(line)) is not None:
-            send(line, station.answer(data))
+            send(line, site.answer(data))
 
 
 def server(line, folder, settings, **run):

@@ -1,11 +1,11 @@
-"""An engine between a server and stations of this process that goes through bytes and can be made to fail."""
+"""An engine between a server and sites of this process that goes through bytes and can be made to fail."""
 
 from pathlib import Path
 
 from fault_jobs import CENTRES, Box
 
 from fzoos.federation.exchange import Outcome
-from fzoos.federation.station import Station
+from fzoos.federation.site import StudySite
 from fzoos.messages.codec import decode, encode
 
 
@@ -20,14 +20,14 @@ class Wire:
         study: the study.
         folder: of the journals and the objectives' logs.
         objectives: one per site; default: boxes with a log.
-        fault: called with (client, request) before the station sees a request; may raise `Lost`: then it does not.
+        fault: called with (client, request) before the site sees a request; may raise `Lost`: then it does not.
         tamper: called with (client, request, reply bytes); what it returns is what the server gets.
-        restart: whether every message meets a new station.
-        **station: further settings of the stations.
+        restart: whether every message meets a new site.
+        **site: further settings of the sites.
     """
 
-    def __init__(self, study, folder, objectives=None, *, fault=None, tamper=None, restart=False, **station):
-        self.study, self.folder, self.station = study, Path(folder), station
+    def __init__(self, study, folder, objectives=None, *, fault=None, tamper=None, restart=False, **site):
+        self.study, self.folder, self.site = study, Path(folder), site
         self.objectives = objectives or [
             Box(CENTRES[i], self.folder / f"{site}.log") for i, site in enumerate(study.sites)
         ]
@@ -54,7 +54,7 @@ class Wire:
     def ask(self, client, data):
         if client not in self._stations:
             path = self.folder / f"{self.study.sites[client]}.journal"
-            self._stations[client] = Station(self.study, client, self.objectives[client], path, **self.station)
+            self._stations[client] = StudySite(self.study, client, self.objectives[client], path, **self.site)
         try:
             return self._stations[client].answer(data)
         finally:
@@ -62,8 +62,8 @@ class Wire:
                 self.close()
 
     def close(self):
-        for station in self._stations.values():
-            station.close()
+        for site in self._stations.values():
+            site.close()
         self._stations = {}
 
     def __enter__(self):

@@ -17,7 +17,7 @@ import pytest
 import uvicorn
 
 from fzoos import FedProx, FedZO, FZooS, InitialDesign, minimize
-from fzoos.runs.dashboard.data import Shelf
+from fzoos.runs.dashboard.data import RunIndex
 from fzoos.runs.dashboard.server import application
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -96,8 +96,8 @@ def free_port():
 @contextlib.contextmanager
 def serving(path, **settings):
     """The page of the runs at a path, on a port of this machine."""
-    with Shelf(path) as shelf, socket.create_server(("127.0.0.1", 0)) as listener:
-        app = application(shelf, stopping=lambda: server.should_exit, **settings)
+    with RunIndex(path) as index, socket.create_server(("127.0.0.1", 0)) as listener:
+        app = application(index, stopping=lambda: server.should_exit, **settings)
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, ws="none", lifespan="off"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

@@ -10,7 +10,7 @@ import pytest
 
 from fzoos.result import Record
 from fzoos.runs.dashboard import data
-from fzoos.runs.dashboard.data import Reader, Shelf, columns, dumps, plain
+from fzoos.runs.dashboard.data import Reader, RunIndex, columns, dumps, plain
 from fzoos.runs.store import Store, StoreError
 
 from .conftest import keep, wait_for
@@ -62,7 +62,7 @@ def test_a_file_that_cannot_be_used_is_one_line_and_stays_as_it_is(make, tmp_pat
     path = tmp_path / "runs.db"
     make(path)
     before = digest(path)
-    for open_file in (Reader, Shelf):
+    for open_file in (Reader, RunIndex):
         with pytest.raises(StoreError) as error:
             open_file(path)
         assert "\n" not in str(error.value)
@@ -88,7 +88,7 @@ def test_a_locked_file_is_one_line(tmp_path, monkeypatch):
 
 
 def test_there_is_nothing_at_the_path(tmp_path):
-    for open_file in (Reader, Shelf):
+    for open_file in (Reader, RunIndex):
         with pytest.raises(StoreError, match="there is no file of runs"):
             open_file(tmp_path / "nothing.db")
     assert list(tmp_path.iterdir()) == []
@@ -98,9 +98,9 @@ def test_reading_leaves_no_trace(kept, tmp_path):
     path = tmp_path / "runs.db"
     shutil.copy(kept, path)
     before = digest(path)
-    with Shelf(tmp_path) as shelf:
-        assert [run["id"] for run in shelf.look()["runs"]] == [3, 2, 1]
-        shelf.details("runs.db:1")
+    with RunIndex(tmp_path) as index:
+        assert [run["id"] for run in index.refresh()["runs"]] == [3, 2, 1]
+        index.details("runs.db:1")
     assert digest(path) == before
     assert [file.name for file in tmp_path.iterdir()] == ["runs.db"]
 
@@ -112,8 +112,8 @@ def test_a_reader_cannot_write(kept):
 
 def test_what_is_shown_is_what_the_run_returned(tmp_path):
     result = keep(tmp_path / "runs.db")
-    with Shelf(tmp_path / "runs.db") as shelf:
-        shown = shelf.details("runs.db:1")
+    with RunIndex(tmp_path / "runs.db") as index:
+        shown = index.details("runs.db:1")
     assert shown["x"] == list(result.x)
     assert shown["client_queries"] == list(result.queries_per_client)
     assert shown["clients"] == ["client 0", "client 1", "client 2"]
@@ -126,9 +126,9 @@ def test_what_is_shown_is_what_the_run_returned(tmp_path):
 
 
 def test_only_later_rounds_are_sent_when_the_earlier_ones_are_known(kept):
-    with Shelf(kept) as shelf:
-        assert shelf.details("runs.db:1", after=3)["history"]["round"] == [4]
-        assert shelf.details("runs.db:1", after=4)["history"]["round"] == []
+    with RunIndex(kept) as index:
+        assert index.details("runs.db:1", after=3)["history"]["round"] == [4]
+        assert index.details("runs.db:1", after=4)["history"]["round"] == []
 
 
 def test_a_study_shows_the_names_of_its_sites_and_who_failed(tmp_path):
@@ -136,8 +136,8 @@ def test_a_study_shows_the_names_of_its_sites_and_who_failed(tmp_path):
         run = store.begin("hospitals", {"sites": ["north", "south"], "rounds": 9}, np.zeros(1), clients=2)
         store.fail(run, 3, 1, "south: it sleeps")
         store.finish(run, "failed", "too few", {"epsilon": 1.5, "delta": 1e-5})
-    with Shelf(tmp_path) as shelf:
-        shown = shelf.details("study.result:1")
+    with RunIndex(tmp_path) as index:
+        shown = index.details("study.result:1")
     assert shown["clients"] == ["north", "south"]
     assert shown["failures"] == [[3, 1, "south: it sleeps"]]
     assert shown["extra"]["epsilon"] == 1.5
@@ -156,8 +156,8 @@ def test_numbers_that_json_does_not_have():
     "key", ["", "runs.db", "runs.db:", "runs.db:99", "runs.db:-1", "other.db:1", "../runs.db:1", ":1"]
 )
 def test_keys_that_name_no_run(kept, key):
-    with Shelf(kept) as shelf, pytest.raises(StoreError):
-        shelf.details(key)
+    with RunIndex(kept) as index, pytest.raises(StoreError):
+        index.details(key)
 
 
 def test_a_folder_is_watched(tmp_path, monkeypatch):
@@ -165,14 +165,14 @@ def test_a_folder_is_watched(tmp_path, monkeypatch):
     monkeypatch.setattr(data, "_AGAIN", 0.0)
 
     def names():
-        return [run["key"] for run in shelf.look()["runs"]]
+        return [run["key"] for run in index.refresh()["runs"]]
 
-    with Shelf(tmp_path) as shelf:
+    with RunIndex(tmp_path) as index:
         assert names() == []
         (tmp_path / "notes.txt").write_text("not looked at")
         not_a_database(tmp_path / "other.db")
         assert names() == []
-        assert len(shelf.look()["problems"]) == 1
+        assert len(index.refresh()["problems"]) == 1
         keep(tmp_path / "one.db", rounds=1)
         assert names() == ["one.db:1"]
         keep(tmp_path / "two.result", rounds=1)
@@ -184,26 +184,26 @@ def test_a_folder_is_watched(tmp_path, monkeypatch):
         (tmp_path / "other.db").unlink()
         keep(tmp_path / "other.db", rounds=3)
         assert names() == ["other.db:1", "two.result:1"]
-        assert shelf.look()["problems"] == []
+        assert index.refresh()["problems"] == []
 
 
 def test_a_file_that_takes_the_place_of_another_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(data, "_FRESH", 0.0)
     keep(tmp_path / "runs.db", rounds=1, name="before")
     keep(tmp_path / "next.db.new", rounds=1, name="after")
-    with Shelf(tmp_path / "runs.db") as shelf:
-        assert shelf.look()["runs"][0]["name"] == "before"
+    with RunIndex(tmp_path / "runs.db") as index:
+        assert index.refresh()["runs"][0]["name"] == "before"
         (tmp_path / "next.db.new").replace(tmp_path / "runs.db")
-        assert shelf.look()["runs"][0]["name"] == "after"
+        assert index.refresh()["runs"][0]["name"] == "after"
 
 
 def test_a_run_whose_process_was_killed_is_interrupted(tmp_path, going_on):
     path = tmp_path / "runs.db"
     process = going_on(path)
     wait_for(path.exists)
-    with Shelf(tmp_path) as shelf:
-        wait_for(lambda: [run for run in shelf.look()["runs"] if run["status"] == "running" and run["rounds"] > 1])
+    with RunIndex(tmp_path) as index:
+        wait_for(lambda: [run for run in index.refresh()["runs"] if run["status"] == "running" and run["rounds"] > 1])
         process.kill()
         process.wait()
-        run = wait_for(lambda: [run for run in shelf.look()["runs"] if run["status"] == "interrupted"])[0]
-        assert shelf.details(run["key"])["message"] == "its process is gone"
+        run = wait_for(lambda: [run for run in index.refresh()["runs"] if run["status"] == "interrupted"])[0]
+        assert index.details(run["key"])["message"] == "its process is gone"

@@ -12,7 +12,7 @@ import sys
 import httpx
 import pytest
 
-from fzoos.runs.dashboard.data import Shelf
+from fzoos.runs.dashboard.data import RunIndex
 from fzoos.runs.dashboard.server import serve
 
 from .conftest import keep, serving, wait_for
@@ -139,8 +139,8 @@ def test_a_run_that_goes_on_is_pushed(tmp_path, going_on):
 
 
 def test_a_token_must_be_one(kept):
-    with Shelf(kept) as shelf, pytest.raises(ValueError, match="at least 16"):
-        serve(shelf, token="short")
+    with RunIndex(kept) as index, pytest.raises(ValueError, match="at least 16"):
+        serve(index, token="short")
 
 
 @contextlib.contextmanager

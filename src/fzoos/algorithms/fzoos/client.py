@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms.base import ClientHalf, Site
+from fzoos.algorithms.base import ClientContext, ClientHalf
 from fzoos.algorithms.fzoos.correction import CORRECTIONS
 from fzoos.algorithms.fzoos.correction_lengths import Measured, Moment
 from fzoos.algorithms.fzoos.query_designs import ActiveQueries, UnseenDirections, uniform_around
@@ -37,14 +37,14 @@ class FZooSClient(ClientHalf):
     """Keeps the surrogates in step with the trajectory, and makes of them the estimate, the queries and the payload.
 
     Args:
-        site: the client's.
+        context: what the client half works with.
         settings: of the algorithm.
     """
 
-    def __init__(self, site: Site, settings: FZooS) -> None:
-        super().__init__(site)
+    def __init__(self, context: ClientContext, settings: FZooS) -> None:
+        super().__init__(context)
         self._settings = settings
-        self._correction = CORRECTIONS[settings.sends](settings, site)
+        self._correction = CORRECTIONS[settings.sends](settings, context)
         self._steps = StepScale(settings.steps)
         self._ridge = Ridge(NoiseModel.floor if isinstance(settings.noise, NoiseModel) else settings.noise)
         self._ridge_round = 0  # when it was found
@@ -66,10 +66,10 @@ class FZooSClient(ClientHalf):
         self._adopt_step(request)
         self._adopt_length_scale(request)
         self._correction.prepare(request)
-        if not (new and self._settings.early):
+        if not (new and self._settings.refresh_first_round):
             # A newcomer has just asked at x: it has nothing to predict.
             predicted = self._surrogate.at(x).mean(x) if self._settings.steps and not new else None
-            self._steps.see(x, self._query_around(x), predicted, self._sigma)
+            self._steps.observe(x, self._query_around(x), predicted, self._sigma)
         self._fit_noise(x)
         return self._payload(x, request.round)
 
@@ -112,13 +112,13 @@ class FZooSClient(ClientHalf):
 
     def _describe(self, x: FloatArray) -> Moment:
         round, step = self._moment
-        trajectory, site = self.site.trajectory, self.site
+        trajectory, context = self.context.trajectory, self.context
         return Moment(
             step=step,
             round=round,
-            local_steps=site.local_steps,
-            clients=site.clients,
-            dim=site.dim,
+            local_steps=context.local_steps,
+            clients=context.clients,
+            dim=context.dim,
             kernel=self._kernel,
             noise=self._ridge.ratio,
             points=len(trajectory),
@@ -143,12 +143,12 @@ class FZooSClient(ClientHalf):
 
     def _query_around(self, x: FloatArray) -> float:
         """Query the server's x and around it; the observation at x."""
-        refresh, trajectory = self._settings.refresh, self.site.trajectory
+        refresh, trajectory = self._settings.refresh, self.context.trajectory
         if isinstance(refresh, UnseenDirections):
             radius = self._widened(self._half_spread(x) if refresh.radius is None else refresh.radius)
             near = trajectory.x[trajectory.nearest(x, refresh.known)]
             near = near[np.argsort(np.sum((near - x) ** 2, axis=1), kind="stable")]
-            y = trajectory.query(self.site.project(refresh.around(x, radius, self.site.rng, near)), "refresh")
+            y = trajectory.query(self.context.project(refresh.around(x, radius, self.context.rng, near)), "refresh")
             return float(y[0])
         y = trajectory.query(x[None, :], "refresh")
         self._query_actively(x, refresh, "refresh")
@@ -159,12 +159,12 @@ class FZooSClient(ClientHalf):
         points = x[None, :]
         if active is not None:
             radius = self._widened(self._half_spread(x) if active.radius is None else active.radius)
-            candidates = self.site.project(uniform_around(x, active.candidates, radius, self.site.rng))
+            candidates = self.context.project(uniform_around(x, active.candidates, radius, self.context.rng))
             points = np.concatenate([points, candidates])
         gp = self._surrogate.at(x)
         uncertainty = gp.grad_uncertainty(points)
         if active is not None:
-            self.site.trajectory.query(active.choose(points[1:], uncertainty[1:]), purpose)
+            self.context.trajectory.query(active.choose(points[1:], uncertainty[1:]), purpose)
         return float(uncertainty[0]) / gp.prior_trace
 
     def _half_spread(self, x: FloatArray) -> float:
@@ -180,20 +180,20 @@ class FZooSClient(ClientHalf):
         """Take note of the round; a newcomer queries the initial design around x. Whether it is one."""
         self._moment = (request.round, 0)
         self._correction.seed = int(request.scalars["seed"])
-        if self.site.trajectory.count:
+        if self.context.trajectory.count:
             return False
         initial = self._settings.initial
         initial = replace(initial, radius=self._widened(initial.radius))
-        y = self.site.trajectory.query(self.site.project(initial.around(x, self.site.rng)), "initial")
+        y = self.context.trajectory.query(self.context.project(initial.around(x, self.context.rng)), "initial")
         if initial.kind == "orthogonal":  # then x is its first point
-            self._steps.see(x, float(y[0]))
+            self._steps.observe(x, float(y[0]))
         return True
 
     # The payload
 
     def _payload(self, x: FloatArray, round: int) -> Arrays:
         """What the correction needs, log l where it is fitted, log s, and what a measured length needs."""
-        settings, trajectory = self._settings, self.site.trajectory
+        settings, trajectory = self._settings, self.context.trajectory
         payload = self._correction.renew(x, round, self._surrogate)
         if settings.fit is not None:
             near = trajectory.nearest(x, settings.fit.points)
@@ -212,7 +212,7 @@ class FZooSClient(ClientHalf):
     def _adopt_step(self, request: Message) -> None:
         """The step scale that all go on with."""
         if "log_step" in request.arrays:
-            self._steps.hear(float(request.arrays["log_step"][0]))
+            self._steps.adopt(float(request.arrays["log_step"][0]))
 
     def _adopt_length_scale(self, request: Message) -> None:
         """The length scale that all go on with."""
@@ -225,14 +225,14 @@ class FZooSClient(ClientHalf):
 
     def _fit_noise(self, x: FloatArray) -> None:
         """Find the ridge around x, once a round; a change too small to matter is not worth a new factor."""
-        noise, round, trajectory = self._settings.noise, self._moment[0], self.site.trajectory
+        noise, round, trajectory = self._settings.noise, self._moment[0], self.context.trajectory
         if not isinstance(noise, NoiseModel) or self._ridge_round == round:
             return
         near = trajectory.nearest(x, noise.points)
         found = noise.ridge(self._kernel, trajectory.x[near], trajectory.y[near])
         self._ridge_round = round
         self._sigma = math.sqrt(found.ratio) * (found.amplitude or 0.0)
-        self._least_radius = best_radius(self._kernel, found.ratio, self.site.dim, self.site.dim)
+        self._least_radius = best_radius(self._kernel, found.ratio, self.context.dim, self.context.dim)
         if not found.resembles(self._ridge):
             self._ridge = found
             self._surrogate.use(found)
@@ -241,7 +241,7 @@ class FZooSClient(ClientHalf):
         """Make the surrogates anew with this kernel."""
         settings = self._settings
         self._kernel = kernel
-        self._surrogate = LocalSurrogate(self.site.trajectory, kernel, self._ridge, settings.points, settings.device)
+        self._surrogate = LocalSurrogate(self.context.trajectory, kernel, self._ridge, settings.points, settings.device)
         self._correction.use(kernel)
 
     def diagnostics(self) -> dict[str, float]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fzoos._util.arrays import Array, FloatArray, to_device, to_numpy
-from fzoos.algorithms.base import Site
+from fzoos.algorithms.base import ClientContext
 from fzoos.messages.message import Message
 from fzoos.surrogates.fourier import FourierFeatures, FourierSurrogate, shared_features
 from fzoos.surrogates.kernels import Kernel
@@ -39,11 +39,11 @@ class Correction(ABC):
 
     Args:
         settings: of the algorithm.
-        site: the client's.
+        context: what the client half works with.
     """
 
-    def __init__(self, settings: FZooS, site: Site) -> None:
-        self._settings, self._site = settings, site
+    def __init__(self, settings: FZooS, context: ClientContext) -> None:
+        self._settings, self._context = settings, context
         self.seed = 0  # of the features, told by the server
 
     def use(self, kernel: Kernel) -> None:
@@ -78,8 +78,8 @@ class Correction(ABC):
 class WeightsCorrection(Correction):
     """grad phi(x)^T (w - w_i)."""
 
-    def __init__(self, settings: FZooS, site: Site) -> None:
-        super().__init__(settings, site)
+    def __init__(self, settings: FZooS, context: ClientContext) -> None:
+        super().__init__(settings, context)
         self._kernel = settings.kernel
         self._fourier: FourierSurrogate | None = None
         self._own: Array | None = None  # w_i
@@ -94,9 +94,9 @@ class WeightsCorrection(Correction):
 
     def renew(self, x: FloatArray, round: int, surrogate: LocalSurrogate) -> dict[str, FloatArray]:
         """w_i over the points in use around x."""
-        settings, trajectory = self._settings, self._site.trajectory
+        settings, trajectory = self._settings, self._context.trajectory
         if self._fourier is None:
-            shape = settings.features, self._site.dim
+            shape = settings.features, self._context.dim
             features = shared_features(self.seed, *shape, self._kernel, settings.device, settings.orthogonal)
             self._fourier = FourierSurrogate(features, surrogate.ridge.ratio)
         self._fourier.noise = surrogate.ridge.ratio
@@ -167,15 +167,15 @@ class GradientCorrection(Correction):
 class CurvatureCorrection(GradientCorrection):
     """g - g_i + (h - h_i) v.(x - x_r)."""
 
-    def __init__(self, settings: FZooS, site: Site) -> None:
-        super().__init__(settings, site)
-        self._direction = self._own_curvature = self._average_curvature = np.zeros(site.dim)  # v, h_i, h
-        self._centre = np.zeros(site.dim)  # x_r
+    def __init__(self, settings: FZooS, context: ClientContext) -> None:
+        super().__init__(settings, context)
+        self._direction = self._own_curvature = self._average_curvature = np.zeros(context.dim)  # v, h_i, h
+        self._centre = np.zeros(context.dim)  # x_r
         self._own_round = 0
 
     def prepare(self, request: Message) -> None:
         """v; zero as long as there is no last round."""
-        gradient = request.arrays.get("g", np.zeros(self._site.dim))
+        gradient = request.arrays.get("g", np.zeros(self._context.dim))
         length = float(np.linalg.norm(gradient))
         self._direction = gradient / length if length > 0.0 else gradient
 

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Literal, Self
 
 from fzoos._util.arrays import check_device, check_device_name
 from fzoos._util.checks import check_count, check_number
-from fzoos.algorithms.base import Algorithm, ClientHalf, Site
+from fzoos._util.renamed import renamed_fields
+from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf
 from fzoos.algorithms.fzoos.client import FZooSClient
 from fzoos.algorithms.fzoos.correction import CORRECTIONS
 from fzoos.algorithms.fzoos.correction_lengths import Constant, CorrectionLength, Measured, Reciprocal
@@ -21,6 +22,7 @@ from fzoos.surrogates.noise import NoiseModel
 __all__ = ["FZooS"]
 
 
+@renamed_fields(early="refresh_first_round")
 @dataclass(frozen=True)
 class FZooS(Algorithm):
     """FZooS: g_hat = grad mu_i(x) + gamma_t (grad mu_hat(x) - grad mu_hat_i(x)).
@@ -43,8 +45,8 @@ class FZooS(Algorithm):
         refresh: queries around the server's x, besides x itself, before the payload is renewed; None: no such queries,
             and one exchange a round instead of two.
         initial: queries before a client's first round.
-        early: whether the first round begins with a refresh too, in which newcomers make their initial queries: there
-            is then a correction from the first step on.
+        refresh_first_round: whether the first round begins with a refresh too, in which newcomers make their initial
+            queries: there is then a correction from the first step on.
         sends: "weights": w_i, M numbers from which the gradient anywhere follows; "gradient": grad mu_i(x_r), d
             numbers, and the correction vector is the same during the round; "curvature": the gradient and how it
             changes along the last round's, 2 d numbers.
@@ -82,18 +84,16 @@ class FZooS(Algorithm):
     active: ActiveQueries | None = field(default_factory=lambda: ActiveQueries(100, 1, 0.01))
     refresh: ActiveQueries | UnseenDirections | None = field(default_factory=lambda: UnseenDirections(80))
     initial: InitialDesign = field(default_factory=lambda: InitialDesign(161, 0.01, "orthogonal"))
-    early: bool = True
+    refresh_first_round: bool = True
     sends: Literal["weights", "gradient", "curvature"] = "gradient"
     length: CorrectionLength = field(default_factory=Measured)  # gamma_t
     steps: TrustRegion | None = field(default_factory=TrustRegion)
     vector: Literal["adaptive", "fixed"] = "adaptive"  # x' = x'' = x, or x_{r-1}
     device: str | None = None
 
-    name: ClassVar[str] = "fzoos"
-    label: ClassVar[str] = "FZooS"
     keeps_trajectory: ClassVar[bool] = True
     shares_seed: ClassVar[bool] = True
-    told: ClassVar[tuple[str, ...]] = ("correction_length", "uncertainty", "step_scale")
+    reported: ClassVar[tuple[str, ...]] = ("correction_length", "uncertainty", "step_scale")
 
     def __post_init__(self) -> None:
         _check_type("kernel", self.kernel, Kernel)
@@ -115,10 +115,10 @@ class FZooS(Algorithm):
         if self.sends not in CORRECTIONS:
             raise ValueError(f"sends must be one of {', '.join(CORRECTIONS)}, got {self.sends!r}")
         _check_type("steps", self.steps, (TrustRegion, type(None)))
-        if self.refresh is None and (self.early or self.sends != "weights" or self.steps is not None):
+        if self.refresh is None and (self.refresh_first_round or self.sends != "weights" or self.steps is not None):
             raise ValueError(
-                "early, steps and sends other than 'weights' need a refresh, but refresh is None; FZooS.weights() can "
-                "do without"
+                "refresh_first_round, steps and sends other than 'weights' need a refresh, but refresh is None; "
+                "FZooS.weights() can do without"
             )
         if self.vector not in ("adaptive", "fixed"):
             raise ValueError(f"vector must be 'adaptive' or 'fixed', got {self.vector!r}")
@@ -144,7 +144,7 @@ class FZooS(Algorithm):
             "active": ActiveQueries(100, 5, 0.01),
             "refresh": ActiveQueries(200, 50, None),
             "initial": InitialDesign(10, 0.01),
-            "early": False,
+            "refresh_first_round": False,
             "sends": "weights",
             "length": Reciprocal(),
             "steps": None,
@@ -171,7 +171,7 @@ class FZooS(Algorithm):
             "active": ActiveQueries(100, 5, 0.01),
             "refresh": ActiveQueries(200, 50, None),
             "initial": InitialDesign(100, 0.01),
-            "early": False,
+            "refresh_first_round": False,
             "sends": "weights",
             "length": Constant(1.0),
             "steps": None,
@@ -185,8 +185,8 @@ class FZooS(Algorithm):
 
     @property
     def refreshes_first(self) -> bool:
-        """`early`."""
-        return self.early
+        """`refresh_first_round`."""
+        return self.refresh_first_round
 
     @property
     def exchanges(self) -> int:
@@ -197,7 +197,9 @@ class FZooS(Algorithm):
         """(T - 1) picks, the initial design in the client's first round, 1 + picks at a refresh."""
         count = (local_steps - 1) * (self.active.picks if self.active else 0)
         count += self.initial.count(dim) if first else 0
-        if refreshed and self.refresh and not (first and self.early):  # early newcomers have just asked around x
+        if (
+            refreshed and self.refresh and not (first and self.refresh_first_round)
+        ):  # newcomers have just asked around x
             count += 1 + self.refresh.count(dim)
         return count
 
@@ -213,11 +215,11 @@ class FZooS(Algorithm):
         """The frequencies, M d numbers, or the points in use."""
         return dim * max(self.features if self.sends == "weights" else 0, self.points or 0)
 
-    def client(self, site: Site) -> ClientHalf:
+    def client(self, context: ClientContext) -> ClientHalf:
         """The client half; only here must the device be there: settings may come from another machine."""
         if self.device is not None:
             check_device(self.device)
-        return FZooSClient(site, self)
+        return FZooSClient(context, self)
 
 
 def _check_type(name: str, value: Any, types: type | tuple[type, ...]) -> None:

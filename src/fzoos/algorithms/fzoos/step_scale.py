@@ -89,12 +89,12 @@ class StepScale:
         """s."""
         return math.exp(self.log_scale)
 
-    def hear(self, log_scale: float) -> None:
+    def adopt(self, log_scale: float) -> None:
         """Take the average of a round."""
         if self._settings is not None:
             self.log_scale = self._settings.within(log_scale)
 
-    def see(self, x: FloatArray, observed: float, predicted: float | None = None, noise: float = 0.0) -> None:
+    def observe(self, x: FloatArray, observed: float, predicted: float | None = None, noise: float = 0.0) -> None:
         """Note the server's x and the observation there.
 
         Args:

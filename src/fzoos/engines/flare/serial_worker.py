@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 
-__all__ = ["Closed", "Desk", "Overtaken"]
+__all__ = ["Closed", "Overtaken", "SerialWorker"]
 
 _Work = Callable[[], bytes]
 
@@ -18,10 +18,10 @@ class Overtaken(Exception):
 
 
 class Closed(Exception):
-    """The desk was closed before the answer was there."""
+    """The worker was closed before the answer was there."""
 
 
-class Desk:
+class SerialWorker:
     """Does work in a thread of its own, since a journal belongs to one thread.
 
     Work that had to wait while newer work came is not done: the server has given it up and gone on. Otherwise a site
@@ -30,11 +30,11 @@ class Desk:
     The thread does not keep its process alive: an objective may never return.
 
     Example:
-        >>> from fzoos.engines.flare.serial_worker import Desk
-        >>> desk = Desk()
-        >>> desk.do(lambda: b"an answer")
+        >>> from fzoos.engines.flare.serial_worker import SerialWorker
+        >>> worker = SerialWorker()
+        >>> worker.do(lambda: b"an answer")
         b'an answer'
-        >>> desk.close()
+        >>> worker.close()
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Desk:
         self._lock = threading.Lock()
         self._newest: Future[bytes] | None = None
         self._open: set[Future[bytes]] = set()
-        self._thread = threading.Thread(target=self._work, name="fzoos-desk", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="fzoos-worker", daemon=True)
         self._thread.start()
 
     def do(self, work: _Work) -> bytes:
@@ -50,7 +50,7 @@ class Desk:
 
         Raises:
             Overtaken: if newer work came first.
-            Closed: if the desk was closed first.
+            Closed: if the worker was closed first.
         """
         answer: Future[bytes] = Future()
         with self._lock:

@@ -1,4 +1,4 @@
-"""A site's half: one object in the site's process, which hands requests to the site's station."""
+"""A site's half: one object in the site's process, which hands requests to its `StudySite`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from nvflare.collab import collab
 
-from fzoos.engines.flare.serial_worker import Desk, Overtaken
+from fzoos.engines.flare.serial_worker import Overtaken, SerialWorker
 from fzoos.engines.flare.settings import Factory, SiteSettings, factory_name
-from fzoos.federation.station import Station
+from fzoos.federation.site import StudySite
 from fzoos.federation.study import Study
 from fzoos.messages import codec
 
@@ -31,14 +31,14 @@ class Site:
 
     def __init__(self, study: dict[str, Any], factory: str = "") -> None:
         self.study, self.factory = study, factory  # FLARE writes the attributes named like arguments into the job
-        self._desk: Desk | None = None
+        self._worker: SerialWorker | None = None
         self._objective: Any = None
-        self._station: Station | None = None
+        self._site: StudySite | None = None
 
     @collab.init  # type: ignore[untyped-decorator]
     def open(self) -> None:
         """Begin to take requests; what can fail is left to the first of them, since here it would end the job."""
-        self._desk = Desk()
+        self._worker = SerialWorker()
         self._name, self._folder = collab.site_name, Path(collab.workspace.get_root_dir())
         self._id = Study(**self.study).id
 
@@ -48,10 +48,10 @@ class Site:
 
         Why there is no answer is told in words that are not the objective's: those stay in the site's log.
         """
-        if collab.caller != "server" or self._desk is None:
+        if collab.caller != "server" or self._worker is None:
             raise PermissionError(f"requests come from the server, this one came from {collab.caller}")
         try:
-            return self._desk.do(lambda: (self._station or self._start()).answer(data))
+            return self._worker.do(lambda: (self._site or self._start()).answer(data))
         except Overtaken:
             reason = "was busy until the next request came"
         except Exception as error:
@@ -67,24 +67,24 @@ class Site:
     @collab.final  # type: ignore[untyped-decorator]
     def close(self) -> None:
         """Close the journal and the objective, after the query under way if that does not take long."""
-        if self._station is not None:
-            self._station.stop()
-        if self._desk is not None:
-            self._desk.close(last=self._end)
+        if self._site is not None:
+            self._site.stop()
+        if self._worker is not None:
+            self._worker.close(last=self._end)
         if hasattr(self._objective, "close"):
             self._objective.close()
 
     def _end(self) -> None:
-        if self._station is not None:
-            self._station.close()
+        if self._site is not None:
+            self._site.close()
 
-    def _start(self) -> Station:
+    def _start(self) -> StudySite:
         settings = SiteSettings(self._name, self._folder, Study(**self.study), self.factory)
         self._id = settings.study.id
         client = settings.study.sites.index(self._name)
         self._objective = settings.objective()
-        self._station = Station(settings.study, client, self._objective, settings.journal, wait=_TURN)
-        return self._station
+        self._site = StudySite(settings.study, client, self._objective, settings.journal, wait=_TURN)
+        return self._site
 
 
 def client_app(study: Study, objective_factory: Factory | str | None = None) -> Site:

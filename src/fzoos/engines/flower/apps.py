@@ -20,7 +20,7 @@ from fzoos.engines.flower.secure_client import guard, masked_reply, request_of
 from fzoos.engines.flower.wire import pack, unpack
 from fzoos.federation.conductor import conduct
 from fzoos.federation.journal import JournalError
-from fzoos.federation.station import Station
+from fzoos.federation.site import StudySite
 from fzoos.federation.study import Study
 from fzoos.messages import codec
 from fzoos.result import Record
@@ -131,22 +131,22 @@ def _show(record: Record) -> None:
 
 def _answer(data: bytes, addressee: str, context: Context, study: Study, factory: Factory) -> tuple[str, bytes]:
     """This site and its reply; a reason to have none is told to the server without the site's own words in it."""
-    site = _site(study, context)
+    name = _site(study, context)
     try:
-        if addressee != site:
-            return site, codec.encode_failure(f"this is {site!r}, the request is for {addressee!r}", study.id)
+        if addressee != name:
+            return name, codec.encode_failure(f"this is {name!r}, the request is for {addressee!r}", study.id)
         objective = factory(context.node_config)
         # A process of this site that was killed a moment ago may still hold the journal.
-        station = Station(study, study.sites.index(site), objective, _journal(site, context), wait=_WAIT)
+        site = StudySite(study, study.sites.index(name), objective, _journal(name, context), wait=_WAIT)
     except JournalError as error:
-        return site, codec.encode_failure(str(error), study.id)
+        return name, codec.encode_failure(str(error), study.id)
     except Exception as error:
-        logging.getLogger("fzoos").exception("%s cannot answer", site)
-        return site, codec.encode_failure(f"{site} cannot answer: {type(error).__name__} (its log says more)", study.id)
+        logging.getLogger("fzoos").exception("%s cannot answer", name)
+        return name, codec.encode_failure(f"{name} cannot answer: {type(error).__name__} (its log says more)", study.id)
     try:
-        return site, station.answer(data)
+        return name, site.answer(data)
     finally:
-        station.close()
+        site.close()
 
 
 def _study(given: StudyLike | None, context: Context) -> Study:

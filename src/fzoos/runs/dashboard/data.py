@@ -17,7 +17,7 @@ from fzoos.result import Record, Result
 from fzoos.runs.plots import COLOURS
 from fzoos.runs.store import Store, StoreError, Summary
 
-__all__ = ["SUFFIXES", "Reader", "Shelf", "columns", "details", "dumps", "plain", "row"]
+__all__ = ["SUFFIXES", "Reader", "RunIndex", "columns", "details", "dumps", "plain", "row"]
 
 SUFFIXES = (".db", ".result")  # of the files in a folder that are taken for files of runs
 
@@ -185,7 +185,7 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-class Shelf:
+class RunIndex:
     """The runs at a path: those of one file, or of all files of runs in a folder. Safe to use from several threads.
 
     Args:
@@ -198,14 +198,14 @@ class Shelf:
         >>> import tempfile
         >>> import numpy as np
         >>> from fzoos import FedZO, minimize
-        >>> from fzoos.runs.dashboard.data import Shelf
+        >>> from fzoos.runs.dashboard.data import RunIndex
         >>> folder = Path(tempfile.mkdtemp())
-        >>> with Shelf(folder) as shelf:
-        ...     before = shelf.look()["runs"]
+        >>> with RunIndex(folder) as index:
+        ...     before = index.refresh()["runs"]
         ...     result = minimize([lambda x: float(x @ x)], np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=2,
         ...                       seed=0, store=folder / "runs.db")
         ...     time.sleep(0.3)
-        ...     before, [run["key"] for run in shelf.look()["runs"]]
+        ...     before, [run["key"] for run in index.refresh()["runs"]]
         ([], ['runs.db:1'])
     """
 
@@ -214,23 +214,23 @@ class Shelf:
         if not self.path.exists():
             raise StoreError(f"there is no file of runs and no folder at {self.path}")
         self._lock = Lock()
-        self._books: dict[Path, _Book] = {}
+        self._books: dict[Path, _IndexedFile] = {}
         self._looked = -math.inf
         self._found: dict[str, Any] = {}
         if not self.path.is_dir():
-            self._books[self.path] = _Book(self.path)
+            self._books[self.path] = _IndexedFile(self.path)
             if self._books[self.path].problem:
                 raise StoreError(self._books[self.path].problem)
 
-    def look(self) -> dict[str, Any]:
+    def refresh(self) -> dict[str, Any]:
         """The list of runs, the newest first, and what could not be read."""
         with self._lock:
             if time.monotonic() - self._looked > _FRESH:
-                self._found = self._look()
+                self._found = self._refresh()
                 self._looked = time.monotonic()
             return self._found
 
-    def _look(self) -> dict[str, Any]:
+    def _refresh(self) -> dict[str, Any]:
         files = set(_files(self.path)) if self.path.is_dir() else {self.path}
         for gone in self._books.keys() - files:
             self._books.pop(gone).close()
@@ -238,7 +238,7 @@ class Shelf:
             if file in self._books:
                 self._books[file].refresh()
             else:
-                self._books[file] = _Book(file)
+                self._books[file] = _IndexedFile(file)
         books = [self._books[file] for file in sorted(files)]
         runs = sorted((run for book in books for run in book.runs), key=lambda run: (-run["started"], -run["id"]))
         return {
@@ -254,7 +254,7 @@ class Shelf:
         Raises:
             StoreError: there is no such run, or its file cannot be read any more.
         """
-        self.look()
+        self.refresh()
         name, _, number = key.rpartition(":")
         with self._lock:
             book = next((book for file, book in self._books.items() if file.name == name), None)
@@ -268,15 +268,15 @@ class Shelf:
             for book in self._books.values():
                 book.close()
 
-    def __enter__(self) -> Shelf:
+    def __enter__(self) -> RunIndex:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
 
 
-class _Book:
-    """A file on the shelf: its runs as they were when it last changed, or why it cannot be read."""
+class _IndexedFile:
+    """A file on the index: its runs as they were when it last changed, or why it cannot be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

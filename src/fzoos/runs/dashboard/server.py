@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from importlib.resources import files
 
-from fzoos.runs.dashboard.data import Shelf, dumps
+from fzoos.runs.dashboard.data import RunIndex, dumps
 from fzoos.runs.store import StoreError
 
 try:
@@ -38,7 +38,7 @@ _HEARTBEAT = 15.0  # seconds after which a silent connection is used, so that a 
 
 
 def application(
-    shelf: Shelf,
+    index: RunIndex,
     token: str | None = None,
     local: bool = True,
     cookie: str = "fzoos",
@@ -47,7 +47,7 @@ def application(
     """The page as an ASGI application.
 
     Args:
-        shelf: the runs.
+        index: the runs.
         token: what a visitor must know; None: nothing.
         local: whether it answers to names of this machine only.
         cookie: the name of the cookie that keeps the token.
@@ -55,9 +55,9 @@ def application(
 
     Example:
         >>> import tempfile
-        >>> from fzoos.runs.dashboard.data import Shelf
+        >>> from fzoos.runs.dashboard.data import RunIndex
         >>> from fzoos.runs.dashboard.server import application
-        >>> [route.path for route in application(Shelf(tempfile.mkdtemp())).routes]
+        >>> [route.path for route in application(RunIndex(tempfile.mkdtemp())).routes]
         ['/', '/api/runs', '/api/run', '/events', '/static']
     """
 
@@ -65,20 +65,20 @@ def application(
         return HTMLResponse(files("fzoos.runs.dashboard").joinpath("static", "index.html").read_text(encoding="utf-8"))
 
     async def runs(request: Request) -> Response:
-        return _json(dumps(await run_in_threadpool(shelf.look)))
+        return _json(dumps(await run_in_threadpool(index.refresh)))
 
     async def run(request: Request) -> Response:
         after = request.query_params.get("after", "0")
         if not after.isdecimal():
             return _json(dumps({"error": f"after must be the number of a round, got {after!r}"}), 400)
         try:
-            found = await run_in_threadpool(shelf.details, request.query_params.get("key", ""), int(after))
+            found = await run_in_threadpool(index.details, request.query_params.get("key", ""), int(after))
         except StoreError as error:
             return _json(dumps({"error": str(error)}), 404)
         return _json(dumps(found))
 
     async def events(request: Request) -> Response:
-        return StreamingResponse(_events(shelf, stopping), media_type="text/event-stream")
+        return StreamingResponse(_events(index, stopping), media_type="text/event-stream")
 
     return Starlette(
         routes=[
@@ -92,12 +92,12 @@ def application(
     )
 
 
-async def _events(shelf: Shelf, stopping: Callable[[], bool]) -> AsyncIterator[str]:
+async def _events(index: RunIndex, stopping: Callable[[], bool]) -> AsyncIterator[str]:
     """The list of runs, at once and whenever it changes; the page then asks for the rounds that it has not got."""
     yield "retry: 1000\n\n"
     sent, last = "", -_HEARTBEAT
     while not stopping():
-        text = dumps(await run_in_threadpool(shelf.look))
+        text = dumps(await run_in_threadpool(index.refresh))
         if text != sent:
             yield f"event: runs\ndata: {text}\n\n"
         elif time.monotonic() - last > _HEARTBEAT:
@@ -113,7 +113,7 @@ def _json(text: str, status: int = 200) -> Response:
 
 
 def serve(
-    shelf: Shelf,
+    index: RunIndex,
     host: str = "127.0.0.1",
     port: int = PORT,
     token: str | None = None,
@@ -122,7 +122,7 @@ def serve(
     """Serve the page until Ctrl-C.
 
     Args:
-        shelf: the runs.
+        index: the runs.
         host: the address to listen at. Beyond this machine a token is needed; it is made if none is given.
         port: where to begin to look for a free port; 0: any.
         token: what a visitor must know; None: nothing, if only this machine can reach the page.
@@ -140,7 +140,7 @@ def serve(
     def stopping() -> bool:
         return server.should_exit
 
-    app = application(shelf, token, local, f"fzoos-{port}", stopping)
+    app = application(index, token, local, f"fzoos-{port}", stopping)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, ws="none", lifespan="off"))
     announce(_address(host, port, token), port)
     with listener:

@@ -28,7 +28,7 @@ from fzoos.objectives.box import Objective
 from fzoos.objectives.trajectory import OnFailure, Purpose
 from fzoos.result import NotAsked, ObjectiveError
 
-__all__ = ["BudgetError", "Station"]
+__all__ = ["BudgetError", "StudySite"]
 
 _SAME = 1e-9  # recalled points may differ by rounding: another machine adds up in another order
 
@@ -41,7 +41,7 @@ class BudgetError(RuntimeError):
     """The site's budget of queries does not allow what is asked."""
 
 
-class Station:
+class StudySite:
     """A site of a study.
 
     Args:
@@ -57,14 +57,14 @@ class Station:
         >>> from pathlib import Path
         >>> from fzoos.messages.codec import decode, encode
         >>> from fzoos.messages.message import Message
-        >>> from fzoos.federation.station import Station
+        >>> from fzoos.federation.site import StudySite
         >>> from fzoos.federation.study import Study
         >>> study = Study("demo", x0=(0.0, 0.0), bounds=(-1.0, 1.0), sites=("a",), algorithm={"name": "fedzo"})
         >>> path = Path(tempfile.mkdtemp()) / "a.journal"
         >>> request = encode(Message("update", 1, {"x": np.array([0.5, 0.5])}), study.id)
-        >>> with Station(study, 0, lambda x: float(x @ x), path) as station:
-        ...     reply = station.answer(request)
-        ...     reply == station.answer(request), station.queries        # from the journal the second time
+        >>> with StudySite(study, 0, lambda x: float(x @ x), path) as site:
+        ...     reply = site.answer(request)
+        ...     reply == site.answer(request), site.queries        # from the journal the second time
         (True, 210)
     """
 

@@ -11,20 +11,20 @@ from wire import Lost, Wire
 
 from fzoos.federation.conductor import conduct
 from fzoos.federation.journal import Journal, JournalError
-from fzoos.federation.station import BudgetError, Station
+from fzoos.federation.site import BudgetError, StudySite
 from fzoos.messages.codec import RemoteFailure, decode, encode
 from fzoos.messages.message import Message
 from fzoos.result import NotAsked
 
-STUDY = make_study("scaffold1", sites=("a",))  # T = 2, Q = 2: 6 queries in an update, 3 in a refresh
+STUDY = make_study("scaffoldi", sites=("a",))  # T = 2, Q = 2: 6 queries in an update, 3 in a refresh
 X = np.array([0.5, 0.25])
 UPDATE = Message("update", 1, {"x": X})
 REFRESH = Message("refresh", 2, {"x": X})
 SECOND = Message("update", 2, {"c": np.zeros(2)})
 
 
-def station(folder, objective=None, study=STUDY, **settings):
-    return Station(study, 0, objective or Box(0.2, folder / "a.log"), folder / "a.journal", **settings)
+def site(folder, objective=None, study=STUDY, **settings):
+    return StudySite(study, 0, objective or Box(0.2, folder / "a.log"), folder / "a.journal", **settings)
 
 
 def asked(folder):
@@ -47,11 +47,11 @@ def same(one, two):
 def test_answered_from_the_journal(folder):
     """Byte for byte the same reply, without a query, in the same process and in the next, and for older requests."""
     requests = [encode(message, STUDY.id) for message in (UPDATE, REFRESH, SECOND)]
-    with station(folder) as here:
+    with site(folder) as here:
         replies = [here.answer(data) for data in requests]
         assert [here.answer(data) for data in requests] == replies
         assert here.queries == asked(folder) == 6 + 3 + 6
-    with station(folder, lambda x: pytest.fail("asked again")) as here:
+    with site(folder, lambda x: pytest.fail("asked again")) as here:
         assert [here.answer(data) for data in reversed(requests)] == replies[::-1]
         assert here.queries == 15
 
@@ -59,7 +59,7 @@ def test_answered_from_the_journal(folder):
 def test_handle_is_the_same(folder):
     """An engine of this process, with messages, gets the reply that bytes would have got."""
     (folder / "other").mkdir()
-    with station(folder) as one, station(folder / "other") as two:
+    with site(folder) as one, site(folder / "other") as two:
         for message in (UPDATE, REFRESH, SECOND):
             same(one.handle(message), decode(two.answer(encode(message, STUDY.id)), STUDY.id))
         same(one.handle(UPDATE), decode(two.answer(encode(UPDATE, STUDY.id)), STUDY.id))
@@ -68,7 +68,7 @@ def test_handle_is_the_same(folder):
 def test_twice_at_the_same_time(folder):
     """An engine that hands a request over again while it is being answered: it is answered once, and told twice."""
     request = encode(UPDATE, STUDY.id)
-    with station(folder) as here, ThreadPoolExecutor(4) as pool:
+    with site(folder) as here, ThreadPoolExecutor(4) as pool:
         replies = list(pool.map(here.answer, [request] * 4))
         assert len(set(replies)) == 1
         assert here.queries == asked(folder) == 6
@@ -76,9 +76,9 @@ def test_twice_at_the_same_time(folder):
 
 def test_replies_tell_all_queries(folder):
     """The count in a reply is the journal's: everything paid for, in all processes."""
-    with station(folder) as here:
+    with site(folder) as here:
         assert here.handle(UPDATE).scalars["queries"] == 6
-    with station(folder) as here:
+    with site(folder) as here:
         assert here.handle(REFRESH).scalars["queries"] == 9
 
 
@@ -161,26 +161,26 @@ def test_restarted_in_every_variant(folder, changes):
 )
 def test_refused(folder, data, reason):
     """What no server of this study would send costs nothing, leaves no trace, and the next good request is answered."""
-    with station(folder) as here:
+    with site(folder) as here:
         with pytest.raises(RemoteFailure, match=reason):
             decode(here.answer(data), STUDY.id)
         assert here.queries == asked(folder) == 0
         good = here.handle(UPDATE)
     (folder / "fresh").mkdir()
-    with station(folder / "fresh") as fresh:
+    with site(folder / "fresh") as fresh:
         same(fresh.handle(UPDATE), good)
 
 
 def test_anothers_journal(folder):
-    """The journal of another study or site is refused when the station is made."""
-    station(folder).close()
+    """The journal of another study or site is refused when the site is made."""
+    site(folder).close()
     with pytest.raises(JournalError, match="belongs to study"):
-        station(folder, study=make_study("scaffold1", sites=("a",), seed=1))
-    study = make_study("scaffold1", sites=("b", "a"))
-    with Station(study, 0, Box(0.2), folder / "b.journal"):
+        site(folder, study=make_study("scaffoldi", sites=("a",), seed=1))
+    study = make_study("scaffoldi", sites=("b", "a"))
+    with StudySite(study, 0, Box(0.2), folder / "b.journal"):
         pass
     with pytest.raises(JournalError, match="belongs to site 'b', not 'a'"):
-        Station(study, 1, Box(0.2), folder / "b.journal")
+        StudySite(study, 1, Box(0.2), folder / "b.journal")
 
 
 def test_a_journal_of_another_version(folder):
@@ -189,7 +189,7 @@ def test_a_journal_of_another_version(folder):
         request = journal.begin(encode(UPDATE, STUDY.id))
         journal.record(request, np.full((6, 2), 0.3), np.zeros(6), 1, 1, "difference")
         journal.reply(request, b"reply", {})
-    with station(folder) as here:
+    with site(folder) as here:
         with pytest.raises(JournalError, match="another version of the program: it asked other points"):
             here.handle(REFRESH)
         with pytest.raises(RemoteFailure, match="cannot use its journal"):
@@ -200,7 +200,7 @@ def test_a_journal_of_another_version(folder):
 @pytest.mark.parametrize("kept", [0, 4])
 def test_a_journal_that_lacks_queries(folder, kept):
     """The same for one whose answered request has fewer queries than it must have had."""
-    with station(folder) as here:
+    with site(folder) as here:
         here.handle(UPDATE)
     rows = queries(folder)
     with Journal(folder / "b.journal", STUDY.id, "a") as journal:
@@ -208,7 +208,10 @@ def test_a_journal_that_lacks_queries(folder, kept):
         for x, y, _ in rows[:kept]:
             journal.record(request, np.frombuffer(x)[None], np.array([y]), 1, 1, "difference")
         journal.reply(request, b"reply", {})
-    with Station(STUDY, 0, Box(0.2), folder / "b.journal") as here, pytest.raises(JournalError, match="lacks queries"):
+    with (
+        StudySite(STUDY, 0, Box(0.2), folder / "b.journal") as here,
+        pytest.raises(JournalError, match="lacks queries"),
+    ):
         here.handle(REFRESH)
 
 
@@ -216,7 +219,7 @@ def test_an_unusable_journal(folder):
     """Not this study's content at all: an error, not a crash, and no query."""
     with Journal(folder / "a.journal", STUDY.id, "a") as journal:
         fill_journal(journal)
-    with station(folder) as here, pytest.raises(RemoteFailure):
+    with site(folder) as here, pytest.raises(RemoteFailure):
         decode(here.answer(encode(UPDATE, STUDY.id)), STUDY.id)
     assert asked(folder) == 0
 
@@ -259,7 +262,7 @@ def test_a_failed_query_is_paid_for_and_asked_again(folder, how, at):
     """No answer; the query is kept as failed; asked again it goes on from there, and the replies are those of a site
     whose objective did not fail. 15 queries and 1 that failed are paid for."""
     (folder / "good").mkdir()
-    with station(folder / "good") as good, station(folder, Failing(folder / "a.log", {at}, FAILURES[how])) as here:
+    with site(folder / "good") as good, site(folder, Failing(folder / "a.log", {at}, FAILURES[how])) as here:
         failures = 0
         for message in (UPDATE, REFRESH, SECOND):
             try:
@@ -283,15 +286,15 @@ def test_a_failed_query_is_paid_for_and_asked_again(folder, how, at):
 def test_after_a_restart_too(folder, how):
     """The same when the process ends between the failure and the second attempt."""
     (folder / "good").mkdir()
-    with station(folder / "good") as good:
+    with site(folder / "good") as good:
         expected = good.handle(UPDATE)
-    with station(folder, Failing(folder / "a.log", {4}, FAILURES[how])) as here:
+    with site(folder, Failing(folder / "a.log", {4}, FAILURES[how])) as here:
         if how != "-0.0":
             with pytest.raises(RemoteFailure):
                 decode(here.answer(encode(UPDATE, STUDY.id)), STUDY.id)
         else:
             first = here.handle(UPDATE)
-    with station(folder) as here:
+    with site(folder) as here:
         reply = here.handle(UPDATE)
         if how == "-0.0":  # a value like any other
             same(reply, first)
@@ -337,7 +340,7 @@ def test_a_batch_that_fails_in_part(folder):
         calls.append(x)
         return np.where(np.arange(len(x)) == 1, np.nan, 1.0) if len(calls) == 2 else np.sum(x**2, axis=1)
 
-    with Station(study, 0, sometimes, folder / "a.journal") as here:
+    with StudySite(study, 0, sometimes, folder / "a.journal") as here:
         with pytest.raises(RemoteFailure):
             decode(here.answer(encode(UPDATE, study.id)), study.id)
         here.handle(UPDATE)
@@ -350,7 +353,7 @@ def test_a_batch_that_fails_in_part(folder):
 @pytest.mark.parametrize("how", list(FAILURES)[:-1])
 def test_what_the_server_hears_of_it(folder, how):
     """That the objective failed, in which round; not its words, its value, nor where."""
-    with station(folder, Failing(folder / "a.log", {4}, FAILURES[how])) as here:
+    with site(folder, Failing(folder / "a.log", {4}, FAILURES[how])) as here:
         data = here.answer(encode(UPDATE, STUDY.id))
     with pytest.raises(RemoteFailure) as caught:
         decode(data, STUDY.id)
@@ -362,7 +365,7 @@ def test_what_the_server_hears_of_it(folder, how):
 
 def test_the_server_does_not_hear_where_the_journal_is(folder):
     """Paths of the site's machine stay there."""
-    with station(folder) as here:
+    with site(folder) as here:
         here._journal._db.execute("DROP TABLE replies")  # something is wrong with it
         data = here.answer(encode(UPDATE, STUDY.id))
     assert str(folder).encode() not in data
@@ -379,9 +382,9 @@ def test_not_asked(folder):
         return values[x.tobytes()]
 
     (folder / "good").mkdir()
-    with station(folder / "good", lambda x: float(x @ x)) as good:
+    with site(folder / "good", lambda x: float(x @ x)) as good:
         expected = good.handle(UPDATE)
-    with station(folder, people) as here:
+    with site(folder, people) as here:
         for paid in range(6):
             with pytest.raises(RemoteFailure, match="a value is wanted"):
                 decode(here.answer(encode(UPDATE, STUDY.id)), STUDY.id)
@@ -403,7 +406,7 @@ def test_abandoned_queries_are_adopted(folder, restart):
     box = Failing(folder / "a.log", {3}, raising)  # two of the initial design are there
 
     def make():
-        return Station(study, 0, box, folder / "a.journal")
+        return StudySite(study, 0, box, folder / "a.journal")
 
     here = make()
     with pytest.raises(RemoteFailure):
@@ -414,7 +417,7 @@ def test_abandoned_queries_are_adopted(folder, restart):
             here.close()
             here = make()
         replies.append(here.answer(encode(message, study.id)))
-    trajectory = here._client._half.site.trajectory
+    trajectory = here._client._half.context.trajectory
     lower, width = -1.0, 2.0
     expected = (logged(folder, "a")[[0, 1]] - lower) / width
     assert trajectory.x[:2] == pytest.approx(expected, abs=1e-15)
@@ -423,7 +426,7 @@ def test_abandoned_queries_are_adopted(folder, restart):
     here.close()
     with make() as again:  # and the journal reproduces it
         restored = again._restore()
-        assert np.array_equal(restored._half.site.trajectory.x, trajectory.x)
+        assert np.array_equal(restored._half.context.trajectory.x, trajectory.x)
         assert [decode(data, study.id).scalars["queries"] for data in replies] == [7, 10]
         # the same request as the one given up is a new one now
         assert decode(again.answer(encode(first, study.id)), study.id).scalars["queries"] == 11
@@ -435,12 +438,12 @@ def test_adopted_where_they_were_asked(folder):
     study = make_study(sites=("a",))
     study = type(study)(**study.settings | {"algorithm": settings})
     box = Failing(folder / "a.log", {8}, raising)
-    with Station(study, 0, box, folder / "a.journal") as here:
+    with StudySite(study, 0, box, folder / "a.journal") as here:
         for x in (np.full(2, 0.99), np.full(2, 0.98)):
             here.answer(encode(Message("update", 1, {"x": x}, {"seed": 1}), study.id))
         points = (logged(folder, "a")[:7] + 1.0) / 2.0
         assert np.any(points > 1.0), "the test needs points outside"
-        assert here._client._half.site.trajectory.x[:7] == pytest.approx(points, abs=1e-15)
+        assert here._client._half.context.trajectory.x[:7] == pytest.approx(points, abs=1e-15)
 
 
 # Budgets
@@ -449,17 +452,17 @@ def test_adopted_where_they_were_asked(folder):
 def test_budget_of_the_site(folder):
     """6 + (3 + 6) queries fit a budget of 15 and the next round does not: it is refused before its first query, after
     a restart too, and what is known is still answered."""
-    with station(folder, max_queries=15) as here:
+    with site(folder, max_queries=15) as here:
         replies = [here.answer(encode(message, STUDY.id)) for message in (UPDATE, REFRESH, SECOND)]
         assert here.queries == 15
     third = encode(Message("refresh", 3, {"x": X}), STUDY.id)
     for _ in range(2):
-        with station(folder, max_queries=23) as here:
+        with site(folder, max_queries=23) as here:
             with pytest.raises(RemoteFailure, match="round 3 needs 9 queries; 15 of the site's 23 are spent"):
                 decode(here.answer(third), STUDY.id)
             assert [here.answer(encode(m, STUDY.id)) for m in (UPDATE, REFRESH, SECOND)] == replies
     assert asked(folder) == 15
-    with station(folder, max_queries=24) as here:
+    with site(folder, max_queries=24) as here:
         decode(here.answer(third), STUDY.id)
 
 
@@ -473,18 +476,18 @@ def test_an_exact_budget_survives_a_restart(folder, killed_after):
         return Box(0.2, folder / "a.log")(x)
 
     if killed_after < 6:
-        with station(folder, dying, max_queries=6) as here, pytest.raises(KeyboardInterrupt):
+        with site(folder, dying, max_queries=6) as here, pytest.raises(KeyboardInterrupt):
             here.answer(encode(UPDATE, STUDY.id))
-    with station(folder, max_queries=6) as here:
+    with site(folder, max_queries=6) as here:
         assert here.handle(UPDATE).scalars["queries"] == 6 == asked(folder)
 
 
 def test_the_smaller_budget_counts(folder):
     """The study's and the site's own."""
-    study = make_study("scaffold1", sites=("a",), max_queries_per_client=5)
+    study = make_study("scaffoldi", sites=("a",), max_queries_per_client=5)
     for own, counts in ((None, 5), (100, 5), (3, 3)):
         with (
-            Station(study, 0, Box(0.2), folder / "a.journal", max_queries=own) as here,
+            StudySite(study, 0, Box(0.2), folder / "a.journal", max_queries=own) as here,
             pytest.raises(BudgetError, match=f"0 of the site's {counts} are spent"),
         ):
             here.handle(UPDATE)
@@ -492,19 +495,19 @@ def test_the_smaller_budget_counts(folder):
 
 def test_failed_queries_count_for_the_budget(folder):
     """Paid is paid: after 2 failures 4 of 6 queries are still needed, and a budget of 7 has only 3 left."""
-    with station(folder, Failing(folder / "a.log", {2, 4}, raising), max_queries=7) as here:
+    with site(folder, Failing(folder / "a.log", {2, 4}, raising), max_queries=7) as here:
         for _ in range(5):
             here.answer(encode(UPDATE, STUDY.id))
         with pytest.raises(BudgetError, match="round 1 needs 4 queries; 4 of the site's 7 are spent"):
             here.handle(UPDATE)
         assert here.queries == asked(folder) == 4
-    with station(folder, max_queries=8) as here:
+    with site(folder, max_queries=8) as here:
         assert here.handle(UPDATE).scalars["queries"] == 8 == asked(folder)
 
 
 def test_the_budget_holds_in_the_middle_of_a_round(folder):
     """The refresh found room for the round; a failure after it uses some up. Not one query more than the budget."""
-    with station(folder, Failing(folder / "a.log", {11}, raising), max_queries=15) as here:
+    with site(folder, Failing(folder / "a.log", {11}, raising), max_queries=15) as here:
         for message in (UPDATE, REFRESH):
             here.handle(message)
         for _ in range(3):
@@ -512,7 +515,7 @@ def test_the_budget_holds_in_the_middle_of_a_round(folder):
         with pytest.raises(BudgetError, match="15 of the site's 15 queries are spent"):
             here.handle(SECOND)
     assert asked(folder) == 15
-    with station(folder, max_queries=16) as here:
+    with site(folder, max_queries=16) as here:
         assert here.handle(SECOND).scalars["queries"] == 16 == asked(folder)
 
 
@@ -520,7 +523,7 @@ def test_the_budget_holds_in_the_middle_of_a_round(folder):
 
 
 def test_stop(folder):
-    """Asked to stop, a station ends at the next query; a new one takes up from there."""
+    """Asked to stop, a site ends at the next query; a new one takes up from there."""
     made = []
 
     def stopping(x):
@@ -528,22 +531,22 @@ def test_stop(folder):
             made[0].stop()
         return Box(0.2, folder / "a.log")(x)
 
-    made.append(station(folder, stopping))
+    made.append(site(folder, stopping))
     with made[0] as here, pytest.raises(RemoteFailure, match="CancelledError at the site"):
         decode(here.answer(encode(UPDATE, STUDY.id)), STUDY.id)
-    with station(folder) as here:
+    with site(folder) as here:
         assert here.handle(UPDATE).scalars["queries"] == 6 == asked(folder)
 
 
 def test_close_ends_the_objective(folder):
-    """A program is ended with its station."""
+    """A program is ended with its site."""
     closed = []
 
     class Ends(Box):
         def close(self):
             closed.append(True)
 
-    station(folder, Ends(0.2)).close()
+    site(folder, Ends(0.2)).close()
     assert closed == [True]
 
 
