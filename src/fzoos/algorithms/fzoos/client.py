@@ -65,7 +65,6 @@ class FZooSClient(ClientHalf):
         new = self._meet(x, request)
         self._adopt_step(request)
         self._adopt_length_scale(request)
-        self._correction.prepare(request)
         if not (new and self._settings.refresh_first_round):
             # A newcomer has just asked at x: it has nothing to predict.
             predicted = self._surrogate.at(x).mean(x) if self._settings.steps and not new else None

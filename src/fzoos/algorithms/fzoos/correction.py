@@ -5,21 +5,16 @@ symbol     shape         meaning
 =========  ============  ==============================================================================================
 w_i, w     (M,)          weights of client i's surrogate in the shared random features, and their average
 g_i, g     (d,)          gradient of client i's surrogate at the server's x_r, and their average
-v          (d,)          the direction of last round's g
-h_i, h     (d,)          H_i(x_r) v, the surrogate's curvature along v, and their average
 =========  ============  ==============================================================================================
 
 With weights the vector is grad phi(x)^T (w - w_i), at any x, for M numbers; with gradients it is g - g_i, that of x_r,
-for d numbers and without the features' error. With curvature it is g - g_i + (h - h_i) v.(x - x_r): right to first
-order as far as x goes along v, for 2 d numbers, and d more with which v comes.
+for d numbers and without the features' error.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from fzoos._util.arrays import Array, FloatArray, to_device, to_numpy
 from fzoos.algorithms.base import ClientContext
@@ -31,7 +26,7 @@ from fzoos.surrogates.local import LocalSurrogate
 if TYPE_CHECKING:
     from fzoos.algorithms.fzoos import FZooS
 
-__all__ = ["CORRECTIONS", "Correction", "CurvatureCorrection", "GradientCorrection", "WeightsCorrection"]
+__all__ = ["CORRECTIONS", "Correction", "GradientCorrection", "WeightsCorrection"]
 
 
 class Correction(ABC):
@@ -48,10 +43,6 @@ class Correction(ABC):
 
     def use(self, kernel: Kernel) -> None:
         """Go on with this kernel."""
-        return
-
-    def prepare(self, request: Message) -> None:
-        """Take from a refresh request what renewing needs."""
         return
 
     @abstractmethod
@@ -164,42 +155,8 @@ class GradientCorrection(Correction):
         return self._average
 
 
-class CurvatureCorrection(GradientCorrection):
-    """g - g_i + (h - h_i) v.(x - x_r)."""
-
-    def __init__(self, settings: FZooS, context: ClientContext) -> None:
-        super().__init__(settings, context)
-        self._direction = self._own_curvature = self._average_curvature = np.zeros(context.dim)  # v, h_i, h
-        self._centre = np.zeros(context.dim)  # x_r
-        self._own_round = 0
-
-    def prepare(self, request: Message) -> None:
-        """v; zero as long as there is no last round."""
-        gradient = request.arrays.get("g", np.zeros(self._context.dim))
-        length = float(np.linalg.norm(gradient))
-        self._direction = gradient / length if length > 0.0 else gradient
-
-    def renew(self, x: FloatArray, round: int, surrogate: LocalSurrogate) -> dict[str, FloatArray]:
-        """g_i and h_i at x."""
-        self._own_curvature, self._centre = surrogate.at(x).curvature(x, self._direction), x
-        self._own_round = round
-        return super().renew(x, round, surrogate) | {"h": self._own_curvature}
-
-    def take(self, request: Message) -> bool:
-        """g and h; who missed the refresh has another v and x_r, and goes without h."""
-        average = request.arrays.get("h") if self._own_round == request.round else None
-        self._average_curvature = self._own_curvature if average is None else average
-        return super().take(request)
-
-    def vector(self, x: FloatArray) -> FloatArray:
-        """To first order in the way from x_r along v."""
-        travelled = float(self._direction @ (x - self._centre))
-        return super().vector(x) + travelled * (self._average_curvature - self._own_curvature)
-
-
 CORRECTIONS: dict[str, type[Correction]] = {
     "weights": WeightsCorrection,
     "gradient": GradientCorrection,
-    "curvature": CurvatureCorrection,
 }
 """By what is sent."""

@@ -48,8 +48,7 @@ class FZooS(Algorithm):
         refresh_first_round: whether the first round begins with a refresh too, in which newcomers make their initial
             queries: there is then a correction from the first step on.
         sends: "weights": w_i, M numbers from which the gradient anywhere follows; "gradient": grad mu_i(x_r), d
-            numbers, and the correction vector is the same during the round; "curvature": the gradient and how it
-            changes along the last round's, 2 d numbers.
+            numbers, and the correction vector is the same during the round.
         length: gamma_t.
         steps: how the optimiser's steps are scaled from round to round; None: not at all.
         vector: "adaptive": the correction vector is taken at the current x; "fixed": at x_{r-1} for the whole round.
@@ -85,7 +84,7 @@ class FZooS(Algorithm):
     refresh: ActiveQueries | UnseenDirections | None = field(default_factory=lambda: UnseenDirections(80))
     initial: InitialDesign = field(default_factory=lambda: InitialDesign(161, 0.01, "orthogonal"))
     refresh_first_round: bool = True
-    sends: Literal["weights", "gradient", "curvature"] = "gradient"
+    sends: Literal["weights", "gradient"] = "gradient"
     length: CorrectionLength = field(default_factory=Measured)  # gamma_t
     steps: TrustRegion | None = field(default_factory=TrustRegion)
     vector: Literal["adaptive", "fixed"] = "adaptive"  # x' = x'' = x, or x_{r-1}
@@ -112,6 +111,11 @@ class FZooS(Algorithm):
         _check_type("length", self.length, CorrectionLength)
         if self.device is not None:
             check_device_name(self.device)
+        if self.sends == "curvature":  # an option of the last release
+            raise ValueError(
+                "sends = 'curvature' is no longer an option: it was worth one round at one heterogeneity for 1.7 times "
+                "the bytes (docs/beyond.md); leave `sends` out for 'gradient', which is closest to it"
+            )
         if self.sends not in CORRECTIONS:
             raise ValueError(f"sends must be one of {', '.join(CORRECTIONS)}, got {self.sends!r}")
         _check_type("steps", self.steps, (TrustRegion, type(None)))
@@ -180,8 +184,8 @@ class FZooS(Algorithm):
 
     @property
     def carried(self) -> tuple[str, ...]:
-        """The length scale, the step scale, and the direction of curvature."""
-        return ("log_length_scale", "log_step", *(["g"] if self.sends == "curvature" else []))
+        """The length scale and the step scale."""
+        return ("log_length_scale", "log_step")
 
     @property
     def refreshes_first(self) -> bool:
@@ -206,7 +210,6 @@ class FZooS(Algorithm):
     def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
         """w_i or the gradient, log l where it is fitted, and what a measured length and step control need."""
         shapes: dict[str, tuple[int, ...]] = {"w": (self.features,)} if self.sends == "weights" else {"g": (dim,)}
-        shapes |= {"h": (dim,)} if self.sends == "curvature" else {}
         shapes |= {} if self.fit is None else {"log_length_scale": (1,)}
         shapes |= {} if self.steps is None else {"log_step": (1,)}
         return shapes | ({"measured": (2,)} if isinstance(self.length, Measured) else {})
