@@ -18,6 +18,7 @@ from fzoos import (
 )
 from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.fzoos.correction_lengths import Moment
+from fzoos.algorithms.fzoos.query_designs import Surroundings
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.client import Client
 from fzoos.federation.server import Server
@@ -147,7 +148,7 @@ def test_unseen_directions():
     """Orthonormal, orthogonal to the nearest points' directions, at the distance sqrt(d) radius."""
     rng = np.random.default_rng(0)
     near = X0 + 0.1 * rng.normal(size=(3, D))
-    points = UnseenDirections(picks=3, known=3).around(X0, 0.02, rng, near)
+    points = UnseenDirections(picks=3, known=3).around(Surroundings(X0, 0.02, rng, lambda count: near[:count]))
     assert points[0].tolist() == X0.tolist()
     directions = (points[1:] - X0) / (0.02 * np.sqrt(D))
     assert directions @ directions.T == pytest.approx(np.eye(3), abs=1e-12)
@@ -160,7 +161,7 @@ def test_more_picks_than_unknown_directions(picks):
     rng = np.random.default_rng(0)
     near = X0 + rng.normal(size=(50, D))
     refresh = UnseenDirections(picks=picks)
-    points = refresh.around(X0, 0.1, rng, near)
+    points = refresh.around(Surroundings(X0, 0.1, rng, lambda count: near[:count]))
     count = min(picks, D)
     assert refresh.count(D) == count
     assert points.shape == (1 + count, D)
@@ -173,7 +174,7 @@ def test_more_picks_than_unknown_directions(picks):
 def test_orthogonal_design(asked, expected):
     """x itself and orthonormal directions at the distance sqrt(d) radius, of which there are at most d."""
     design = InitialDesign(asked, 0.1, "orthogonal")
-    points = design.around(X0, np.random.default_rng(0))
+    points = design.around(Surroundings(X0, 0.1, np.random.default_rng(0)))
     offsets = (points[1:] - points[0]) / (0.1 * np.sqrt(D))
     assert points[0].tolist() == X0.tolist()
     assert len(points) == design.count(D) == expected

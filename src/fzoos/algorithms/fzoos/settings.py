@@ -10,7 +10,7 @@ from fzoos._util.arrays import check_device, check_device_name
 from fzoos._util.checks import check_count, check_number
 from fzoos._util.renamed import renamed_fields
 from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf
-from fzoos.algorithms.fzoos.client import FZooSClient
+from fzoos.algorithms.fzoos.client import FZooSClient, payload_entries
 from fzoos.algorithms.fzoos.correction import CORRECTIONS
 from fzoos.algorithms.fzoos.correction_lengths import Constant, CorrectionLength, Measured, Reciprocal
 from fzoos.algorithms.fzoos.query_designs import ActiveQueries, InitialDesign, UnseenDirections
@@ -111,13 +111,7 @@ class FZooS(Algorithm):
         _check_type("length", self.length, CorrectionLength)
         if self.device is not None:
             check_device_name(self.device)
-        if self.sends == "curvature":  # an option of the last release
-            raise ValueError(
-                "sends = 'curvature' is no longer an option: it was worth one round at one heterogeneity for 1.7 times "
-                "the bytes (docs/beyond.md); leave `sends` out for 'gradient', which is closest to it"
-            )
-        if self.sends not in CORRECTIONS:
-            raise ValueError(f"sends must be one of {', '.join(CORRECTIONS)}, got {self.sends!r}")
+        _check_sends(self.sends)
         _check_type("steps", self.steps, (TrustRegion, type(None)))
         if self.refresh is None and (self.refresh_first_round or self.sends != "weights" or self.steps is not None):
             raise ValueError(
@@ -184,8 +178,8 @@ class FZooS(Algorithm):
 
     @property
     def carried(self) -> tuple[str, ...]:
-        """The length scale and the step scale."""
-        return ("log_length_scale", "log_step")
+        """What the client's parts want to hear again: the length scale and the step scale."""
+        return tuple(name for name, entry in payload_entries(self, dim=1).items() if entry.carried)
 
     @property
     def refreshes_first(self) -> bool:
@@ -208,11 +202,8 @@ class FZooS(Algorithm):
         return count
 
     def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
-        """w_i or the gradient, log l where it is fitted, and what a measured length and step control need."""
-        shapes: dict[str, tuple[int, ...]] = {"w": (self.features,)} if self.sends == "weights" else {"g": (dim,)}
-        shapes |= {} if self.fit is None else {"log_length_scale": (1,)}
-        shapes |= {} if self.steps is None else {"log_step": (1,)}
-        return shapes | ({"measured": (2,)} if isinstance(self.length, Measured) else {})
+        """What the client's parts send: w_i or g_i, log l_i where it is fitted, what step control and gamma need."""
+        return {name: entry.shape for name, entry in payload_entries(self, dim).items()}
 
     def largest_matrix(self, dim: int) -> int:
         """The frequencies, M d numbers, or the points in use."""
@@ -223,6 +214,16 @@ class FZooS(Algorithm):
         if self.device is not None:
             check_device(self.device)
         return FZooSClient(context, self)
+
+
+def _check_sends(sends: str) -> None:
+    if sends == "curvature":  # an option before it was measured
+        raise ValueError(
+            "sends = 'curvature' is no longer an option: it was worth one round at one heterogeneity for 1.7 times the "
+            "bytes (docs/beyond.md); leave `sends` out for 'gradient', which is closest to it"
+        )
+    if sends not in CORRECTIONS:
+        raise ValueError(f"sends must be one of {', '.join(CORRECTIONS)}, got {sends!r}")
 
 
 def _check_type(name: str, value: Any, types: type | tuple[type, ...]) -> None:
