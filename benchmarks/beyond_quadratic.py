@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from beyond_problems import Problem
 from beyond_runs import Found, FoundRuns, Run
-from beyond_settings import ALGORITHMS, EXACT, WITH_CURVATURE
+from beyond_settings import ALGORITHMS, EXACT, WITH_DEFAULT
 from beyond_tables import NOTHING, Options, Part, counts, labels, problems, size, some, table
 
 TARGETS = {0.5: ("F - F* <= 0.05", 0.05), 5.0: ("F - F* <= 0.05", 0.05), 50.0: ("F <= 1.0", 1.025)}
@@ -19,7 +19,7 @@ def runs(options: Options) -> list[Run]:
     return [
         Run("quadratic", Problem("quadratic", c, toy=options.quick), label, seed, rounds, target)
         for c, (_, target) in TARGETS.items()
-        for label in EXACT | ALGORITHMS | WITH_CURVATURE
+        for label in EXACT | ALGORITHMS | WITH_DEFAULT
         for seed in options.few()
     ]
 

@@ -52,7 +52,6 @@ class Setting:
 
 OURS = "FZooS"
 FORMER = "FZooS.weights"
-CURVATURE = "FZooS, curvature"
 DEFAULT = "FZooS, sigma^2 = 1e-8 (default)"
 
 EXACT = {
@@ -74,7 +73,6 @@ ALGORITHMS = {
 }
 
 WITH_DEFAULT = {DEFAULT: Setting(FZooS())}
-WITH_CURVATURE = WITH_DEFAULT | {CURVATURE: Setting(ours(sends="curvature"))}
 
 NOISE = {
     "FZooS, noise known": Setting(ours(), knows_noise=True),
@@ -86,7 +84,6 @@ ABLATION = {
     "correction length 1/t": Setting(ours(length=Reciprocal())),
     "no trust region": Setting(ours(steps=None)),
     "sends weights (M = 10 000)": Setting(ours(sends="weights", features=10_000)),
-    "sends curvature too": Setting(ours(sends="curvature")),
     "no correction in the first round": Setting(ours(refresh_first_round=False)),
     "refresh: most uncertain of 240": Setting(ours(refresh=ActiveQueries(240, 80, None))),
     "uniform initial design": Setting(ours(initial=InitialDesign(161, 0.01))),
@@ -102,7 +99,6 @@ PAYLOADS = {
     "gradient, float32": Setting(ours(sends="gradient"), precision="float32"),
     "gradient, float16": Setting(ours(sends="gradient"), precision="float16"),
     "gradient, stochastic": Setting(ours(sends="gradient"), precision="stochastic"),
-    "curvature, float64": Setting(ours(sends="curvature")),
     **{
         f"weights, M = {features}{', orthogonal' if orthogonal else ''}": Setting(
             ours(sends="weights", features=features, orthogonal=orthogonal)
@@ -112,5 +108,5 @@ PAYLOADS = {
     },
 }
 
-SETTINGS = EXACT | ALGORITHMS | WITH_CURVATURE | NOISE | ABLATION | PAYLOADS
+SETTINGS = EXACT | ALGORITHMS | WITH_DEFAULT | NOISE | ABLATION | PAYLOADS
 """By the label in the tables."""

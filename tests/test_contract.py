@@ -60,7 +60,6 @@ SETTINGS = {name: cls(**CHEAPER.get(name, {})) for name, cls in ALGORITHMS.items
     "fzoos-whole-trajectory": FZooS(**PLAIN | {"points": None, "feature_points": None, "kernel": Matern52()}),
     "fzoos-fitted": FZooS(**PLAIN | {"fit": FitLengthScale(points=40), "vector": "fixed"}),
     "fzoos-defaults": FZooS(**DEFAULTS),
-    "fzoos-curvature": FZooS(**DEFAULTS | {"sends": "curvature", "length": Measured(), "steps": TrustRegion()}),
     "fzoos-steps": FZooS(**PLAIN | {"steps": TrustRegion()}),
     "fzoos-measured": FZooS(**PLAIN | {"length": Measured(), "orthogonal": True}),
     "fzoos-fitted-one-exchange": FZooS(**PLAIN | {"fit": FitLengthScale(points=40), "refresh": None}),

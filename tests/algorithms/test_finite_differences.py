@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fzoos import FiniteDifferences
+from fzoos import DeComFL, FedHistory, FedZO, FiniteDifferences
+from fzoos.algorithms.base import ClientContext
+from fzoos.messages.message import Message
+from fzoos.objectives.box import Box
+from fzoos.objectives.trajectory import Trajectory
 
 KINDS = ["gaussian", "orthonormal", "sphere"]
 SLOPE = np.array([2.0, -1.0, 0.5, 3.0])
@@ -15,9 +19,9 @@ def linear(x):
     return 5.0 + x @ SLOPE
 
 
-def estimates(fd, function, x, draws, projected=False):
+def estimates(fd, function, x, draws):
     rng = np.random.default_rng(0)
-    return np.array([fd.estimate(function, x, rng, projected) for _ in range(draws)])
+    return np.array([fd.estimate(function, x, rng) for _ in range(draws)])
 
 
 def assert_mean(samples, expected):
@@ -132,23 +136,27 @@ def test_without_any_slope_the_estimate_is_zero(failed):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_projected_queries_stay_in_the_cube(kind):
-    seen = []
-    fd = FiniteDifferences(40, 0.5, kind)
-    fd.estimate(lambda p: seen.append(p) or linear(p), np.array([0.0, 1.0, 0.5, 0.9]), np.random.default_rng(9), True)
-    assert seen[0].min() >= 0.0
-    assert seen[0].max() <= 1.0
-    seen.clear()
-    fd.estimate(lambda p: seen.append(p) or linear(p), np.array([0.0, 1.0, 0.5, 0.9]), np.random.default_rng(9), False)
-    assert seen[0].min() < 0.0
-    assert seen[0].max() > 1.0
+@pytest.mark.parametrize("algorithm", [FedZO, FedHistory, DeComFL])
+def test_projected_queries_stay_in_the_cube(kind, algorithm):
+    """Whether queries are clipped is said by the algorithm, whatever the directions are; x is asked either way."""
+    x = np.array([0.0, 1.0, 0.5, 0.9])
+    for projected in (True, False):
+        seen = []
+        trajectory = Trajectory(lambda z, seen=seen: seen.append(z) or float(linear(z)), Box.of((0, 1), 4))
+        settings = algorithm(differences=FiniteDifferences(40, 0.5, kind), projected=projected)
+        half = settings.client(ClientContext(trajectory, np.random.default_rng(9), 4, 1, 1, projected))
+        half.begin(x, Message("update", 1, {"x": x}, {"seed": 3}))
+        half.local_gradient(x)
+        assert np.array_equal(seen[0], x)
+        assert len(seen) == 41
+        assert (np.min(seen) >= 0.0, np.max(seen) <= 1.0) == (projected, projected)
 
 
 def test_projected_estimate_at_the_boundary():
     # At x_1 = 0 the coordinate moves by lambda max(u_1, 0), and E[max(u_1, 0) u_1] = 1/2: half the slope there. The
     # other coordinates, whose +-0.05 u stays within the cube, keep all of it, as E[max(u_1, 0) u_2] = 0.
     x = np.array([0.0, 0.5, 0.5, 0.5])
-    samples = estimates(FiniteDifferences(10, 0.05), linear, x, 2000, projected=True)
+    samples = estimates(FiniteDifferences(10, 0.05), lambda p: linear(np.clip(p, 0.0, 1.0)), x, 2000)
     assert_mean(samples, SLOPE * np.array([0.5, 1.0, 1.0, 1.0]))
 
 

@@ -301,10 +301,6 @@ ALGORITHMS = {  # of three rounds: arrays by hand
         {"name": "fzoos", "length": {"name": "Constant"}, "steps": False},
         6,
     ),
-    "fzoos, curvature": (  # x, g and h
-        {"name": "fzoos", "length": {"name": "Constant"}, "steps": False, "sends": "curvature"},
-        9,
-    ),
     "fzoos, one exchange": (PLAIN | {"refresh": False}, 6),  # x and w
 }
 

@@ -52,8 +52,8 @@ from fzoos.federation.settings import make_algorithm, make_optimizer
         ),
         ({"name": "fzoos", "refresh": {"name": "UnseenDirections"}}, FZooS(refresh=UnseenDirections())),
         (
-            {"name": "fzoos", "steps": {"tolerance": 0.5}, "sends": "curvature", "orthogonal": True},
-            FZooS(steps=TrustRegion(0.5), sends="curvature", orthogonal=True),
+            {"name": "fzoos", "steps": {"tolerance": 0.5}, "sends": "weights", "orthogonal": True},
+            FZooS(steps=TrustRegion(0.5), sends="weights", orthogonal=True),
         ),
         (
             {"name": "fzoos", "active": {"candidates": 9, "picks": 2, "radius": 0.1}},
@@ -152,7 +152,8 @@ def test_tables_are_not_used_up():
         ({"name": "fzoos", "active": True}, "algorithm.active must be a table, or false for none, got True"),
         ({"name": "fzoos", "projected": 1}, "algorithm.projected must be true or false, got 1"),
         ({"name": "fzoos", "orthogonal": 1}, "algorithm.orthogonal must be true or false, got 1"),
-        ({"name": "fzoos", "sends": "values"}, "algorithm: sends must be one of weights, gradient, curvature"),
+        ({"name": "fzoos", "sends": "values"}, "algorithm: sends must be one of weights, gradient"),
+        ({"name": "fzoos", "sends": "curvature"}, "algorithm: sends = 'curvature' is no longer an option"),
         ({"name": "fzoos", "preset": "best"}, "preset of fzoos must be one of paper, weights, got 'best'"),
         ({"name": "fzoos", "preset": ["paper"]}, "preset of fzoos must be"),
     ],

@@ -112,16 +112,6 @@ def test_restarted_for_every_message(folder, algorithm):
                 "refresh": {"name": "UnseenDirections", "picks": 1},
             }
         },
-        {
-            "algorithm": {
-                "name": "fzoos",
-                "initial": {"points": 3, "kind": "orthogonal"},
-                "active": QUICK["fzoos"]["active"],
-                "refresh": {"name": "UnseenDirections", "picks": 1},
-                "sends": "curvature",
-            },
-            "participation": 1,
-        },
         {"participation": 1},
     ],
 )

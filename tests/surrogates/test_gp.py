@@ -108,57 +108,6 @@ def test_mean(ours, theirs, n, d, device):
     np.testing.assert_allclose([gp.mean(z) for z in at], expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("on_observation", [False, True])
-@pytest.mark.parametrize(("ours", "theirs"), KERNELS, ids=IDS)
-@pytest.mark.parametrize(("n", "d"), [(1, 3), (8, 1), (5, 9), (30, 4)])
-def test_curvature(ours, theirs, n, d, on_observation, device):
-    """H v against a second difference, in 60 digits, of scikit-learn's posterior mean; on an observation s = 0, where
-    Matern's sqrt(s) has no derivative but the kernel has two.
-
-    (mean(x + h e_k + h v) - mean(x + h e_k - h v) - mean(x - h e_k + h v) + mean(x - h e_k - h v)) / (4 h^2)
-    """
-    x, y = data(n, d)
-    kernel, noise = ours(0.8), 1e-3
-    gp = DerivedGP(kernel, noise, d, device)
-    gp.append(x, y)
-    reference = sklearn_gp(theirs(0.8), x, y, noise)
-    rng = np.random.default_rng(4)
-    v, at = rng.standard_normal(d), x[0] if on_observation else rng.uniform(size=d)
-    with mp.workdps(60):
-        k = mp_kernel(kernel)
-        points = [[mpf(float(c)) for c in row] for row in x]
-        alpha = [mpf(float(a) * float(reference._y_train_std)) for a in reference.alpha_]
-        h = mpf(10) ** -15
-
-        def mean(along, axis, sign):
-            z = [mpf(float(c)) + along * h * mpf(float(w)) for c, w in zip(at, v, strict=True)]
-            z[axis] += sign * h
-            return sum(a * k(z, p) for a, p in zip(alpha, points, strict=True))
-
-        expected = [
-            float((mean(1, i, 1) - mean(-1, i, 1) - mean(1, i, -1) + mean(-1, i, -1)) / (4 * h**2)) for i in range(d)
-        ]
-    np.testing.assert_allclose(gp.curvature(at, v), expected, rtol=1e-8, atol=1e-8 * np.abs(y - y.mean()).max())
-    np.testing.assert_allclose(gp.curvature(at, -3.0 * v), -3.0 * gp.curvature(at, v), rtol=1e-12)
-    np.testing.assert_array_equal(gp.curvature(at, np.zeros(d)), np.zeros(d))
-
-
-@pytest.mark.parametrize("kernel", [SquaredExponential(0.8), Matern52(0.8)], ids=IDS)
-def test_curvature_by_automatic_differentiation(kernel, device):
-    """H v of a larger process, by PyTorch's Hessian-vector product of the posterior mean."""
-    n, d, noise = 270, 20, 1e-3
-    x, y = data(n, d)
-    gp = DerivedGP(kernel, noise, d, device)
-    gp.append(x, y)
-    points = torch.as_tensor(x)
-    covariance = torch.stack([torch_kernel(kernel, p, points) for p in points])
-    alpha = torch.linalg.solve(covariance + noise * torch.eye(n, dtype=torch.float64), torch.as_tensor(y - y.mean()))
-    rng = np.random.default_rng(5)
-    at, v = torch.as_tensor(rng.uniform(size=d)), torch.as_tensor(rng.standard_normal(d))
-    _, product = torch.autograd.functional.hvp(lambda z: torch_kernel(kernel, z, points) @ alpha, at, v)
-    np.testing.assert_allclose(gp.curvature(at.numpy(), v.numpy()), product.numpy(), rtol=1e-7, atol=1e-7)
-
-
 @pytest.mark.parametrize(("ours", "theirs"), KERNELS, ids=IDS)
 @pytest.mark.parametrize(("n", "d", "unit"), [(5, 9, 1.0), (30, 4, 1e-6), (30, 4, 1e9)])
 def test_the_likeliest_amplitude(ours, theirs, n, d, unit, device):
@@ -340,7 +289,6 @@ def test_without_observations(device):
     gp.append(np.empty((0, 3)), np.empty(0))
     assert len(gp) == 0
     np.testing.assert_array_equal(gp.grad_mean(np.full(3, 0.5)), np.zeros(3))
-    np.testing.assert_array_equal(gp.curvature(np.full(3, 0.5), np.ones(3)), np.zeros(3))
     assert gp.mean(np.full(3, 0.5)) == 0.0
     np.testing.assert_array_equal(gp.grad_uncertainty(np.zeros((2, 3))), [12.0, 12.0])
 
@@ -407,7 +355,6 @@ def test_the_units_of_the_observations(device):
     scaled.append(x, -1e5 * y + 3e4)
     at = np.full(3, 0.3)
     np.testing.assert_allclose(scaled.grad_mean(at), -1e5 * plain.grad_mean(at), rtol=1e-7)
-    np.testing.assert_allclose(scaled.curvature(at, at), -1e5 * plain.curvature(at, at), rtol=1e-7)
     assert scaled.mean(at) == pytest.approx(-1e5 * plain.mean(at) + 3e4, rel=1e-9)
     assert scaled.amplitude == pytest.approx(1e5 * plain.amplitude, rel=1e-7)
     np.testing.assert_array_equal(scaled.grad_uncertainty(at[None]), plain.grad_uncertainty(at[None]))

@@ -44,19 +44,6 @@ def test_kappa_and_its_derivative_against_mpmath(kernel_type, length, device):
 
 @pytest.mark.parametrize("kernel_type", KERNELS)
 @pytest.mark.parametrize("length", [0.3, 1.0, 7.0])
-def test_the_second_derivative_against_mpmath(kernel_type, length, device):
-    """kappa''(s) by mpmath's differences of kappa in 120 digits; at s = 0 the limit, from s = 1e-60."""
-    kernel = kernel_type(length)
-    s = np.array([0.0, 1e-30, 1e-16, 1e-8, 1e-4, 0.01, 0.3, 1.0, 4.0, 30.0])
-    with mp.workdps(120):
-        kappa = exact_kappa(kernel)
-        places = [mpf(v) if v else mpf(10) ** -60 for v in s]
-        expected = np.array([float(mp.diff(kappa, v, 2, h=v * mpf(10) ** -15)) for v in places])
-    np.testing.assert_allclose(to_numpy(kernel.ddkappa(to_device(s, device))), expected, rtol=1e-13)
-
-
-@pytest.mark.parametrize("kernel_type", KERNELS)
-@pytest.mark.parametrize("length", [0.3, 1.0, 7.0])
 def test_at_distance_zero(kernel_type, length, device):
     # kappa(0) = 1; kappa'(0) is the limit of (kappa(h) - kappa(0)) / h, whose next term is of order sqrt(h) (Matern).
     kernel = kernel_type(length)

@@ -17,7 +17,8 @@ from fzoos._util.arrays import FloatArray
 from fzoos._util.renamed import old_name
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.messages.message import Arrays, Message
-from fzoos.objectives.trajectory import Trajectory
+from fzoos.objectives.box import clip_to_cube
+from fzoos.objectives.trajectory import Purpose, Trajectory
 
 __all__ = ["Algorithm", "ClientContext", "ClientHalf", "ServerHalf", "State"]
 
@@ -49,7 +50,11 @@ class ClientContext:
 
     def project(self, x: FloatArray) -> FloatArray:
         """x clipped to the unit cube, if the algorithm is set to project."""
-        return np.clip(x, 0.0, 1.0) if self.projected else x
+        return clip_to_cube(x) if self.projected else x
+
+    def query(self, points: FloatArray, purpose: Purpose) -> FloatArray:
+        """Observations at the points, projected, shape (n, d) -> (n,): NaN marks a failed one."""
+        return self.trajectory.query(self.project(points), purpose)
 
 
 class ClientHalf(ABC):

@@ -30,6 +30,7 @@ from fzoos.algorithms.fedzo import FiniteDifferenceAlgorithm
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays, Message
+from fzoos.objectives.box import clip_to_cube
 
 __all__ = ["DeComFL", "Replay"]
 
@@ -108,8 +109,7 @@ class _Client(ClientHalf):
         if not np.all(np.isfinite(x)):
             raise MessageError("the state of the optimizer leads to no point")
         settings, z = self._settings, self._perturbations(1 + len(self._slopes))
-        query = partial(self.context.trajectory.query, purpose="difference")
-        s = settings.differences.slopes(query, x, z, self.context.projected)
+        s = settings.differences.slopes(partial(self.context.query, purpose="difference"), x, z)
         good = np.isfinite(s)
         s = np.where(good, s, 0.0) * (len(s) / max(1, int(good.sum())))  # a failed one is left out of the mean
         self._slopes.append(s)
@@ -148,7 +148,7 @@ class Replay(ServerHalf):
         x, moments = state["x"], self.moments(state)
         for gradient in gradients:
             moments, step = self.optimizer.step(moments, gradient)
-            x = np.clip(x - step, 0.0, 1.0) if self._settings.projected else x - step
+            x = clip_to_cube(x - step) if self._settings.projected else x - step
         if not np.all(np.isfinite(x)):
             raise MessageError("the numbers of the last round lead to no point")
         return {"x": x, **self.optimizer_entry(moments)}

@@ -145,5 +145,4 @@ class _Client(FiniteDifferenceClient):
     def local_gradient(self, x: FloatArray) -> FloatArray:
         """FD(x) along directions of covariance (2)."""
         u = draw_along(self._basis, self._settings.alpha, self._differences, self.context.rng)
-        query = partial(self.context.trajectory.query, purpose="difference")
-        return self._differences.along(u, query, x, self.context.projected)
+        return self._differences.along(u, partial(self.context.query, purpose="difference"), x)

@@ -40,8 +40,8 @@ class FiniteDifferenceClient(ClientHalf):
 
     def local_gradient(self, x: FloatArray) -> FloatArray:
         """FD(x)."""
-        query = partial(self.context.trajectory.query, purpose="difference")
-        return self._differences.estimate(query, x, self.context.rng, self.context.projected)
+        query = partial(self.context.query, purpose="difference")
+        return self._differences.estimate(query, x, self.context.rng)
 
 
 @dataclass(frozen=True)

@@ -66,36 +66,27 @@ class FiniteDifferences:
         return u / np.linalg.norm(u, axis=1, keepdims=True) if self.directions == "sphere" else u
 
     def estimate(
-        self,
-        query: Callable[[FloatArray], FloatArray],
-        x: FloatArray,
-        rng: np.random.Generator,
-        projected: bool = False,
+        self, query: Callable[[FloatArray], FloatArray], x: FloatArray, rng: np.random.Generator
     ) -> FloatArray:
         """FD(x) from one batch of Q + 1 queries; directions that failed (NaN) are left out of the mean.
 
-        With `projected`, queries are clipped to the cube and the formula stays as it is: for Gaussian directions a
-        clipped coordinate's slope is then halved at most, and no other coordinate is touched.
+        Where `query` clips points to the cube, the formula stays as it is: for Gaussian directions a clipped
+        coordinate's slope is then halved at most, and no other coordinate is touched.
         """
-        return self.along(self.draw(len(x), rng), query, x, projected)
+        return self.along(self.draw(len(x), rng), query, x)
 
-    def along(
-        self, u: FloatArray, query: Callable[[FloatArray], FloatArray], x: FloatArray, projected: bool = False
-    ) -> FloatArray:
+    def along(self, u: FloatArray, query: Callable[[FloatArray], FloatArray], x: FloatArray) -> FloatArray:
         """FD(x) as `estimate` makes it, along given directions, the rows of u."""
-        slopes = self.slopes(query, x, u, projected)
+        slopes = self.slopes(query, x, u)
         good = np.isfinite(slopes)
         if not good.any():
             return np.zeros_like(x)
         mean: FloatArray = (slopes[good] @ u[good]) / int(good.sum())
         return self.factor(len(x)) * mean
 
-    def slopes(
-        self, query: Callable[[FloatArray], FloatArray], x: FloatArray, u: FloatArray, projected: bool = False
-    ) -> FloatArray:
+    def slopes(self, query: Callable[[FloatArray], FloatArray], x: FloatArray, u: FloatArray) -> FloatArray:
         """(y(x + lambda u_q) - y(x)) / lambda for each row of u, from one batch of queries; NaN where one failed."""
-        points = np.concatenate([x[None, :], x + self.step * u])
-        y = query(np.clip(points, 0.0, 1.0) if projected else points)
+        y = query(np.concatenate([x[None, :], x + self.step * u]))
         slopes: FloatArray = (y[1:] - y[0]) / self.step
         return slopes
 

@@ -14,13 +14,18 @@ from numpy.typing import ArrayLike
 
 from fzoos._util.arrays import FloatArray
 
-__all__ = ["BatchObjective", "Box", "Objective", "check_start"]
+__all__ = ["BatchObjective", "Box", "Objective", "check_start", "clip_to_cube"]
 
 Objective = Callable[..., Any]
 """A user's function: (d,) -> float, or vectorised (n, d) -> (n,)."""
 
 BatchObjective = Callable[[FloatArray], FloatArray]
 """A vectorised one: (n, d) -> (n,)."""
+
+
+def clip_to_cube(x: FloatArray) -> FloatArray:
+    """The point of the unit cube nearest to x, or to each row of x."""
+    return np.clip(x, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,7 @@ class Box:
 
     def to_cube(self, x: FloatArray) -> FloatArray:
         """User coordinates to the unit cube; works on the last axis."""
-        return np.clip((x - self.lower) / (self.upper - self.lower), 0.0, 1.0)
+        return clip_to_cube((x - self.lower) / (self.upper - self.lower))
 
     def from_cube(self, u: FloatArray) -> FloatArray:
         """The unit cube to user coordinates; a point of the cube never leaves the bounds.

@@ -115,17 +115,6 @@ class DerivedGP:
         s = squared_distances(self._x.array, to_device(x[None, :], self._device))[:, 0]
         return float(np.mean(self._y)) + float(self._weights() @ self.kernel.kappa(s))
 
-    def curvature(self, x: FloatArray, v: FloatArray) -> FloatArray:
-        """H(x) v, the Hessian of mu times a vector: sum_j alpha_j (c_j v + 4 kappa''(s_j) (x - x_j) (x - x_j).v)."""
-        if not len(self):
-            return np.zeros(self.dim)
-        along = to_device(v, self._device)
-        offset = to_device(x, self._device) - self._x.array
-        s = namespace(offset).sum(offset * offset, axis=1)
-        alpha = self._weights()
-        isotropic = float((alpha * 2.0) @ self.kernel.dkappa(s))
-        return to_numpy(isotropic * along + (alpha * 4.0 * self.kernel.ddkappa(s) * (offset @ along)) @ offset)
-
     @property
     def amplitude(self) -> float:
         """a in the units of y: given, or the likeliest, a^2 = y^T (K + sigma^2 I)^{-1} y / n.

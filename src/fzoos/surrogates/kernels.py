@@ -7,7 +7,6 @@ s         any      squared distance between two points of the unit cube
 l         scalar   length scale, in units of the unit cube
 kappa     as s     the kernel as a function of s, kappa(0) = 1
 kappa'    as s     its derivative with respect to s
-kappa''   as s     its second derivative
 V         (M, d)   spectral frequencies: k(x, x') = E_v cos(v . (x - x'))
 ========  =======  ==============================================================
 
@@ -51,10 +50,6 @@ class Kernel(ABC):
     def dkappa(self, s: Array) -> Array:
         """kappa'(s), the derivative of `kappa` with respect to s."""
 
-    @abstractmethod
-    def ddkappa(self, s: Array) -> Array:
-        """kappa''(s), its second derivative."""
-
     @property
     @abstractmethod
     def dkappa0(self) -> float:
@@ -87,10 +82,6 @@ class SquaredExponential(Kernel):
     def dkappa(self, s: Array) -> Array:
         """-kappa(s) / (2 l^2)."""
         return self.kappa(s) * self.dkappa0
-
-    def ddkappa(self, s: Array) -> Array:
-        """kappa(s) / (4 l^4)."""
-        return self.kappa(s) * self.dkappa0**2
 
     @property
     def dkappa0(self) -> float:
@@ -130,11 +121,6 @@ class Matern52(Kernel):
         xp: Any = namespace(s)
         a = self._scaled(s)
         return self.dkappa0 * (1.0 + a) * xp.exp(-a)
-
-    def ddkappa(self, s: Array) -> Array:
-        """(25 / (12 l^4)) exp(-a): d/da of (1 + a) exp(-a) is -a exp(-a), and da/ds = 5 / (2 l^2 a)."""
-        xp: Any = namespace(s)
-        return 3.0 * self.dkappa0**2 * xp.exp(-self._scaled(s))
 
     @property
     def dkappa0(self) -> float:

@@ -119,12 +119,12 @@ COSTS = {
         [D + 1, (D + 1) + (M + 1 + 1)] + [(D + 1 + 1) + (M + 1 + 1)] * (R - 2),
         [D + 4] + [(M + 1 + 1) + (D + 4)] * (R - 1),
     ),
-    # g, h, log s and two numbers of a measured length; g and log s go out again with the next refresh. The design has
-    # at most d + 1 points.
-    "fzoos, curvature, all of it": (
+    # g, log s and two numbers of a measured length; log s goes out again with the next refresh. The design has at most
+    # d + 1 points.
+    "fzoos, gradients, all of it": (
         fzoos(
             refresh_first_round=True,
-            sends="curvature",
+            sends="gradient",
             steps=TrustRegion(),
             length=Measured(),
             initial=InitialDesign(D + 9, 0.1, "orthogonal"),
@@ -132,8 +132,8 @@ COSTS = {
         ),
         [D + 1] + [PICKS] * (T - 1),
         [1 + REFRESH] + [PICKS] * (T - 1),
-        [(D + 1) + (D + D + 3 + 1)] + [(D + D + 1 + 1) + (D + D + 3 + 1)] * (R - 1),
-        [(D + D + 3 + 1) + (D + 4)] * R,
+        [(D + 1) + (D + 3 + 1)] + [(D + 1 + 1) + (D + 3 + 1)] * (R - 1),
+        [(D + 3 + 1) + (D + 4)] * R,
     ),
     # more picks than dimensions: one for each
     "fzoos, unseen directions": (

@@ -1,4 +1,4 @@
-"""Gradients or curvature in place of weights, a measured correction length, unseen directions: each by hand."""
+"""Gradients in place of weights, a measured correction length, unseen directions: each by hand."""
 
 import numpy as np
 import pytest
@@ -17,12 +17,11 @@ from fzoos import (
     minimize,
 )
 from fzoos.algorithms.base import ClientContext
-from fzoos.algorithms.fzoos.correction import CurvatureCorrection
 from fzoos.algorithms.fzoos.correction_lengths import Moment
+from fzoos.algorithms.fzoos.query_designs import Surroundings
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.client import Client
 from fzoos.federation.server import Server
-from fzoos.messages.message import Message
 from fzoos.objectives.box import Box
 from fzoos.objectives.trajectory import Trajectory
 
@@ -98,28 +97,13 @@ def posterior(asked, x):
     return gradient, trace * (y @ inverse @ y) / len(y)
 
 
-def hessian_product(asked, x, v):
-    """H v of the posterior mean: the derivative along v of its gradient, whose kernel derivative is written by hand."""
-    points, y = np.array([p for p, _ in asked]), np.array([v for _, v in asked])
-    alpha = np.linalg.solve(kernel(points, points) + NOISE * np.eye(len(y)), y - y.mean())
-
-    def gradient(z):
-        a = np.sqrt(5.0) * np.linalg.norm(z - points, axis=1) / LENGTH
-        return -(alpha * 5.0 / (3.0 * LENGTH**2) * (1 + a) * np.exp(-a)) @ (z - points)
-
-    h = 1e-4
-    return (gradient(x + h * v) - gradient(x - h * v)) / (2 * h)
-
-
-@pytest.mark.parametrize("sends", ["gradient", "weights", "curvature"])
+@pytest.mark.parametrize("sends", ["gradient", "weights"])
 def test_rounds_by_hand(sends):
     """With T = 2: x <- x - eta (g_i(x) + gamma c(x)) twice, gamma = G / (G + c U), from the very first round on.
 
-    c(x) is g - g_i at x_r; with curvature, besides, (h - h_i) v.(x - x_r), where v is the direction of last round's g;
-    with weights, g(x) - g_i(x) from 40 000 random features, whose error is some per cent.
+    c(x) is g - g_i at x_r; with weights, g(x) - g_i(x) from 40 000 random features, whose error is some per cent.
     """
     run = Rounds(settings(sends=sends), 3, steps=2)
-    v = np.zeros(D)
     for r, (refresh, update) in enumerate(zip(run.wire[::2], run.wire[1::2], strict=True)):
         assert (refresh[0], update[0]) == ("refresh", "update")
         x = run.x[r]
@@ -131,7 +115,6 @@ def test_rounds_by_hand(sends):
         spread = (np.sum((g[0] - mean) ** 2) + np.sum((g[1] - mean) ** 2)) / 2
         gamma = spread / (spread + C * u)
         assert 0.05 < gamma < 0.97
-        bend = [hessian_product(asked[i], x, v) for i in range(2)]
         for i in range(2):
             told = refresh[1][i].arrays
             squares, trace = told["measured"]
@@ -139,97 +122,25 @@ def test_rounds_by_hand(sends):
             assert trace == pytest.approx(found[i][1], rel=1e-4)
             if sends != "weights":
                 assert told["g"] == pytest.approx(g[i], rel=1e-5, abs=1e-6)
-            if sends == "curvature":
-                assert told["h"] == pytest.approx(bend[i], rel=1e-4, abs=1e-5)
             middle = x - ETA * (g[i] + gamma * (mean - g[i]))
             there = [posterior(asked[k], middle)[0] for k in range(2)]
             correction = mean - g[i]
             if sends == "weights":
                 correction = (there[0] + there[1]) / 2 - there[i]
-            if sends == "curvature":
-                correction = correction + ((bend[0] + bend[1]) / 2 - bend[i]) * (v @ (middle - x))
             way = (x - update[1][i].arrays["x"]) / ETA
             expected = (x - middle) / ETA + there[i] + gamma * correction
             tolerance = 0.1 if sends == "weights" else 1e-5
             assert np.linalg.norm(way - expected) < tolerance * np.linalg.norm(expected)
-        v = mean / np.linalg.norm(mean)
 
 
-def test_curvature_bends_the_way():
-    """In the second round there is a direction: the run with curvature and that without part."""
-    bent, straight = (Rounds(settings(sends=sends), 2, steps=2) for sends in ("curvature", "gradient"))
-    assert np.array_equal(bent.x[1], straight.x[1])  # no direction in the first round
-    assert np.linalg.norm(bent.x[2] - straight.x[2]) > 1e-4 * ETA
-    assert all(not reply.arrays["h"].any() for reply in bent.wire[0][1].values())
-    assert all(reply.arrays["h"].any() for reply in bent.wire[2][1].values())
-
-
-class Quadratic:
-    """f = x^T A x / 2 + b.x, known exactly: in the place of a surrogate."""
-
-    def __init__(self, i):
-        rng = np.random.default_rng(80 + i)
-        half = rng.normal(size=(D, D))
-        self.a, self.b = half + half.T, rng.normal(size=D)
-
-    def at(self, x):
-        return self
-
-    def grad_mean(self, x):
-        return self.a @ x + self.b
-
-    def curvature(self, x, v):
-        return self.a @ v
-
-
-def corrected(round_of_update=4):
-    """Two clients of exact quadratic functions after a refresh in round 4 at X0; v is the direction of (1, ..., 1)."""
-    functions, g = [Quadratic(0), Quadratic(1)], 3.0 * np.ones(D)
-    site = ClientContext(Trajectory(objective(0), Box.of((0, 1), D)), np.random.default_rng(0), D, 2, 1, False)
-    clients = [CurvatureCorrection(settings(sends="curvature"), site) for _ in functions]
-    sent = []
-    for client, function in zip(clients, functions, strict=True):
-        client.prepare(Message("refresh", 4, {"x": X0, "g": g}))
-        sent.append(client.renew(X0, 4, function))
-    update = Message("update", round_of_update, {name: (sent[0][name] + sent[1][name]) / 2 for name in ("g", "h")})
-    assert all(client.take(update) for client in clients)
-    return functions, clients
-
-
-def test_curvature_is_exact_along_the_direction():
-    """Of quadratic functions whose Hessians are known, the corrected gradient is that of their mean all along v; aside
-    from v it is wrong by the part of the other directions, (A - A_i) (x - x_r - v v.(x - x_r))."""
-    functions, clients = corrected()
-    mean = (functions[0].a + functions[1].a) / 2
-    v = np.ones(D) / np.sqrt(D)
-    aside = np.eye(D)[0] - v / np.sqrt(D)  # orthogonal to v
-    for t, u in ((0.0, 0.0), (0.3, 0.0), (-2.0, 0.0), (0.5, 0.7)):
-        x = X0 + t * v + u * aside
-        exact = (functions[0].grad_mean(x) + functions[1].grad_mean(x)) / 2
-        for function, client in zip(functions, clients, strict=True):
-            error = exact - (function.grad_mean(x) + client.vector(x))
-            assert error == pytest.approx((mean - function.a) @ (u * aside), abs=1e-12)
-
-
-def test_who_missed_the_refresh_has_no_curvature():
-    """h belongs to the v and the x_r of its round: with older ones, g - g_i is all that there is."""
-    functions, clients = corrected(round_of_update=5)
-    g = (functions[0].grad_mean(X0) + functions[1].grad_mean(X0)) / 2
-    for function, client in zip(functions, clients, strict=True):
-        assert client.vector(X0 + 0.3) == pytest.approx(g - function.grad_mean(X0), abs=1e-12)
-
-
-@pytest.mark.parametrize(("sends", "numbers", "carried"), [("gradient", D, 0), ("curvature", 2 * D, D)])
-def test_bytes_and_queries(sends, numbers, carried):
-    """Up: g (and h) and two numbers, then x; down: x, and for curvature last round's g, then the averages; no features
-    travel. Queries as planned."""
-    algorithm = settings(sends=sends)
+def test_bytes_and_queries():
+    """Up: g and two numbers, then x; down: x, then the averages; no features travel. Queries as planned."""
     result = minimize(
-        [objective(0), objective(1)], X0, bounds=(0, 1), algorithm=algorithm, rounds=3, local_steps=1, seed=0
+        [objective(0), objective(1)], X0, bounds=(0, 1), algorithm=settings(), rounds=3, local_steps=1, seed=0
     )
-    up = 8 * (numbers + 2) + 8 + 8 * D + 16  # payload and the count; x, the count and the correction length
-    down = 8 * D + 8 + 8 * (numbers + 2) + 8  # x and the seed; the payload and the seed
-    assert (result.bytes_up, result.bytes_down) == (2 * 3 * up, 2 * (3 * down + 2 * 8 * carried))
+    up = 8 * (D + 2) + 8 + 8 * D + 16  # payload and the count; x, the count and the correction length
+    down = 8 * D + 8 + 8 * (D + 2) + 8  # x and the seed; the payload and the seed
+    assert (result.bytes_up, result.bytes_down) == (2 * 3 * up, 2 * 3 * down)
     assert result.queries == 2 * (5 + 2 * 3)  # the initial design; two refreshes of x and two directions
 
 
@@ -237,7 +148,7 @@ def test_unseen_directions():
     """Orthonormal, orthogonal to the nearest points' directions, at the distance sqrt(d) radius."""
     rng = np.random.default_rng(0)
     near = X0 + 0.1 * rng.normal(size=(3, D))
-    points = UnseenDirections(picks=3, known=3).around(X0, 0.02, rng, near)
+    points = UnseenDirections(picks=3, known=3).around(Surroundings(X0, 0.02, rng, lambda count: near[:count]))
     assert points[0].tolist() == X0.tolist()
     directions = (points[1:] - X0) / (0.02 * np.sqrt(D))
     assert directions @ directions.T == pytest.approx(np.eye(3), abs=1e-12)
@@ -250,7 +161,7 @@ def test_more_picks_than_unknown_directions(picks):
     rng = np.random.default_rng(0)
     near = X0 + rng.normal(size=(50, D))
     refresh = UnseenDirections(picks=picks)
-    points = refresh.around(X0, 0.1, rng, near)
+    points = refresh.around(Surroundings(X0, 0.1, rng, lambda count: near[:count]))
     count = min(picks, D)
     assert refresh.count(D) == count
     assert points.shape == (1 + count, D)
@@ -263,7 +174,7 @@ def test_more_picks_than_unknown_directions(picks):
 def test_orthogonal_design(asked, expected):
     """x itself and orthonormal directions at the distance sqrt(d) radius, of which there are at most d."""
     design = InitialDesign(asked, 0.1, "orthogonal")
-    points = design.around(X0, np.random.default_rng(0))
+    points = design.around(Surroundings(X0, 0.1, np.random.default_rng(0)))
     offsets = (points[1:] - points[0]) / (0.1 * np.sqrt(D))
     assert points[0].tolist() == X0.tolist()
     assert len(points) == design.count(D) == expected
@@ -302,7 +213,8 @@ def test_presets():
     [
         ({"refresh": None}, "need a refresh, but refresh is None"),
         ({"refresh": None, "refresh_first_round": False}, "need a refresh, but refresh is None"),
-        ({"sends": "pigeons"}, "sends must be one of weights, gradient, curvature, got 'pigeons'"),
+        ({"sends": "pigeons"}, "sends must be one of weights, gradient, got 'pigeons'"),
+        ({"sends": "curvature"}, "sends = 'curvature' is no longer an option"),
         ({"refresh": 3}, "refresh must be ActiveQueries or UnseenDirections"),
     ],
 )

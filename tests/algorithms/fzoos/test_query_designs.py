@@ -3,14 +3,40 @@
 import numpy as np
 import pytest
 
-from fzoos.algorithms.fzoos.query_designs import ActiveQueries, InitialDesign, UnseenDirections, uniform_around
+from fzoos.algorithms.fzoos.query_designs import (
+    ActiveQueries,
+    InitialDesign,
+    Surroundings,
+    UnseenDirections,
+    uniform_around,
+)
 
 
 def test_the_most_uncertain_are_chosen_in_order():
-    candidates = np.arange(10.0).reshape(5, 2)
-    chosen = ActiveQueries(candidates=5, picks=3, radius=0.1).choose(candidates, np.array([0.1, 0.9, 0.3, 0.9, 0.2]))
+    x, drawn = np.full(2, 0.5), []
+
+    def uncertainty(candidates):
+        drawn.append(candidates)
+        return np.array([0.1, 0.9, 0.3, 0.9, 0.2])
+
+    design = ActiveQueries(candidates=5, picks=3)
+    chosen = design.around(Surroundings(x, 0.1, np.random.default_rng(0), uncertainty=uncertainty))
+    (candidates,) = drawn
+    assert candidates.shape == (5, 2)
+    assert np.all(np.abs(candidates - x) <= 0.1)
     # 0.9 stands twice: the earlier one goes first, so that the choice does not depend on the sorting.
     np.testing.assert_array_equal(chosen, candidates[[1, 3, 2]])
+    assert len(design.around(Surroundings(x, 0.1, np.random.default_rng(0)))) == 3  # nothing is known: any of them
+
+
+def test_whether_x_is_asked():
+    """Designs that say so begin with x itself; the others draw points around it."""
+    x = np.full(3, 0.5)
+    designs = [ActiveQueries(9, 2), UnseenDirections(2), InitialDesign(3), InitialDesign(3, kind="orthogonal")]
+    assert [design.asks_x for design in designs] == [False, True, False, True]
+    for design in designs:
+        points = design.around(Surroundings(x, 0.1, np.random.default_rng(0)))
+        assert np.array_equal(points[0], x) == design.asks_x
 
 
 def test_uniform_around_fills_the_box_of_the_radius():
@@ -31,12 +57,14 @@ def test_counts(dim):
         for kind, count in (("uniform", points), ("orthogonal", min(points, dim + 1))):
             design = InitialDesign(points, 0.1, kind)
             assert design.count(dim) == count
-            assert design.around(x, rng).shape == (count, dim)
+            assert design.around(Surroundings(x, 0.1, rng)).shape == (count, dim)
     for picks in (1, 3, 80):
         unseen = UnseenDirections(picks)
         assert unseen.count(dim) == min(picks, dim)
-        for near in (0, 2, 400):
-            assert unseen.around(x, 0.1, rng, x + rng.normal(size=(near, dim))).shape == (1 + min(picks, dim), dim)
+        for count in (0, 2, 400):
+            near = x + rng.normal(size=(count, dim))
+            here = Surroundings(x, 0.1, rng, nearest=lambda known, near=near: near[:known])
+            assert unseen.around(here).shape == (1 + min(picks, dim), dim)
     assert ActiveQueries(100, 50).count(dim) == 50
 
 

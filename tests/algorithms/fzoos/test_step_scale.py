@@ -137,6 +137,11 @@ def test_bad_settings(settings, message):
 # A client's part
 
 
+def told(log_scale):
+    """A request that brings log s."""
+    return Message("update", 2, {"log_step": np.array([log_scale])})
+
+
 def test_seen_by_hand():
     """The first observation says nothing; from the second on, each is compared with the one before, and from the third
     on the turn counts."""
@@ -148,7 +153,7 @@ def test_seen_by_hand():
     assert steps.scale == pytest.approx(2.0)
     steps.observe(np.array([2.0, 0.0]), 2.0, 2.5)  # e = 0.5 / (0.5 + 1) = 1/3, y_{r-1} = 3, straight on
     assert steps.scale == pytest.approx(2.0 * 2 ** (1 - 1 / 3 / 0.4))
-    steps.adopt(math.log(0.7))
+    steps.take(X0, told(math.log(0.7)))
     assert steps.scale == pytest.approx(0.7)
     steps.observe(np.array([2.0, 1.0]), 1.0, 1.0)  # as predicted, but a right angle: c = 0
     assert steps.scale == pytest.approx(0.7)
@@ -187,7 +192,7 @@ def test_without_settings():
     steps = StepScale(None)
     steps.observe(straight(0), 5.0)
     steps.observe(straight(1), 3.0, 3.0)
-    steps.adopt(2.0)
+    steps.take(X0, told(2.0))
     assert steps.scale == 1.0
 
 

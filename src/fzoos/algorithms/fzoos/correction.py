@@ -5,13 +5,10 @@ symbol     shape         meaning
 =========  ============  ==============================================================================================
 w_i, w     (M,)          weights of client i's surrogate in the shared random features, and their average
 g_i, g     (d,)          gradient of client i's surrogate at the server's x_r, and their average
-v          (d,)          the direction of last round's g
-h_i, h     (d,)          H_i(x_r) v, the surrogate's curvature along v, and their average
 =========  ============  ==============================================================================================
 
 With weights the vector is grad phi(x)^T (w - w_i), at any x, for M numbers; with gradients it is g - g_i, that of x_r,
-for d numbers and without the features' error. With curvature it is g - g_i + (h - h_i) v.(x - x_r): right to first
-order as far as x goes along v, for 2 d numbers, and d more with which v comes.
+for d numbers and without the features' error.
 """
 
 from __future__ import annotations
@@ -19,48 +16,46 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from fzoos._util.arrays import Array, FloatArray, to_device, to_numpy
 from fzoos.algorithms.base import ClientContext
-from fzoos.messages.message import Message
+from fzoos.algorithms.fzoos.model import Model
+from fzoos.algorithms.fzoos.parts import Entry, Part
+from fzoos.messages.message import Arrays, Message
 from fzoos.surrogates.fourier import FourierFeatures, FourierSurrogate, shared_features
 from fzoos.surrogates.kernels import Kernel
-from fzoos.surrogates.local import LocalSurrogate
 
 if TYPE_CHECKING:
     from fzoos.algorithms.fzoos import FZooS
 
-__all__ = ["CORRECTIONS", "Correction", "CurvatureCorrection", "GradientCorrection", "WeightsCorrection"]
+__all__ = ["CORRECTIONS", "Correction", "GradientCorrection", "WeightsCorrection"]
 
 
-class Correction(ABC):
-    """A client's part of the correction.
+class Correction(Part, ABC):
+    """A client's part of the correction: sends what tells the others of its gradient, takes the average.
 
     Args:
         settings: of the algorithm.
         context: what the client half works with.
+        model: the client's surrogate.
     """
 
-    def __init__(self, settings: FZooS, context: ClientContext) -> None:
-        self._settings, self._context = settings, context
-        self.seed = 0  # of the features, told by the server
+    def __init__(self, settings: FZooS, context: ClientContext, model: Model) -> None:
+        self._settings, self._context, self._model = settings, context, model
+        self.known = False  # whether there is a correction in this round
+        self._fixed: FloatArray | None = None  # its vector at the server's x, if that is used for the whole round
 
-    def use(self, kernel: Kernel) -> None:
-        """Go on with this kernel."""
-        return
+    def take(self, x: FloatArray, request: Message) -> None:
+        """The average, if the request brings one and there is something of the client's own to compare it with."""
+        self.known = self._take_average(request)
+        self._fixed = self.vector(x) if self.known and self._settings.vector == "fixed" else None
 
-    def prepare(self, request: Message) -> None:
-        """Take from a refresh request what renewing needs."""
-        return
-
-    @abstractmethod
-    def renew(self, x: FloatArray, round: int, surrogate: LocalSurrogate) -> dict[str, FloatArray]:
-        """The client's own payload, from its trajectory around x."""
+    def at(self, x: FloatArray) -> FloatArray:
+        """The correction vector for a local step from x."""
+        return self.vector(x) if self._fixed is None else self._fixed
 
     @abstractmethod
-    def take(self, request: Message) -> bool:
-        """Take the average from a request; whether there is a correction in this round."""
+    def _take_average(self, request: Message) -> bool:
+        """Take the average; whether there is a correction in this round."""
 
     @abstractmethod
     def vector(self, x: FloatArray) -> FloatArray:
@@ -78,56 +73,65 @@ class Correction(ABC):
 class WeightsCorrection(Correction):
     """grad phi(x)^T (w - w_i)."""
 
-    def __init__(self, settings: FZooS, context: ClientContext) -> None:
-        super().__init__(settings, context)
-        self._kernel = settings.kernel
-        self._fourier: FourierSurrogate | None = None
+    def __init__(self, settings: FZooS, context: ClientContext, model: Model) -> None:
+        super().__init__(settings, context, model)
+        self._round, self._seed = 0, 0  # of the latest request; the seed is that of the features
+        self._kernel: Kernel | None = None  # the one that the features were drawn for
+        self._fourier: FourierSurrogate
         self._own: Array | None = None  # w_i
         self._own_round = 0
-        self._features: FourierFeatures | None = None  # those that w_i belongs to
+        self._features: FourierFeatures  # those that w_i belongs to
         self._average: Array = None  # w
         self._difference: Array = None  # w - w_i
 
-    def use(self, kernel: Kernel) -> None:
-        """The features follow it."""
-        self._kernel, self._fourier = kernel, None
+    @classmethod
+    def sends(cls, settings: FZooS, dim: int) -> dict[str, Entry]:
+        """w_i."""
+        return {"w": Entry((settings.features,))}
 
-    def renew(self, x: FloatArray, round: int, surrogate: LocalSurrogate) -> dict[str, FloatArray]:
+    def take(self, x: FloatArray, request: Message) -> None:
+        """The round and the features' seed too."""
+        self._round, self._seed = request.round, int(request.scalars["seed"])
+        super().take(x, request)
+
+    def renew(self, x: FloatArray) -> Arrays:
         """w_i over the points in use around x."""
-        settings, trajectory = self._settings, self._context.trajectory
-        if self._fourier is None:
-            shape = settings.features, self._context.dim
-            features = shared_features(self.seed, *shape, self._kernel, settings.device, settings.orthogonal)
-            self._fourier = FourierSurrogate(features, surrogate.ridge.ratio)
-        self._fourier.noise = surrogate.ridge.ratio
-        index = trajectory.nearest(x, settings.feature_points)
-        self._own = self._fourier.weights(index, trajectory.x, trajectory.y)
-        self._features, self._own_round = self._fourier.features, round
+        trajectory, fourier = self._context.trajectory, self._surrogate()
+        index = trajectory.nearest(x, self._settings.feature_points)
+        self._own = fourier.weights(index, trajectory.x, trajectory.y)
+        self._features, self._own_round = fourier.features, self._round
         return {"w": to_numpy(self._own)}
 
-    def take(self, request: Message) -> bool:
+    def _surrogate(self) -> FourierSurrogate:
+        """The surrogate in random features, with the model's kernel and ridge."""
+        settings, model = self._settings, self._model
+        if self._kernel is not model.kernel:
+            shape = settings.features, self._context.dim
+            features = shared_features(self._seed, *shape, model.kernel, settings.device, settings.orthogonal)
+            self._kernel, self._fourier = model.kernel, FourierSurrogate(features, model.ridge.ratio)
+        self._fourier.noise = model.ridge.ratio
+        return self._fourier
+
+    def _take_average(self, request: Message) -> bool:
         """w; a newcomer has no w_i yet."""
         known = "w" in request.arrays and self._own is not None
         if self._settings.fit:  # an older w_i had another length scale than w
             known = known and self._own_round == request.round - (self._settings.exchanges == 1)
         if known:
-            average = to_device(request.arrays["w"], self._settings.device)
-            self._average, self._difference = average, average - self._own
+            self._average = to_device(request.arrays["w"], self._settings.device)
+            self._difference = self._average - self._own
         return known
 
     def vector(self, x: FloatArray) -> FloatArray:
         """grad phi(x)^T (w - w_i)."""
-        assert self._features is not None
         return self._features.grad(x, self._difference)
 
     def own(self, x: FloatArray) -> FloatArray:
         """grad phi(x)^T w_i."""
-        assert self._features is not None
         return self._features.grad(x, self._own)
 
     def mean(self, x: FloatArray) -> FloatArray:
         """grad phi(x)^T w."""
-        assert self._features is not None
         return self._features.grad(x, self._average)
 
 
@@ -137,21 +141,24 @@ class GradientCorrection(Correction):
     _own: FloatArray | None = None  # g_i
     _average: FloatArray | None = None  # g
 
-    def renew(self, x: FloatArray, round: int, surrogate: LocalSurrogate) -> dict[str, FloatArray]:
+    @classmethod
+    def sends(cls, settings: FZooS, dim: int) -> dict[str, Entry]:
+        """g_i."""
+        return {"g": Entry((dim,))}
+
+    def renew(self, x: FloatArray) -> Arrays:
         """g_i at x."""
-        self._own = surrogate.at(x).grad_mean(x)
+        self._own = self._model.at(x).grad_mean(x)
         return {"g": self._own}
 
-    def take(self, request: Message) -> bool:
+    def _take_average(self, request: Message) -> bool:
         """g; a newcomer has no g_i yet."""
         self._average = request.arrays.get("g")
         return self._average is not None and self._own is not None
 
     def vector(self, x: FloatArray) -> FloatArray:
         """The same at every x."""
-        assert self._average is not None
-        assert self._own is not None
-        return self._average - self._own
+        return self.mean(x) - self.own(x)
 
     def own(self, x: FloatArray) -> FloatArray:
         """That at x_r."""
@@ -164,42 +171,8 @@ class GradientCorrection(Correction):
         return self._average
 
 
-class CurvatureCorrection(GradientCorrection):
-    """g - g_i + (h - h_i) v.(x - x_r)."""
-
-    def __init__(self, settings: FZooS, context: ClientContext) -> None:
-        super().__init__(settings, context)
-        self._direction = self._own_curvature = self._average_curvature = np.zeros(context.dim)  # v, h_i, h
-        self._centre = np.zeros(context.dim)  # x_r
-        self._own_round = 0
-
-    def prepare(self, request: Message) -> None:
-        """v; zero as long as there is no last round."""
-        gradient = request.arrays.get("g", np.zeros(self._context.dim))
-        length = float(np.linalg.norm(gradient))
-        self._direction = gradient / length if length > 0.0 else gradient
-
-    def renew(self, x: FloatArray, round: int, surrogate: LocalSurrogate) -> dict[str, FloatArray]:
-        """g_i and h_i at x."""
-        self._own_curvature, self._centre = surrogate.at(x).curvature(x, self._direction), x
-        self._own_round = round
-        return super().renew(x, round, surrogate) | {"h": self._own_curvature}
-
-    def take(self, request: Message) -> bool:
-        """g and h; who missed the refresh has another v and x_r, and goes without h."""
-        average = request.arrays.get("h") if self._own_round == request.round else None
-        self._average_curvature = self._own_curvature if average is None else average
-        return super().take(request)
-
-    def vector(self, x: FloatArray) -> FloatArray:
-        """To first order in the way from x_r along v."""
-        travelled = float(self._direction @ (x - self._centre))
-        return super().vector(x) + travelled * (self._average_curvature - self._own_curvature)
-
-
 CORRECTIONS: dict[str, type[Correction]] = {
     "weights": WeightsCorrection,
     "gradient": GradientCorrection,
-    "curvature": CurvatureCorrection,
 }
 """By what is sent."""

@@ -1,18 +1,74 @@
-"""Which points a client asks about: the initial design, the most uncertain candidates, directions not asked yet."""
+"""Which points a client asks about: the initial design, the most uncertain candidates, directions not asked yet.
+
+Designs say where to ask, in an unbounded space; what keeps queries within the box is the one who asks.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray, orthonormal_rows
 from fzoos._util.checks import check_count, check_positive
 
-__all__ = ["ActiveQueries", "Design", "InitialDesign", "UnseenDirections", "uniform_around"]
+__all__ = [
+    "ActiveQueries",
+    "Design",
+    "InitialDesign",
+    "QueryDesign",
+    "Surroundings",
+    "UnseenDirections",
+    "uniform_around",
+]
 
 Design = Literal["uniform", "orthogonal"]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a design may know of the place that it asks around.
+
+    Args:
+        x: the place, shape (d,).
+        radius: how far to ask, in units of the unit cube.
+        rng: random generator of the client.
+        nearest: the so many points nearest to x that were asked already, the nearest first; None: there are none.
+        uncertainty: of the gradient at points, shape (n, d) -> (n,); None: nothing is known.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos import InitialDesign
+        >>> from fzoos.algorithms.fzoos.query_designs import Surroundings
+        >>> InitialDesign(points=4).around(Surroundings(np.full(2, 0.5), 0.1, np.random.default_rng(0))).shape
+        (4, 2)
+    """
+
+    x: FloatArray
+    radius: float
+    rng: np.random.Generator
+    nearest: Callable[[int], FloatArray] | None = None
+    uncertainty: Callable[[FloatArray], FloatArray] | None = None
+
+
+class QueryDesign(Protocol):
+    """What all designs have in common."""
+
+    @property
+    def radius(self) -> float | None:
+        """How far to ask, in units of the unit cube; None: half the mean |x_r - x_i|."""
+
+    @property
+    def asks_x(self) -> bool:
+        """Whether the first point is x itself."""
+
+    def count(self, dim: int) -> int:
+        """How many queries."""
+
+    def around(self, here: Surroundings) -> FloatArray:
+        """The points to ask, one a row."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +103,17 @@ class ActiveQueries:
         """Queries besides x."""
         return self.picks
 
-    def choose(self, candidates: FloatArray, uncertainty: FloatArray) -> FloatArray:
-        """The `picks` most uncertain of the candidates (n, d), given their uncertainties (n,)."""
-        return candidates[np.argsort(-uncertainty, kind="stable")[: self.picks]]
+    @property
+    def asks_x(self) -> bool:
+        """No."""
+        return False
+
+    def around(self, here: Surroundings) -> FloatArray:
+        """The `picks` most uncertain candidates, shape (picks, d); of equal ones the first."""
+        candidates = uniform_around(here.x, self.candidates, here.radius, here.rng)
+        if here.uncertainty is None:
+            return candidates[: self.picks]
+        return candidates[np.argsort(-here.uncertainty(candidates), kind="stable")[: self.picks]]
 
 
 @dataclass(frozen=True)
@@ -82,12 +146,17 @@ class InitialDesign:
         """How many points in d dimensions."""
         return self.points if self.kind == "uniform" else min(self.points, dim + 1)
 
-    def around(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+    @property
+    def asks_x(self) -> bool:
+        """Only where it is orthogonal."""
+        return self.kind == "orthogonal"
+
+    def around(self, here: Surroundings) -> FloatArray:
         """The points, shape (count, d)."""
-        count = self.count(len(x))
+        count = self.count(len(here.x))
         if self.kind == "uniform":
-            return uniform_around(x, count, self.radius, rng)
-        return _star(x, count - 1, self.radius, rng, np.empty((0, len(x))))
+            return uniform_around(here.x, count, here.radius, here.rng)
+        return _star(here, count - 1, near=np.empty((0, len(here.x))))
 
 
 @dataclass(frozen=True)
@@ -104,9 +173,10 @@ class UnseenDirections:
 
     Example:
         >>> import numpy as np
-        >>> from fzoos.algorithms.fzoos.query_designs import UnseenDirections
+        >>> from fzoos.algorithms.fzoos.query_designs import Surroundings, UnseenDirections
         >>> near = np.array([[0.6, 0.5, 0.5]])                     # the first coordinate is known
-        >>> points = UnseenDirections(picks=2).around(np.full(3, 0.5), 0.1, np.random.default_rng(0), near)
+        >>> here = Surroundings(np.full(3, 0.5), 0.1, np.random.default_rng(0), nearest=lambda count: near[:count])
+        >>> points = UnseenDirections(picks=2).around(here)
         >>> bool(abs(points[:, 0] - 0.5).max() < 1e-12)
         True
     """
@@ -125,15 +195,22 @@ class UnseenDirections:
         """Queries besides x in d dimensions."""
         return min(self.picks, dim)
 
-    def around(self, x: FloatArray, radius: float, rng: np.random.Generator, near: FloatArray) -> FloatArray:
-        """x and the picks, shape (1 + count, d); `near` are the points nearby, the nearest first."""
-        picks = self.count(len(x))
-        return _star(x, picks, radius, rng, near[: min(self.known, len(x) - picks)])
+    @property
+    def asks_x(self) -> bool:
+        """Yes."""
+        return True
+
+    def around(self, here: Surroundings) -> FloatArray:
+        """x and the picks, shape (1 + count, d)."""
+        dim = len(here.x)
+        picks = self.count(dim)
+        near = np.empty((0, dim)) if here.nearest is None else here.nearest(self.known)
+        return _star(here, picks, near[: dim - picks])
 
 
-def _star(x: FloatArray, count: int, radius: float, rng: np.random.Generator, near: FloatArray) -> FloatArray:
+def _star(here: Surroundings, count: int, near: FloatArray) -> FloatArray:
     """x, and `count` points at distance sqrt(d) radius in orthonormal directions, orthogonal to near - x."""
-    length = np.sqrt(len(x)) * radius
+    x, rng, length = here.x, here.rng, np.sqrt(len(here.x)) * here.radius
     if not count:
         return x[None, :]
     if not len(near):

@@ -10,7 +10,7 @@ from fzoos._util.arrays import check_device, check_device_name
 from fzoos._util.checks import check_count, check_number
 from fzoos._util.renamed import renamed_fields
 from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf
-from fzoos.algorithms.fzoos.client import FZooSClient
+from fzoos.algorithms.fzoos.client import FZooSClient, payload_entries
 from fzoos.algorithms.fzoos.correction import CORRECTIONS
 from fzoos.algorithms.fzoos.correction_lengths import Constant, CorrectionLength, Measured, Reciprocal
 from fzoos.algorithms.fzoos.query_designs import ActiveQueries, InitialDesign, UnseenDirections
@@ -48,8 +48,7 @@ class FZooS(Algorithm):
         refresh_first_round: whether the first round begins with a refresh too, in which newcomers make their initial
             queries: there is then a correction from the first step on.
         sends: "weights": w_i, M numbers from which the gradient anywhere follows; "gradient": grad mu_i(x_r), d
-            numbers, and the correction vector is the same during the round; "curvature": the gradient and how it
-            changes along the last round's, 2 d numbers.
+            numbers, and the correction vector is the same during the round.
         length: gamma_t.
         steps: how the optimiser's steps are scaled from round to round; None: not at all.
         vector: "adaptive": the correction vector is taken at the current x; "fixed": at x_{r-1} for the whole round.
@@ -85,7 +84,7 @@ class FZooS(Algorithm):
     refresh: ActiveQueries | UnseenDirections | None = field(default_factory=lambda: UnseenDirections(80))
     initial: InitialDesign = field(default_factory=lambda: InitialDesign(161, 0.01, "orthogonal"))
     refresh_first_round: bool = True
-    sends: Literal["weights", "gradient", "curvature"] = "gradient"
+    sends: Literal["weights", "gradient"] = "gradient"
     length: CorrectionLength = field(default_factory=Measured)  # gamma_t
     steps: TrustRegion | None = field(default_factory=TrustRegion)
     vector: Literal["adaptive", "fixed"] = "adaptive"  # x' = x'' = x, or x_{r-1}
@@ -112,8 +111,7 @@ class FZooS(Algorithm):
         _check_type("length", self.length, CorrectionLength)
         if self.device is not None:
             check_device_name(self.device)
-        if self.sends not in CORRECTIONS:
-            raise ValueError(f"sends must be one of {', '.join(CORRECTIONS)}, got {self.sends!r}")
+        _check_sends(self.sends)
         _check_type("steps", self.steps, (TrustRegion, type(None)))
         if self.refresh is None and (self.refresh_first_round or self.sends != "weights" or self.steps is not None):
             raise ValueError(
@@ -180,8 +178,8 @@ class FZooS(Algorithm):
 
     @property
     def carried(self) -> tuple[str, ...]:
-        """The length scale, the step scale, and the direction of curvature."""
-        return ("log_length_scale", "log_step", *(["g"] if self.sends == "curvature" else []))
+        """What the client's parts want to hear again: the length scale and the step scale."""
+        return tuple(name for name, entry in payload_entries(self, dim=1).items() if entry.carried)
 
     @property
     def refreshes_first(self) -> bool:
@@ -204,12 +202,8 @@ class FZooS(Algorithm):
         return count
 
     def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
-        """w_i or the gradient, log l where it is fitted, and what a measured length and step control need."""
-        shapes: dict[str, tuple[int, ...]] = {"w": (self.features,)} if self.sends == "weights" else {"g": (dim,)}
-        shapes |= {"h": (dim,)} if self.sends == "curvature" else {}
-        shapes |= {} if self.fit is None else {"log_length_scale": (1,)}
-        shapes |= {} if self.steps is None else {"log_step": (1,)}
-        return shapes | ({"measured": (2,)} if isinstance(self.length, Measured) else {})
+        """What the client's parts send: w_i or g_i, log l_i where it is fitted, what step control and gamma need."""
+        return {name: entry.shape for name, entry in payload_entries(self, dim).items()}
 
     def largest_matrix(self, dim: int) -> int:
         """The frequencies, M d numbers, or the points in use."""
@@ -220,6 +214,16 @@ class FZooS(Algorithm):
         if self.device is not None:
             check_device(self.device)
         return FZooSClient(context, self)
+
+
+def _check_sends(sends: str) -> None:
+    if sends == "curvature":  # an option before it was measured
+        raise ValueError(
+            "sends = 'curvature' is no longer an option: it was worth one round at one heterogeneity for 1.7 times the "
+            "bytes (docs/beyond.md); leave `sends` out for 'gradient', which is closest to it"
+        )
+    if sends not in CORRECTIONS:
+        raise ValueError(f"sends must be one of {', '.join(CORRECTIONS)}, got {sends!r}")
 
 
 def _check_type(name: str, value: Any, types: type | tuple[type, ...]) -> None:

@@ -14,11 +14,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_number, check_positive
+from fzoos.algorithms.fzoos.parts import Entry, Part
+from fzoos.messages.message import Arrays, Message
+
+if TYPE_CHECKING:
+    from fzoos.algorithms.fzoos import FZooS
 
 __all__ = ["StepScale", "TrustRegion", "prediction_error", "turn"]
 
@@ -71,8 +77,8 @@ class TrustRegion:
         return min(max(log_scale, math.log(self.smallest)), math.log(self.largest))
 
 
-class StepScale:
-    """A client's part of it: what it was told, and what it found.
+class StepScale(Part):
+    """A client's part of it: sends log s_i, by its own predictions; takes the average, log s.
 
     Args:
         settings: None: s is always 1.
@@ -89,10 +95,23 @@ class StepScale:
         """s."""
         return math.exp(self.log_scale)
 
-    def adopt(self, log_scale: float) -> None:
-        """Take the average of a round."""
-        if self._settings is not None:
-            self.log_scale = self._settings.within(log_scale)
+    @classmethod
+    def sends(cls, settings: FZooS, dim: int) -> dict[str, Entry]:
+        """log s_i."""
+        return {} if settings.steps is None else {"log_step": Entry((1,), carried=True)}
+
+    def take(self, x: FloatArray, request: Message) -> None:
+        """log s."""
+        if self._settings is not None and "log_step" in request.arrays:
+            self.log_scale = self._settings.within(float(request.arrays["log_step"][0]))
+
+    def renew(self, x: FloatArray) -> Arrays:
+        """log s_i."""
+        return {"log_step": np.array([self.log_scale])}
+
+    def diagnostics(self) -> dict[str, float]:
+        """s."""
+        return {} if self._settings is None else {"step_scale": self.scale}
 
     def observe(self, x: FloatArray, observed: float, predicted: float | None = None, noise: float = 0.0) -> None:
         """Note the server's x and the observation there.
