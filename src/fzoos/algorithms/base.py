@@ -176,6 +176,9 @@ class Algorithm(ABC):
     keeps_trajectory: ClassVar[bool] = False  # whether clients look back at their queries
     shares_seed: ClassVar[bool] = False  # whether requests carry the seed that all clients share
     reported: ClassVar[tuple[str, ...]] = ("correction_length", "uncertainty")  # what diagnostics may be called
+    presets: ClassVar[
+        tuple[str, ...]
+    ] = ()  # class methods that make settings for a purpose: `preset` in a study's file
     rebuilds: ClassVar[bool] = False  # whether x follows from the averaged payloads and does not travel: see `server`
 
     def __init_subclass__(cls) -> None:

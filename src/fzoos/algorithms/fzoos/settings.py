@@ -94,6 +94,7 @@ class FZooS(Algorithm):
     keeps_trajectory: ClassVar[bool] = True
     shares_seed: ClassVar[bool] = True
     reported: ClassVar[tuple[str, ...]] = ("correction_length", "uncertainty", "step_scale")
+    presets: ClassVar[tuple[str, ...]] = ("paper", "weights")
 
     def __post_init__(self) -> None:
         _check_type("kernel", self.kernel, Kernel)
