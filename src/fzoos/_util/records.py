@@ -118,7 +118,8 @@ def _records(option: Any) -> list[Any]:
     if not isinstance(option, type) or not (is_dataclass(option) or isabstract(option)):
         return []
     found = [option] if is_dataclass(option) and not isabstract(option) else []
-    for kind in option.__subclasses__():
+    subclasses: list[type] = option.__subclasses__()
+    for kind in subclasses:
         found += [record for record in _records(kind) if record not in found]
     return found
 

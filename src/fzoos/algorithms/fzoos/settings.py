@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 from fzoos._util.arrays import check_device, check_device_name
 from fzoos._util.checks import check_count, check_number
 from fzoos._util.renamed import renamed_fields
-from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf
+from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf, PayloadPart
 from fzoos.algorithms.fzoos.client import FZooSClient
 from fzoos.algorithms.fzoos.correction import CORRECTIONS
 from fzoos.algorithms.fzoos.correction_lengths import Constant, CorrectionLength, Measured, Reciprocal
@@ -204,13 +204,18 @@ class FZooS(Algorithm):
             count += 1 + self.refresh.count(dim)
         return count
 
-    def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
+    def payload(self, dim: int) -> Mapping[str, PayloadPart]:
         """w_i or the gradient, log l where it is fitted, and what a measured length and step control need."""
-        shapes: dict[str, tuple[int, ...]] = {"w": (self.features,)} if self.sends == "weights" else {"g": (dim,)}
-        shapes |= {"h": (dim,)} if self.sends == "curvature" else {}
-        shapes |= {} if self.fit is None else {"log_length_scale": (1,)}
-        shapes |= {} if self.steps is None else {"log_step": (1,)}
-        return shapes | ({"measured": (2,)} if isinstance(self.length, Measured) else {})
+        parts = {"w": PayloadPart((self.features,))} if self.sends == "weights" else {"g": PayloadPart((dim,))}
+        if self.sends == "curvature":
+            parts["h"] = PayloadPart((dim,))
+        if self.fit is not None:
+            parts["log_length_scale"] = PayloadPart((1,), "refuse", "fit = false")
+        if self.steps is not None:
+            parts["log_step"] = PayloadPart((1,), "refuse", 'steps = false, or preset = "weights",')
+        if isinstance(self.length, Measured):
+            parts["measured"] = PayloadPart((2,), "refuse", 'length = { name = "Constant" }, or preset = "weights",')
+        return parts
 
     def largest_matrix(self, dim: int) -> int:
         """The frequencies, M d numbers, or the points in use."""
