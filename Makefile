@@ -44,7 +44,7 @@ $(VENV)/pip-installed:
 $(VENV)/demo-installed: pyproject.toml constraints.txt | $(VENV)/pip-installed
 	@echo 'installing fzoos with what its plots need'
 	@$(INSTALL) $(BUILD)
-	@$(INSTALL) --no-build-isolation -e '.[cma,plot]'
+	@$(INSTALL) --no-build-isolation -e '.[plot]'
 	@touch $@
 
 $(VENV)/test-installed: pyproject.toml constraints.txt | $(VENV)/pip-installed

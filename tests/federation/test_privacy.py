@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from scipy import optimize, stats
 
 from fzoos import Constant, FedZO, FZooS
+from fzoos.algorithms.base import PayloadPart
 from fzoos.engines import LocalStudy
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.conductor import conduct
@@ -450,6 +452,23 @@ def test_what_noise_would_make_useless_is_refused(algorithm, instead, tmp_path):
     Privacy(**NOISY).check(FedZO())
 
 
+def test_a_part_says_what_privacy_may_do_with_it():
+    """Whatever the algorithm: a plain shape may be clipped, a part that noise makes useless is refused by its name."""
+
+    @dataclass(frozen=True)
+    class Sends(FedZO):
+        part: object = (1,)
+
+        def payload(self, dim):
+            return {"own": self.part}
+
+    Privacy(**NOISY).check(Sends())
+    Privacy(**NOISY).check(Sends(part=PayloadPart((1,), "clip")))
+    for instead, advice in (("", "$"), ("own = false", "; set own = false in the algorithm's settings$")):
+        with pytest.raises(ValueError, match=f"Sends would send own, of which noise leaves nothing{advice}"):
+            Privacy(**NOISY).check(Sends(part=PayloadPart((1,), "refuse", instead)))
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [
@@ -480,5 +499,5 @@ def test_a_study_file_has_the_setting_and_it_makes_another_study(tmp_path):
     (tmp_path / "study.toml").write_text(text + setting)
     (tmp_path / "plain.toml").write_text(text)
     private = Study.load(tmp_path / "study.toml")
-    assert vars(private.noise) == {"clip": 0.05, "noise": 1.0, "delta": 1e-5, "clip_payload": 2.0}
+    assert vars(private.privacy_settings) == {"clip": 0.05, "noise": 1.0, "delta": 1e-5, "clip_payload": 2.0}
     assert private.id != Study.load(tmp_path / "plain.toml").id  # a server cannot leave the noise out unseen

@@ -14,6 +14,7 @@ from fzoos import (
     FitLengthScale,
     FZooS,
     InitialDesign,
+    KnownNoise,
     Matern52,
     ScaffoldI,
     ScaffoldII,
@@ -23,7 +24,6 @@ from fzoos import (
 )
 from fzoos.algorithms import ALGORITHMS
 from fzoos.algorithms.fzoos.correction_lengths import Constant, DistanceAware, Reciprocal
-from fzoos.federation import settings
 from fzoos.federation.settings import make_algorithm, make_optimizer
 
 
@@ -103,14 +103,38 @@ def test_optimizers(table, expected):
     assert make_optimizer(table) == expected
 
 
-def test_every_algorithm_and_setting_can_be_reached():
-    """Each algorithm by its name, and each record of a setting has its table: nothing can be set in Python only."""
-    assert all(make_algorithm({"name": name}) == cls() for name, cls in ALGORITHMS.items())
-    for cls in ALGORITHMS.values():
-        for field in dataclasses.fields(cls):
-            value = getattr(cls(), field.name)
-            if dataclasses.is_dataclass(value):
-                assert type(value) in settings._RECORDS[field.name]
+@pytest.mark.parametrize("cls", ALGORITHMS.values(), ids=ALGORITHMS)
+def test_every_algorithm_and_setting_can_be_reached(cls):
+    """Each algorithm by its name, and each record of its settings by a table: nothing can be set in Python only."""
+    assert make_algorithm({"name": cls.name}) == cls()
+    for made in (cls(), *(getattr(cls, preset)() for preset in cls.presets)):
+        assert make_algorithm({"name": cls.name, **table_of(made)}) == made
+
+
+def table_of(record):
+    """The table that a record would be in a study's file."""
+    values = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+    return {name: entry_of(value) for name, value in values.items()}
+
+
+def entry_of(value):
+    if dataclasses.is_dataclass(value):
+        return {"name": type(value).__name__, **table_of(value)}
+    return False if value is None else value
+
+
+@pytest.mark.parametrize(
+    ("setting", "table", "first"),
+    [
+        ("kernel", {}, Matern52()),
+        ("length", {}, Constant()),
+        ("noise", {"sigma": 0.5}, KnownNoise(0.5)),
+        ("active", {"candidates": 9, "picks": 2, "radius": 0.1}, ActiveQueries(9, 2, 0.1)),
+        ("refresh", {"candidates": 9, "picks": 2}, ActiveQueries(9, 2)),
+    ],
+)
+def test_a_table_without_a_name_means_what_it_meant_in_the_last_release(setting, table, first):
+    assert getattr(make_algorithm({"name": "fzoos", setting: table}), setting) == first
 
 
 def test_tables_are_not_used_up():
@@ -141,9 +165,9 @@ def test_tables_are_not_used_up():
         ({"name": "fzoos", "vector": "both"}, "algorithm: vector must be 'adaptive' or 'fixed'"),
         (
             {"name": "fzoos", "kernel": "Matern52"},
-            "algorithm.kernel must be a table, or false for none, got 'Matern52'",
+            "algorithm.kernel must be a table, got 'Matern52'",
         ),
-        ({"name": "fzoos", "kernel": False}, "algorithm: kernel must be Kernel, got None"),
+        ({"name": "fzoos", "kernel": False}, "algorithm.kernel must be a table, got False"),
         ({"name": "fzoos", "kernel": {"name": "Cubic"}}, "algorithm.kernel: name must be one of Matern52, Squared"),
         ({"name": "fzoos", "kernel": {"name": "Matern52", "nu": 3}}, "algorithm.kernel: there is no setting 'nu'"),
         ({"name": "fzoos", "kernel": {"name": "Matern52", "length_scale": 0}}, "algorithm.kernel: .*length"),
@@ -156,6 +180,7 @@ def test_tables_are_not_used_up():
         ({"name": "fzoos", "sends": "curvature"}, "algorithm: sends = 'curvature' is no longer an option"),
         ({"name": "fzoos", "preset": "best"}, "preset of fzoos must be one of paper, weights, got 'best'"),
         ({"name": "fzoos", "preset": ["paper"]}, "preset of fzoos must be"),
+        ({"name": "fedzo", "preset": "paper"}, "preset of fedzo must be one of none, got 'paper'"),
     ],
 )
 def test_bad_tables(table, reason):

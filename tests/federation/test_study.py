@@ -148,7 +148,7 @@ BAD = [
     (None, '[algorithm]\nname = "fzoos"\nprojected = "no"', "algorithm.projected must be true or false, got 'no'"),
     (None, '[algorithm]\nname = "fedzo"\npreset = "paper"', "preset of fedzo must be one of none, got 'paper'"),
     (None, '[algorithm]\nname = "fedzo"\ndifferences = 3', "algorithm.differences must be a table"),
-    (None, '[algorithm]\nname = "fedzo"\ndifferences = false', "algorithm: differences must be FiniteDifferences"),
+    (None, '[algorithm]\nname = "fedzo"\ndifferences = false', "algorithm.differences must be a table, got False"),
     (None, '[algorithm]\nname = "fedzo"\ndifferences = { count = 0 }', "algorithm.differences: count"),
     (None, '[algorithm]\nname = "fedzo"\ndifferences = { cuont = 1 }', "algorithm.differences: there is no setting"),
     (None, '[algorithm]\nname = "fzoos"\nactive = { candidates = 3 }', "algorithm.active: picks is missing"),

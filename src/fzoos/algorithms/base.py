@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -20,10 +20,35 @@ from fzoos.messages.message import Arrays, Message
 from fzoos.objectives.box import clip_to_cube
 from fzoos.objectives.trajectory import Purpose, Trajectory
 
-__all__ = ["Algorithm", "ClientContext", "ClientHalf", "ServerHalf", "State"]
+__all__ = ["Algorithm", "ClientContext", "ClientHalf", "PayloadPart", "ServerHalf", "State"]
 
 State = dict[str, FloatArray]
 """x and what else the next round depends on, the same at all parties."""
+
+
+@dataclass(frozen=True)
+class PayloadPart:
+    """One array that clients send beside x, and what differential privacy may do with it.
+
+    Args:
+        shape: of the array.
+        privacy: "clip": it leaves a site shortened to the study's clip and with noise on it, like x; "refuse": noise
+            would leave nothing of it, as of a single number, so that a study with differential privacy does not begin.
+        instead: for what is refused, which settings do without it, as they stand in a study's file.
+        carried: whether its average goes out again with the next refresh request.
+
+    Example:
+        >>> from fzoos.algorithms.base import PayloadPart
+        >>> PayloadPart((300,)).privacy
+        'clip'
+        >>> PayloadPart((1,), "refuse", "fit = false").instead
+        'fit = false'
+    """
+
+    shape: tuple[int, ...]
+    privacy: Literal["clip", "refuse"] = "clip"
+    instead: str = ""
+    carried: bool = False
 
 
 @dataclass(frozen=True)
@@ -181,6 +206,9 @@ class Algorithm(ABC):
     keeps_trajectory: ClassVar[bool] = False  # whether clients look back at their queries
     shares_seed: ClassVar[bool] = False  # whether requests carry the seed that all clients share
     reported: ClassVar[tuple[str, ...]] = ("correction_length", "uncertainty")  # what diagnostics may be called
+    presets: ClassVar[
+        tuple[str, ...]
+    ] = ()  # class methods that make settings for a purpose: `preset` in a study's file
     rebuilds: ClassVar[bool] = False  # whether x follows from the averaged payloads and does not travel: see `server`
 
     def __init_subclass__(cls) -> None:
@@ -200,7 +228,7 @@ class Algorithm(ABC):
     @property
     def carried(self) -> tuple[str, ...]:
         """Payload entries that go out again with the next refresh request."""
-        return ()
+        return tuple(name for name, part in self.parts(dim=1, local_steps=1).items() if part.carried)
 
     @property
     def exchanges(self) -> int:
@@ -226,8 +254,8 @@ class Algorithm(ABC):
             refreshed: whether the round begins with a refresh exchange.
         """
 
-    def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
-        """The arrays that clients send beside x, and that come back averaged: names and shapes."""
+    def payload(self, dim: int) -> Mapping[str, PayloadPart | tuple[int, ...]]:
+        """The arrays that clients send beside x, and that come back averaged; a plain shape stands for a part of it."""
         return {}
 
     @property
@@ -235,9 +263,20 @@ class Algorithm(ABC):
         """More of them, with so many numbers for each local step."""
         return {}
 
+    def parts(self, dim: int, local_steps: int) -> dict[str, PayloadPart]:
+        """All of the payload.
+
+        Example:
+            >>> from fzoos import FZooS
+            >>> [name for name, part in FZooS().parts(dim=5, local_steps=10).items() if part.privacy == "refuse"]
+            ['log_step', 'measured']
+        """
+        sent = {**self.payload(dim), **{name: (local_steps * n,) for name, n in self.per_step.items()}}
+        return {name: part if isinstance(part, PayloadPart) else PayloadPart(part) for name, part in sent.items()}
+
     def shapes(self, dim: int, local_steps: int) -> dict[str, tuple[int, ...]]:
         """All of the payload, names and shapes."""
-        return {**self.payload(dim), **{name: (local_steps * n,) for name, n in self.per_step.items()}}
+        return {name: part.shape for name, part in self.parts(dim, local_steps).items()}
 
     def server(self, dim: int, local_steps: int, optimizer: Optimizer) -> ServerHalf | None:
         """The server half, where the algorithm `rebuilds` x."""

@@ -1,6 +1,7 @@
 """Federated CMA-ES: evolution strategies at the clients, their distributions averaged (FedBPT's idea, Sun et al. 2023).
 
-A client does not estimate gradients. It searches with the separable CMA-ES: each of its T local steps is a generation,
+A client does not estimate gradients. It searches with the separable CMA-ES (`separable_cma.py`): each of its T local
+steps is a generation,
 
     x_k ~ N(m, diag(s)^2),  k = 1..lambda,        m <- sum over the best lambda / 2 of w_k x_k,
 
@@ -26,14 +27,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_positive
 from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf
+from fzoos.algorithms.separable_cma import SeparableCMA
 from fzoos.messages.message import Arrays, Message
 
 __all__ = ["FedCMA"]
@@ -46,8 +47,7 @@ class FedCMA(Algorithm):
     """Federated CMA-ES: T generations at each client from the server's distribution, then the average of all.
 
     One exchange a round, d floats of payload each way, T lambda queries. The local steps are the search's own: the
-    optimiser given to `minimize` is not used. Of the values only their order matters. It needs the package cmaes:
-    `pip install 'fzoos[cma]'`.
+    optimiser given to `minimize` is not used. Of the values only their order matters.
 
     Args:
         population: lambda, the points of a generation, at least 4. 21 is what a step of FedZO costs, and the usual
@@ -56,16 +56,12 @@ class FedCMA(Algorithm):
             generations it shrinks faster than it grows. Where iterates are projected, 0.5 is the largest that is used.
         projected: whether iterates and queries are clipped to the box.
 
-    Raises:
-        ImportError: cmaes is not installed (when a client half is made).
-
     References:
         J. Sun et al., "FedBPT: Efficient Federated Black-box Prompt Tuning for Large Language Models",
         arXiv:2310.01467, 2023.
         R. Ros and N. Hansen, "A Simple Modification in CMA-ES Achieving Linear Time and Space Complexity", PPSN 2008.
         N. Hansen et al., "A Method for Handling Uncertainty in Evolutionary Optimization", IEEE Transactions on
         Evolutionary Computation, 2009 (its boundary penalty).
-        M. Nomura and M. Shibata, "cmaes: A Simple yet Practical Python Library for CMA-ES", 2024.
 
     Deviations from FedBPT (from its program, in NVIDIA FLARE's research folder):
         - Its server takes the clients' means for the population of a CMA-ES of its own, which ranks them by the loss
@@ -76,11 +72,11 @@ class FedCMA(Algorithm):
         - The covariance is diagonal: d numbers travel, not d^2.
         - No perturbed inputs against overfitting: they belong to its task.
         - Points outside the box are asked at their projection and pay for the way back, equation (1), as in Hansen et
-          al. 2009 but in ranks; only the mean is brought back. To move the points themselves, as the package does with
-          bounds, would pull the mean towards the middle of the box, whatever the objective is.
+          al. 2009 but in ranks; only the mean is brought back. To move the points themselves, as many programs do,
+          would pull the mean towards the middle of the box, whatever the objective is.
         - A generation of equal values, or of failed queries only, leaves the distribution as it is. A single failed
           point counts as the mean, in the last rank.
-        - In one dimension, where the package has no answer, the search has a second coordinate that nothing depends on.
+        - In one dimension the search has a second coordinate that nothing depends on.
 
     Example:
         >>> import numpy as np
@@ -100,11 +96,6 @@ class FedCMA(Algorithm):
         check_count("population (lambda)", self.population, low=4)
         check_positive("deviation", self.deviation)
 
-    @classmethod
-    def installed(cls) -> bool:
-        """Whether the package cmaes is there."""
-        return find_spec("cmaes") is not None
-
     def client(self, context: ClientContext) -> ClientHalf:
         """The client half."""
         return _Client(context, self)
@@ -123,7 +114,7 @@ class _Client(ClientHalf):
         super().__init__(context)
         self._settings = settings
         self._search = self._begin_search(np.full(context.dim, 0.5), np.ones(context.dim), seed=0)
-        if self._search._c1 + self._search._cmu > 1.0:  # C would forget more than all of itself
+        if self._search.forgets_all:
             raise ValueError(f"population (lambda) {settings.population} is too large for d = {context.dim}")
 
     def begin(self, x: FloatArray, request: Message) -> None:
@@ -132,28 +123,21 @@ class _Client(ClientHalf):
         s = request.arrays.get("s", np.full(len(x), self._settings.deviation))
         self._search = self._begin_search(x, s, seed=int(self.context.rng.integers(2**32)))
 
-    def _begin_search(self, x: FloatArray, s: FloatArray, seed: int) -> Any:
-        try:
-            from cmaes import SepCMA
-        except ImportError:
-            raise ImportError("FedCMA needs cmaes: pip install 'fzoos[cma]'") from None
-        unused = max(0, 2 - len(x))  # the package has no answer for d = 1
-        mean = np.pad(x, (0, unused), constant_values=0.5)  # a copy: the package moves it in place
-        search = SepCMA(mean, sigma=1.0, seed=seed, population_size=self._settings.population)
+    def _begin_search(self, x: FloatArray, s: FloatArray, seed: int) -> SeparableCMA:
+        unused = max(0, 2 - len(x))  # for d = 1
+        mean = np.pad(x, (0, unused), constant_values=0.5)
         s = np.clip(s, _SMALLEST, _HALF if self.context.projected else _LARGEST)  # a message may hold any number
-        search._C = np.pad(s, (0, unused), mode="edge") ** 2  # sigma is 1 here: only sigma sqrt(C) matters
-        return search
+        return SeparableCMA(mean, np.pad(s, (0, unused), mode="edge"), self._settings.population, seed)
 
     @property
     def _deviations(self) -> FloatArray:
-        s: FloatArray = self._search._sigma * np.sqrt(np.maximum(self._search._C, 0.0))
-        return np.maximum(s, _SMALLEST)
+        return np.maximum(self._search.deviations, _SMALLEST)
 
     def step(self, x: FloatArray, t: int, descend: Callable[[FloatArray], FloatArray]) -> FloatArray:
         """One generation; the optimiser, `descend`, is not used."""
         self._lengths.append(0.0)
         search, size = self._search, self._settings.population
-        points = np.array([search.ask() for _ in range(size)])
+        points = search.ask()
         inside = self.context.project(points)
         y = self.context.trajectory.query(inside[:, : len(x)])
         good = np.isfinite(y)
@@ -163,8 +147,8 @@ class _Client(ClientHalf):
         worth = np.full(size, np.inf)
         worth[good] = _ranks(y[good]) + size * outside[good]  # Eq. (1)
         points[~good] = search.mean
-        search.tell(list(zip(points, worth, strict=True)))
-        search.mean[:] = self.context.project(search.mean)
+        search.tell(points, worth)
+        search.mean = self.context.project(search.mean)
         mean: FloatArray = search.mean[: len(x)].copy()  # the search goes on with its own
         return mean
 

@@ -15,7 +15,7 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_number, check_positive
 
-__all__ = ["SGD", "Adam", "Optimizer"]
+__all__ = ["OPTIMIZERS", "SGD", "Adam", "Optimizer"]
 
 
 class Optimizer(ABC):
@@ -106,3 +106,7 @@ class SGD(Optimizer):
     def step(self, state: tuple[Any, ...], gradient: FloatArray) -> tuple[tuple[Any, ...], FloatArray]:
         """One gradient step."""
         return state, self.learning_rate * gradient
+
+
+OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "sgd": SGD}
+"""By the name used in a study's file."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms import Algorithm
-from fzoos.algorithms.base import ClientContext, ClientHalf, ServerHalf
+from fzoos.algorithms.base import ClientContext, ClientHalf, PayloadPart, ServerHalf
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.minimize import minimize
 
@@ -54,7 +54,7 @@ class Observed(Algorithm):
         """The inner algorithm's."""
         return self.inner.queries(dim, local_steps, first=first, refreshed=refreshed)
 
-    def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
+    def payload(self, dim: int) -> Mapping[str, PayloadPart | tuple[int, ...]]:
         """The inner algorithm's."""
         return self.inner.payload(dim)
 

@@ -40,11 +40,6 @@ from fzoos.messages.message import Message
 __all__ = ["Privacy", "Releases", "sent"]
 
 _FINE = 20  # bits: the grid of what leaves is so much finer than the noise
-_TOO_SMALL = {  # payload arrays of one or two numbers, of which noise leaves nothing: what to set instead
-    "log_length_scale": "fit = false",
-    "log_step": 'steps = false, or preset = "weights",',
-    "measured": 'length = { name = "Constant" }, or preset = "weights",',
-}
 
 
 @dataclass(frozen=True)
@@ -98,12 +93,10 @@ class Privacy:
             ImportError: dp-accounting is not installed.
             ValueError: the algorithm sends what noise would make useless.
         """
-        for name in algorithm.shapes(1, 1):
-            if name in _TOO_SMALL:
-                raise ValueError(
-                    f"privacy: {algorithm.label} would send {name}, of which noise leaves nothing; "
-                    f"set {_TOO_SMALL[name]} in the algorithm's settings"
-                )
+        for name, part in algorithm.parts(1, 1).items():
+            if part.privacy == "refuse":
+                advice = f"; set {part.instead} in the algorithm's settings" if part.instead else ""
+                raise ValueError(f"privacy: {algorithm.label} would send {name}, of which noise leaves nothing{advice}")
         self.epsilon(0)
 
     def protect(self, reply: Message, x: FloatArray) -> Message:

@@ -16,7 +16,6 @@ import socket
 import sys
 from pathlib import Path
 
-import cmaes  # noqa: F401  (once, and not in every child)
 import numpy as np
 
 import fzoos.federation

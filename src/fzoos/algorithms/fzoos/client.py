@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms.base import ClientContext, ClientHalf
+from fzoos.algorithms.base import ClientContext, ClientHalf, PayloadPart
 from fzoos.algorithms.fzoos.correction import CORRECTIONS
 from fzoos.algorithms.fzoos.gamma import Gamma
 from fzoos.algorithms.fzoos.model import Model
-from fzoos.algorithms.fzoos.parts import Entry, Part
+from fzoos.algorithms.fzoos.parts import Part
 from fzoos.algorithms.fzoos.queries import Queries
 from fzoos.algorithms.fzoos.shared_length_scale import SharedLengthScale
 from fzoos.algorithms.fzoos.step_scale import StepScale
@@ -25,10 +25,10 @@ from fzoos.messages.message import Arrays, Message
 if TYPE_CHECKING:
     from fzoos.algorithms.fzoos import FZooS
 
-__all__ = ["FZooSClient", "payload_entries"]
+__all__ = ["FZooSClient", "payload_parts"]
 
 
-def payload_entries(settings: FZooS, dim: int) -> dict[str, Entry]:
+def payload_parts(settings: FZooS, dim: int) -> dict[str, PayloadPart]:
     """All arrays of the payload, by name, in the order in which they travel."""
     parts: tuple[type[Part], ...] = (CORRECTIONS[settings.sends], SharedLengthScale, StepScale, Gamma)
     return {name: entry for part in parts for name, entry in part.sends(settings, dim).items()}

@@ -17,9 +17,9 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from fzoos._util.arrays import Array, FloatArray, to_device, to_numpy
-from fzoos.algorithms.base import ClientContext
+from fzoos.algorithms.base import ClientContext, PayloadPart
 from fzoos.algorithms.fzoos.model import Model
-from fzoos.algorithms.fzoos.parts import Entry, Part
+from fzoos.algorithms.fzoos.parts import Part
 from fzoos.messages.message import Arrays, Message
 from fzoos.surrogates.fourier import FourierFeatures, FourierSurrogate, shared_features
 from fzoos.surrogates.kernels import Kernel
@@ -85,9 +85,9 @@ class WeightsCorrection(Correction):
         self._difference: Array = None  # w - w_i
 
     @classmethod
-    def sends(cls, settings: FZooS, dim: int) -> dict[str, Entry]:
+    def sends(cls, settings: FZooS, dim: int) -> dict[str, PayloadPart]:
         """w_i."""
-        return {"w": Entry((settings.features,))}
+        return {"w": PayloadPart((settings.features,))}
 
     def take(self, x: FloatArray, request: Message) -> None:
         """The round and the features' seed too."""
@@ -142,9 +142,9 @@ class GradientCorrection(Correction):
     _average: FloatArray | None = None  # g
 
     @classmethod
-    def sends(cls, settings: FZooS, dim: int) -> dict[str, Entry]:
+    def sends(cls, settings: FZooS, dim: int) -> dict[str, PayloadPart]:
         """g_i."""
-        return {"g": Entry((dim,))}
+        return {"g": PayloadPart((dim,))}
 
     def renew(self, x: FloatArray) -> Arrays:
         """g_i at x."""

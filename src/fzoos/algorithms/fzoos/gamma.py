@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms.base import ClientContext
+from fzoos.algorithms.base import ClientContext, PayloadPart
 from fzoos.algorithms.fzoos.correction import Correction
 from fzoos.algorithms.fzoos.correction_lengths import Measured, Moment
 from fzoos.algorithms.fzoos.model import Model
-from fzoos.algorithms.fzoos.parts import Entry, Part
+from fzoos.algorithms.fzoos.parts import Part
 from fzoos.messages.message import Arrays, Message
 
 if TYPE_CHECKING:
@@ -51,9 +51,13 @@ class Gamma(Part):
         self._uncertainty: float | None = None  # U
 
     @classmethod
-    def sends(cls, settings: FZooS, dim: int) -> dict[str, Entry]:
+    def sends(cls, settings: FZooS, dim: int) -> dict[str, PayloadPart]:
         """||g_i||^2 and U_i."""
-        return {"measured": Entry((2,))} if isinstance(settings.length, Measured) else {}
+        return (
+            {"measured": PayloadPart((2,), "refuse", 'length = { name = "Constant" }, or preset = "weights",')}
+            if isinstance(settings.length, Measured)
+            else {}
+        )
 
     def take(self, x: FloatArray, request: Message) -> None:
         """G and U, where there is a correction that they say something of."""

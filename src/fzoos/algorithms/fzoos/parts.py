@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from fzoos._util.arrays import FloatArray
+from fzoos.algorithms.base import PayloadPart
 from fzoos.messages.message import Arrays, Message
 
 if TYPE_CHECKING:
     from fzoos.algorithms.fzoos import FZooS
 
-__all__ = ["Entry", "Part"]
-
-
-class Entry(NamedTuple):
-    """An array of the payload."""
-
-    shape: tuple[int, ...]
-    carried: bool = False
-    """Whether its average goes out again with the next refresh request."""
+__all__ = ["Part"]
 
 
 class Part:
@@ -28,7 +21,7 @@ class Part:
     """
 
     @classmethod
-    def sends(cls, settings: FZooS, dim: int) -> dict[str, Entry]:
+    def sends(cls, settings: FZooS, dim: int) -> dict[str, PayloadPart]:
         """The arrays that it sends, by name; none where the settings have no use for it."""
         return {}
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal, Self
 from fzoos._util.arrays import check_device, check_device_name
 from fzoos._util.checks import check_count, check_number
 from fzoos._util.renamed import renamed_fields
-from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf
-from fzoos.algorithms.fzoos.client import FZooSClient, payload_entries
+from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf, PayloadPart
+from fzoos.algorithms.fzoos.client import FZooSClient, payload_parts
 from fzoos.algorithms.fzoos.correction import CORRECTIONS
 from fzoos.algorithms.fzoos.correction_lengths import Constant, CorrectionLength, Measured, Reciprocal
 from fzoos.algorithms.fzoos.query_designs import ActiveQueries, InitialDesign, UnseenDirections
@@ -93,6 +93,7 @@ class FZooS(Algorithm):
     keeps_trajectory: ClassVar[bool] = True
     shares_seed: ClassVar[bool] = True
     reported: ClassVar[tuple[str, ...]] = ("correction_length", "uncertainty", "step_scale")
+    presets: ClassVar[tuple[str, ...]] = ("paper", "weights")
 
     def __post_init__(self) -> None:
         _check_type("kernel", self.kernel, Kernel)
@@ -177,11 +178,6 @@ class FZooS(Algorithm):
         return cls(**(settings | changes))
 
     @property
-    def carried(self) -> tuple[str, ...]:
-        """What the client's parts want to hear again: the length scale and the step scale."""
-        return tuple(name for name, entry in payload_entries(self, dim=1).items() if entry.carried)
-
-    @property
     def refreshes_first(self) -> bool:
         """`refresh_first_round`."""
         return self.refresh_first_round
@@ -195,15 +191,14 @@ class FZooS(Algorithm):
         """(T - 1) picks, the initial design in the client's first round, 1 + picks at a refresh."""
         count = (local_steps - 1) * (self.active.picks if self.active else 0)
         count += self.initial.count(dim) if first else 0
-        if (
-            refreshed and self.refresh and not (first and self.refresh_first_round)
-        ):  # newcomers have just asked around x
+        just_asked = first and self.refresh_first_round  # a newcomer's initial queries are around the same x
+        if refreshed and self.refresh and not just_asked:
             count += 1 + self.refresh.count(dim)
         return count
 
-    def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
+    def payload(self, dim: int) -> Mapping[str, PayloadPart]:
         """What the client's parts send: w_i or g_i, log l_i where it is fitted, what step control and gamma need."""
-        return {name: entry.shape for name, entry in payload_entries(self, dim).items()}
+        return payload_parts(self, dim)
 
     def largest_matrix(self, dim: int) -> int:
         """The frequencies, M d numbers, or the points in use."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos.algorithms.base import PayloadPart
 from fzoos.algorithms.fzoos.model import Model
-from fzoos.algorithms.fzoos.parts import Entry, Part
+from fzoos.algorithms.fzoos.parts import Part
 from fzoos.messages.message import Arrays, Message
 from fzoos.surrogates.length_scale import fit_length_scale
 
@@ -31,9 +32,13 @@ class SharedLengthScale(Part):
         self._settings, self._model = settings, model
 
     @classmethod
-    def sends(cls, settings: FZooS, dim: int) -> dict[str, Entry]:
+    def sends(cls, settings: FZooS, dim: int) -> dict[str, PayloadPart]:
         """log l_i."""
-        return {} if settings.fit is None else {"log_length_scale": Entry((1,), carried=True)}
+        return (
+            {}
+            if settings.fit is None
+            else {"log_length_scale": PayloadPart((1,), "refuse", "fit = false", carried=True)}
+        )
 
     def take(self, x: FloatArray, request: Message) -> None:
         """log l; with two exchanges from the refresh request, as payloads of one round must share it."""

@@ -20,7 +20,8 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_number, check_positive
-from fzoos.algorithms.fzoos.parts import Entry, Part
+from fzoos.algorithms.base import PayloadPart
+from fzoos.algorithms.fzoos.parts import Part
 from fzoos.messages.message import Arrays, Message
 
 if TYPE_CHECKING:
@@ -96,9 +97,13 @@ class StepScale(Part):
         return math.exp(self.log_scale)
 
     @classmethod
-    def sends(cls, settings: FZooS, dim: int) -> dict[str, Entry]:
+    def sends(cls, settings: FZooS, dim: int) -> dict[str, PayloadPart]:
         """log s_i."""
-        return {} if settings.steps is None else {"log_step": Entry((1,), carried=True)}
+        return (
+            {}
+            if settings.steps is None
+            else {"log_step": PayloadPart((1,), "refuse", 'steps = false, or preset = "weights",', carried=True)}
+        )
 
     def take(self, x: FloatArray, request: Message) -> None:
         """log s."""

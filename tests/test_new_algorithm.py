@@ -1,0 +1,366 @@
+"""A new algorithm is one file and one line, everywhere.
+
+A copy of the library gets one: a file in `algorithms/` and its entry in `ALGORITHMS`, nothing else. It has what broke
+this once (settings called `steps` and `weights`, as FZooS has a record and a preset of these names) and what no other
+has: a record that only it uses, and payload parts of its own. Programs that know of the copy only run it in every way.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fzoos
+
+ROOT = Path(__file__).parents[1]
+
+FILE = '''
+"""FedMix: the mean of several finite-difference estimates, mixed with everybody's mean of the last round."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from fzoos._util.arrays import FloatArray
+from fzoos._util.checks import check_count, check_number
+from fzoos.algorithms.base import ClientContext, ClientHalf, PayloadPart
+from fzoos.algorithms.fedzo import FiniteDifferenceAlgorithm, FiniteDifferenceClient
+from fzoos.messages.message import Arrays, Message
+
+
+class Fading(ABC):
+    """How the weight changes with the local step."""
+
+    @abstractmethod
+    def __call__(self, t: int) -> float:
+        """The factor at local step t."""
+
+
+@dataclass(frozen=True)
+class Steady(Fading):
+    """Not at all."""
+
+    def __call__(self, t: int) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Falling(Fading):
+    """t^-power."""
+
+    power: float = 1.0
+
+    def __call__(self, t: int) -> float:
+        return float(t**-self.power)
+
+
+@dataclass(frozen=True)
+class FedMix(FiniteDifferenceAlgorithm):
+    """g_hat = own + weights fading(t) (m - own), m everybody's mean of the last round, no longer than their mean size.
+
+    Args:
+        steps: estimates for each local step.
+        weights: how much of m is in a step.
+        fading: how that changes within a round.
+        limited: whether the length of m is limited.
+    """
+
+    steps: int = 2
+    weights: float = 0.3
+    fading: Fading = field(default_factory=Steady)
+    limited: bool = True
+
+    presets: ClassVar[tuple[str, ...]] = ("light",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("steps", self.steps, low=1)
+        check_number("weights", self.weights, 0.0, 1.0)
+
+    @classmethod
+    def light(cls, **changes: Any) -> Self:
+        """One estimate for each step."""
+        return cls(**({"steps": 1} | changes))
+
+    def queries(self, dim: int, local_steps: int, *, first: bool, refreshed: bool) -> int:
+        """As many estimates more."""
+        return self.steps * super().queries(dim, local_steps, first=first, refreshed=refreshed)
+
+    def payload(self, dim: int) -> Mapping[str, PayloadPart | tuple[int, ...]]:
+        """m_i, and how long its members are."""
+        size = {"size": PayloadPart((1,), "refuse", "limited = false")}
+        return {"m": (dim,), **(size if self.limited else {})}
+
+    def client(self, context: ClientContext) -> ClientHalf:
+        """The client half."""
+        return _Client(context, self)
+
+
+class _Client(FiniteDifferenceClient):
+    def __init__(self, context: ClientContext, settings: FedMix) -> None:
+        super().__init__(context, settings.differences)
+        self._settings = settings
+
+    def begin(self, x: FloatArray, request: Message) -> None:
+        super().begin(x, request)
+        self._mean = request.arrays.get("m")
+        if self._mean is not None and "size" in request.arrays and self._mean.any():
+            self._mean = self._mean * min(1.0, abs(request.arrays["size"][0]) / np.linalg.norm(self._mean))
+        self._estimates: list[FloatArray] = []
+
+    def local_gradient(self, x: FloatArray) -> FloatArray:
+        estimates = [super(_Client, self).local_gradient(x) for _ in range(self._settings.steps)]
+        self._estimates.append(np.mean(estimates, axis=0))
+        return self._estimates[-1]
+
+    def correction(self, x: FloatArray, t: int) -> tuple[float, FloatArray] | None:
+        if self._mean is None:
+            return None
+        return self._settings.weights * self._settings.fading(t), self._mean - self._estimates[-1]
+
+    def end(self, x: FloatArray) -> Arrays:
+        size = {"size": np.array([np.mean(np.linalg.norm(self._estimates, axis=1))])}
+        return {"m": np.mean(self._estimates, axis=0), **(size if self._settings.limited else {})}
+'''
+
+STUDY = """
+name = "mix"
+x0 = 0.9
+dim = 3
+bounds = [0.0, 1.0]
+sites = ["site-1", "site-2"]
+rounds = 3
+local_steps = 2
+seed = 4
+{privacy}
+
+[algorithm]
+name = "fedmix"
+steps = 3
+weights = 0.5
+fading = {{ name = "Falling", power = 0.5 }}
+differences = {{ count = 2 }}
+"""
+
+OBJECTIVE = """
+import os, signal
+import numpy as np
+
+CENTRES, asked = {"site-1": 0.2, "site-2": 0.5}, 0
+
+def at(site):
+    def objective(x):
+        global asked
+        asked += 1
+        if asked == int(os.environ.get("KILLED_AT", 0)):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return float(np.sum((x - CENTRES[site]) ** 2))
+    return objective
+
+if "SITE" in os.environ:
+    objective = at(os.environ["SITE"])
+"""
+
+# What each program does with the study in this folder; it ends with a line of JSON.
+COMMON = """
+import json
+from pathlib import Path
+import numpy as np
+from fzoos.federation import Study
+from objective import at
+
+def tell(result):
+    print(json.dumps({"x": result.x.tobytes().hex(), "queries": list(result.queries_per_client),
+                      "bytes": [result.bytes_up, result.bytes_down], "status": result.status}))
+
+study = Study.load("study.toml")
+"""
+
+LOCAL = """
+from fzoos.engines import LocalStudy
+tell(LocalStudy(study, "local", [at(site) for site in study.sites]).run(resume=Path("local").exists()))
+"""
+
+MINIMIZE = """
+from fzoos import FiniteDifferences, minimize
+from fzoos.algorithms.fedmix import Falling, FedMix
+ours = FedMix(steps=3, weights=0.5, fading=Falling(0.5), differences=FiniteDifferences(2))
+assert study.algorithm_settings == ours
+tell(minimize([at(site) for site in study.sites], np.full(3, 0.9), bounds=(0, 1), algorithm=ours, rounds=3,
+              local_steps=2, seed=4))
+"""
+
+PRESET = """
+from fzoos.federation.settings import make_algorithm
+from fzoos.algorithms.fedmix import FedMix
+assert make_algorithm({"name": "fedmix", "preset": "light", "weights": 0.1}) == FedMix(steps=1, weights=0.1)
+for table in ({"preset": "weights"}, {"steps": False}, {"weights": "much"}, {"fading": {"name": "Rising"}}):
+    try:
+        make_algorithm({"name": "fedmix", **table})
+    except (TypeError, ValueError) as error:
+        print(error)
+"""
+
+FLOWER = """
+from fzoos.engines.flower import FlowerEngine, client_app
+from fzoos.engines.flower.inprocess import InProcess
+from fzoos.federation.conductor import conduct
+with InProcess() as flower:
+    for site in study.sites:
+        config = {"site": site, "journal": str(Path(f"{site}.journal").resolve())}
+        flower.add(client_app(lambda config: at(str(config["site"])), study), config, name=site)
+    tell(conduct(study, FlowerEngine(flower.grid, study, poll=0.005, join=5.0), Path("result.db")))
+"""
+
+FLARE = """
+if __name__ == "__main__":
+    from fzoos.engines.flare import run
+    from nvflare.recipe import SimEnv
+    simulator = SimEnv(clients=list(study.sites), workspace_root=str(Path("simulator").resolve()))
+    tell(run(study, simulator, results=Path("results").resolve()))
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the library with one algorithm more."""
+    folder = tmp_path_factory.mktemp("library")
+    copy = folder / "fzoos"
+    shutil.copytree(Path(fzoos.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "algorithms" / "fedmix.py").write_text(FILE.lstrip(), encoding="utf-8")
+    register = copy / "algorithms" / "__init__.py"
+    text = register.read_text(encoding="utf-8")
+    text, entries = re.subn(r"^( +)FZooS,\n( +\))$", r"\1FZooS,\n\1FedMix,\n\2", text, flags=re.MULTILINE)
+    assert entries == 1
+    before = "from fzoos.algorithms.fedprox import FedProx\n"
+    assert before in text
+    register.write_text(text.replace(before, f"from fzoos.algorithms.fedmix import FedMix\n{before}"), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A study that names it."""
+    (tmp_path / "study.toml").write_text(STUDY.format(privacy=""), encoding="utf-8")
+    (tmp_path / "objective.py").write_text(OBJECTIVE, encoding="utf-8")
+    (tmp_path / "site.toml").write_text('objective = "objective.py"\n', encoding="utf-8")
+    return tmp_path
+
+
+def python(library: Path, folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    paths = {"PYTHONPATH": os.pathsep.join([str(library), str(folder)])}
+    threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    command = [sys.executable, *words]
+    environment = {**os.environ, **paths, **threads, **environment}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+
+
+def program(library: Path, folder: Path, text: str, **environment: str) -> dict[str, Any]:
+    """What a program tells at its end."""
+    (folder / "program.py").write_text(COMMON + text, encoding="utf-8")
+    done = python(library, folder, "program.py", **environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith('{"x"')]
+    told: dict[str, Any] = json.loads(line)
+    return told
+
+
+def command_line(library: Path, folder: Path, *words: str) -> str:
+    done = python(library, folder, "-c", "from fzoos.cli import main; main()", *words)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def expected(library: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the study gives when nothing happens to it."""
+    folder = tmp_path_factory.mktemp("expected")
+    (folder / "study.toml").write_text(STUDY.format(privacy=""), encoding="utf-8")
+    (folder / "objective.py").write_text(OBJECTIVE, encoding="utf-8")
+    told = program(library, folder, LOCAL)
+    assert told["status"] == "completed"
+    assert told["queries"] == [3 * 2 * 3 * 3] * 2  # rounds, local steps, estimates of 2 + 1 queries
+    return told
+
+
+def test_minimize_and_a_study_file_give_the_same(library: Path, folder: Path, expected: dict[str, Any]) -> None:
+    """So the file's settings are read as they are written in Python."""
+    told = program(library, folder, MINIMIZE)
+    assert (told["x"], told["queries"]) == (expected["x"], expected["queries"])
+
+
+def test_what_is_wrong_in_a_file_is_said_as_of_the_others(library: Path, folder: Path) -> None:
+    done = python(library, folder, "-c", PRESET)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines() == [
+        "preset of fedmix must be one of light, got 'weights'",
+        "algorithm: steps must be an integer, got False",
+        "algorithm: weights must be a number, got 'much'",
+        "algorithm.fading: name must be one of Steady, Falling, got 'Rising'",
+    ]
+
+
+def test_it_keeps_the_contract(library: Path, tmp_path: Path) -> None:
+    """The whole contract suite finds it by itself."""
+    suite = ["tests/test_contract.py", "-k", "fedmix", "-p", "no:cacheprovider", "-n0"]
+    done = python(library, ROOT, "-m", "pytest", *suite, f"--basetemp={tmp_path / 'contract'}")
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert int(re.findall(r"(\d+) passed", done.stdout)[0]) > 50
+
+
+def test_the_command_line_has_it(library: Path, folder: Path) -> None:
+    small = ["quadratic", "--dim", "3", "--clients", "2", "--rounds", "1", "--quiet"]
+    ran = command_line(library, folder, "run", *small, "--algorithm", "fedmix", "--store", "runs.db")
+    assert ran.startswith("FedMix on Quadratic")
+    assert "queries  840" in ran  # 2 clients, 10 steps, 2 estimates of 21
+    compared = command_line(library, folder, "compare", *small, "--algorithms", "fedzo,FedMix", "--output", "plot.png")
+    assert re.search(r"FedZO .*\n.*FedMix ", compared)
+    assert "FedMix" in command_line(library, folder, "list", "runs.db")
+    assert "fzoos, fedmix" in " ".join(command_line(library, folder, "compare", "--help").split())
+
+
+@pytest.mark.parametrize("moment", [5, 40, 100])
+def test_a_killed_study_goes_on(library: Path, folder: Path, expected: dict[str, Any], moment: int) -> None:
+    """Killed in a query of the first, the second and the last round; each has 36."""
+    (folder / "program.py").write_text(COMMON + LOCAL, encoding="utf-8")
+    assert python(library, folder, "program.py", KILLED_AT=str(moment)).returncode == -signal.SIGKILL
+    assert program(library, folder, LOCAL) == expected
+
+
+def test_privacy_asks_the_parts(library: Path, folder: Path) -> None:
+    """A single number is refused, with what to set instead; without it the study runs."""
+    pytest.importorskip("dp_accounting")
+    private = STUDY.format(privacy="privacy = { clip = 0.1, noise = 2.0 }")
+    (folder / "study.toml").write_text(private, encoding="utf-8")
+    (folder / "program.py").write_text(COMMON + LOCAL, encoding="utf-8")
+    refused = python(library, folder, "program.py")
+    reason = "FedMix would send size, of which noise leaves nothing; set limited = false in the algorithm's settings"
+    assert reason in refused.stderr
+    (folder / "study.toml").write_text(private + "limited = false\n", encoding="utf-8")
+    shutil.rmtree(folder / "local", ignore_errors=True)
+    assert program(library, folder, LOCAL)["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("engine", "text"), [("flwr", FLOWER), ("nvflare", FLARE)], ids=["Flower in process", "FLARE's simulator"]
+)
+def test_engines(library: Path, folder: Path, expected: dict[str, Any], engine: str, text: str) -> None:
+    """The same numbers over both."""
+    if importlib.util.find_spec(engine) is None:
+        pytest.skip(f"needs {engine}")
+    assert program(library, folder, text, FZOOS_SITE=str(folder / "site.toml")) == expected
