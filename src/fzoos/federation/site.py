@@ -159,7 +159,7 @@ class StudySite:
         cost = algorithm.queries(self._study.box.dim, steps, first=first, refreshed=refreshed)
         if known is not None and not known.replied:  # some of them were paid for before a crash
             cost -= len(self._journal.queries(known.id))
-        if request.kind == "update" and algorithm.exchanges == 2 and (request.round > 1 or algorithm.refreshes_first):
+        if request.kind == "update" and algorithm.protocol.refreshes(request.round):
             return  # decided at the refresh
         if self.queries + cost > self._budget:
             raise BudgetError(

@@ -244,7 +244,7 @@ class Study:
 
     def check(self, request: Message) -> None:
         """Raise a MessageError unless a server of this study may ask this."""
-        check_precision_of(request, self.precision, or_exact=self.algorithm_settings.rebuilds)
+        check_precision_of(request, self.precision, or_exact=self.algorithm_settings.protocol.rebuilds)
         check_request(self.algorithm_settings, request, self.dim, self.local_steps, self.optimizer_settings)
 
     def protect(self, reply: Message, x: FloatArray) -> Message:
