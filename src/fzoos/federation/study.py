@@ -239,6 +239,7 @@ class Study:
             self.vectorized,
             self.on_failure,
             self.precision,
+            self.protect,
         )
         return setting.client(index, objective, self.seeds.clients[index], ledger)
 

@@ -71,7 +71,11 @@ class Box:
 
     def to_cube(self, x: FloatArray) -> FloatArray:
         """User coordinates to the unit cube; works on the last axis."""
-        return np.clip((x - self.lower) / (self.upper - self.lower), 0.0, 1.0)
+        return np.clip(self.scale(x), 0.0, 1.0)
+
+    def scale(self, x: FloatArray) -> FloatArray:
+        """User coordinates to those of the unit cube, where a point outside the box stays outside."""
+        return (x - self.lower) / (self.upper - self.lower)
 
     def from_cube(self, u: FloatArray) -> FloatArray:
         """The unit cube to user coordinates; a point of the cube never leaves the bounds.

@@ -17,7 +17,7 @@ from wire import Wire
 from fzoos.federation.conductor import conduct
 from fzoos.federation.study import Study
 
-FOLDERS = Path(__file__).parent / "last_release"
+FOLDERS = Path(__file__).parent / "old_checkpoints"
 
 
 @pytest.mark.parametrize("name", ["refreshed", "rebuilt"])
