@@ -30,8 +30,6 @@ from fzoos.engines.local import LocalEngine
 from fzoos.federation.conductor import conduct
 from fzoos.federation.privacy import Privacy
 from fzoos.federation.study import Study
-from fzoos.messages.message import Message
-from fzoos.objectives.box import BatchObjective
 from fzoos.runs.store import Store
 from fzoos.tasks import Quadratic
 
@@ -54,25 +52,6 @@ CASES: dict[str, tuple[int, int, dict[str, Any], float]] = {  # d, N, algorithm,
     "FZooS, gradients, d = 10, 20 sites": (10, 20, SMALL_FZOOS | {"sends": "gradient"}, 5.0),
 }
 Job = tuple[str, float, int, bool]  # case, z, seed, whether the objectives are the task's
-
-
-class MemorySite:
-    """A site without a journal: only the noise matters here."""
-
-    def __init__(self, study: Study, index: int, objective: BatchObjective) -> None:
-        self._study, self._client = study, study.client(index, objective)
-
-    @property
-    def queries(self) -> int:
-        return self._client.queries
-
-    def handle(self, request: Message) -> Message:
-        reply = self._client.handle(request)
-        assert self._client.x is not None
-        return self._study.protect(reply, self._client.x)
-
-    def stop(self) -> None:
-        self._client.stop()
 
 
 def constant(x: np.ndarray) -> np.ndarray:
@@ -101,7 +80,8 @@ def run(job: Job) -> tuple[float, float]:
     objectives = task.objectives if informed else [constant] * sites
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "result.db"
-        engine = LocalEngine([MemorySite(study, i, objective) for i, objective in enumerate(objectives)])
+        # Clients without a journal: only the noise matters here.
+        engine = LocalEngine([study.client(i, objective) for i, objective in enumerate(objectives)])
         result = conduct(study, engine, path)
         with Store(path) as store:
             epsilon = store.extra(store.last or 0).get("epsilon", float("inf"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -15,14 +14,14 @@ from fzoos._util.checks import check_count
 from fzoos.algorithms import Algorithm, FZooS
 from fzoos.algorithms.optimizers import Adam, Optimizer
 from fzoos.engines.local import LocalEngine
-from fzoos.federation.server import Plan, Server
+from fzoos.federation.rounds import RoundLoop
+from fzoos.federation.server import Server
 from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
 from fzoos.messages.precision import Precision, check_precision
 from fzoos.messages.rounding import Rounding
 from fzoos.objectives.box import Box, Objective, check_start
 from fzoos.objectives.trajectory import OnFailure
-from fzoos.result import ObjectiveError, Record, Result, Status
-from fzoos.runs.progress import RoundProgress
+from fzoos.result import Record, Result, Status
 from fzoos.runs.recommend import recommend
 from fzoos.runs.writer import RunWriter
 
@@ -112,7 +111,7 @@ def minimize(
     seeds = Seeds.of(seed, count)
     setting = Setting(box, algorithm, optimizer, count, local_steps, vectorized, on_failure, precision)
     clients = [setting.client(i, f, seeds.clients[i]) for i, f in enumerate(objectives)]
-    with LocalEngine(clients, workers) as engine, RoundProgress(rounds, enabled=progress) as bar:
+    with LocalEngine(clients, workers) as engine:
         server = Server(
             engine,
             algorithm,
@@ -129,88 +128,50 @@ def minimize(
         settings |= {"bounds": bounds, "weights": weights, "participation": participation, "seed": seed}
         settings |= {"precision": precision}
         writer = RunWriter(store, name or algorithm.label, settings, start, count)
-        run = _Run(server, engine, box, monitor, writer)
-        try:
-            while server.round < rounds:
-                plan = server.plan()
-                if max_queries is not None and run.queries + plan.queries > max_queries:
-                    return run.result(
-                        "budget", f"the next round needs {plan.queries} queries, the budget is {max_queries}"
-                    )
-                record = run.round(plan)
-                bar.show(record)
-                if callback is not None and callback(record):
-                    return run.result("stopped", f"the callback stopped the run after round {record.round}")
-        except KeyboardInterrupt:
-            return run.result("interrupted", f"interrupted in round {run.rounds + 1}")
-        except ObjectiveError as error:
-            error.result = run.result("failed", str(error))
-            raise
-        except BaseException as error:
-            writer.finish("failed", f"{type(error).__name__}: {error}")
-            raise
-        return run.result("completed", f"all {rounds} rounds are done")
-
-
-class _Run:
-    """Keeps the history of a run."""
-
-    def __init__(
-        self, server: Server, engine: LocalEngine, box: Box, monitor: Callable[..., Any] | None, writer: RunWriter
-    ) -> None:
-        self._server, self._engine, self._box, self._monitor, self._keeper = server, engine, box, monitor, writer
-        self._history: list[Record] = []
-        self._walk: list[FloatArray] = []  # x after each round
-        self._seconds = 0.0
-        self.x = box.from_cube(server.x)  # after the last round of the history
-
-    @property
-    def rounds(self) -> int:
-        return len(self._history)
-
-    @property
-    def queries(self) -> int:
-        return sum(self._engine.queries)
-
-    def round(self, plan: Plan) -> Record:
-        server, started = self._server, time.perf_counter()
-        try:
-            server.run(plan)
-        finally:
-            self._seconds += time.perf_counter() - started
-        x = self._box.from_cube(server.x)
-        record = Record(
-            round=server.round,
-            queries=self.queries,
-            bytes_up=server.bytes_up,
-            bytes_down=server.bytes_down,
-            seconds=self._seconds,
-            step=float(np.linalg.norm(x - self.x)),
-            monitor=None if self._monitor is None else float(self._monitor(x.copy())),
-            diagnostics=server.diagnostics,
-            queries_per_client=self._engine.queries,
-            distances=tuple(server.distances),
+        loop = RoundLoop(
+            server,
+            box,
+            _History(server, engine, box, writer),
+            rounds=rounds,
+            max_queries=max_queries,
+            monitor=monitor,
+            callback=callback,
+            progress=progress,
         )
-        self._history.append(record)
-        self._walk.append(x)
-        self.x = x
-        self._keeper.record(record, x)
-        return record
+        return loop.run()
 
-    def result(self, status: Status, message: str) -> Result:
-        self._keeper.finish(status, message)
+
+class _History:
+    """A run in memory and, if it has a file, there as well."""
+
+    def __init__(self, server: Server, engine: LocalEngine, box: Box, writer: RunWriter) -> None:
+        self._server, self._engine, self._box, self._writer = server, engine, box, writer
+        self._records: list[Record] = []
+        self._walk: list[FloatArray] = []  # x after each round
+        self._start = box.from_cube(server.x)
+
+    def after_exchange(self, record: Record | None, x: FloatArray) -> None:
+        if record is not None:
+            self._records.append(record)
+            self._walk.append(x)
+            self._writer.record(record, x)
+
+    def finish(self, status: Status, message: str) -> Result:
+        """The queries of a round that is not complete are there as well: they were paid for."""
+        self._writer.finish(status, message)
+        walk, state = self._walk or [self._start], self._server.state
         return Result(
-            x=self.x,
-            rounds=self.rounds,
-            queries=self.queries,
+            x=walk[-1],
+            rounds=len(self._records),
+            queries=sum(self._engine.queries),
             queries_per_client=self._engine.queries,
-            bytes_up=self._server.bytes_up,
-            bytes_down=self._server.bytes_down,
-            seconds=self._seconds,
+            bytes_up=state.bytes_up,
+            bytes_down=state.bytes_down,
+            seconds=state.seconds,
             status=status,
             message=message,
-            history=tuple(self._history),
-            recommended=recommend(np.array(self._walk or [self.x]), self._box.upper - self._box.lower),
+            history=tuple(self._records),
+            recommended=recommend(np.array(walk), self._box.upper - self._box.lower),
         )
 
 

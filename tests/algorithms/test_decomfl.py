@@ -17,6 +17,7 @@ from fzoos.federation import Study
 from fzoos.federation.client import Client
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.server import Dropouts, Server
+from fzoos.federation.server_state import ServerState
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
 from fzoos.messages.rounding import Rounding
@@ -265,7 +266,7 @@ def test_rounded_messages_leave_all_with_the_same_x(algorithm, precision):
         assert client.x.tobytes() == xs[4].tobytes()
     exact = Line(algorithm, Adam(ETA), lost=[(1, 2, "down")]).run(5)
     assert not np.array_equal(xs[5], exact[5])
-    assert line.server.bytes_up < 5 * 3 * 8 * (T * P + 2) * 0.95
+    assert line.server.state.bytes_up < 5 * 3 * 8 * (T * P + 2) * 0.95
 
 
 def test_a_request_that_comes_twice_counts_once():
@@ -338,12 +339,16 @@ def test_restored_server(algorithm, optimizer):
     expected = whole.run(5)
     line = Line(algorithm, OPTIMIZERS[optimizer], lost)
     line.run(2)
-    values, arrays = line.server.state
+    values, arrays = line.server.state.save()
     line.server = line.make_server()
-    line.server.restore(json.loads(json.dumps(values)), {name: array.copy() for name, array in arrays.items()})
+    copied = {name: array.copy() for name, array in arrays.items()}
+    line.server.state = ServerState.load(json.loads(json.dumps(values)), copied)
     assert np.array_equal(line.run(3)[-1], expected[-1])
     assert line.requests == whole.requests
-    assert (line.server.bytes_up, line.server.bytes_down) == (whole.server.bytes_up, whole.server.bytes_down)
+    assert (line.server.state.bytes_up, line.server.state.bytes_down) == (
+        whole.server.state.bytes_up,
+        whole.server.state.bytes_down,
+    )
 
 
 @pytest.mark.parametrize("name", ["decomfl", "hiso"])

@@ -102,7 +102,7 @@ def test_weights_are_renormalised_over_participants():
         seen.add((a, b))
         expected = (weights[a] * (a + 1) + weights[b] * (b + 1)) / (weights[a] + weights[b])
         assert s.x - before == pytest.approx([expected, expected], abs=1e-12)
-        assert s.diagnostics["correction_length"] == pytest.approx(expected - 1, abs=1e-12)
+        assert s.state.diagnostics["correction_length"] == pytest.approx(expected - 1, abs=1e-12)
     assert seen == {(0, 1), (0, 2), (1, 2)}
 
 
@@ -194,9 +194,9 @@ def test_bytes():
     """
     s = server(FakeEngine(payload_with="refresh"), Scripted(two=True, seed=True))
     s.run(s.plan())
-    assert (s.bytes_down, s.bytes_up) == (8 * 3 * 3, 8 * 3 * 4)
+    assert (s.state.bytes_down, s.state.bytes_up) == (8 * 3 * 3, 8 * 3 * 4)
     s.run(s.plan())
-    assert (s.bytes_down, s.bytes_up) == (8 * 3 * (3 + 3 + 3), 8 * 3 * (4 + 3 + 4))
+    assert (s.state.bytes_down, s.state.bytes_up) == (8 * 3 * (3 + 3 + 3), 8 * 3 * (4 + 3 + 4))
 
 
 def test_plan_knows_the_cost():
@@ -236,5 +236,5 @@ def test_an_engine_that_fails_leaves_x():
     engine.exchange = broken
     with pytest.raises(OSError):  # noqa: PT011
         s.run(s.plan())
-    assert (s.round, s.bytes_down) == (1, 8 * 3 * 2)
+    assert (s.round, s.state.bytes_down) == (1, 8 * 3 * 2)
     assert s.x == pytest.approx([2.0, 12.0])

@@ -88,6 +88,8 @@ def test_points_outside_the_cube_are_mapped_outside():
     # Iterates need not be projected: what lies beyond the cube lies beyond the bounds by the same share.
     box = Box.of((-1, 1), dim=1)
     np.testing.assert_array_equal(box.from_cube(np.array([[-0.5], [1.5]])), [[-2.0], [2.0]])
+    np.testing.assert_array_equal(box.scale(np.array([[-2.0], [2.0]])), [[-0.5], [1.5]])
+    np.testing.assert_array_equal(box.to_cube(np.array([[-2.0], [2.0]])), [[0.0], [1.0]])
 
 
 def test_one_pair_is_for_all_coordinates():

@@ -288,3 +288,32 @@ def test_a_stopped_trajectory_asks_nothing_more():
     with pytest.raises(CancelledError):
         t.query(np.zeros((5, 1)))
     assert t.count == 2
+
+
+def test_what_was_paid_for_before():
+    """A ledger knows of queries that this trajectory did not make, and counts the failed ones, too."""
+
+    class Ledger:
+        count = 5
+
+        def recall(self, points):
+            return None
+
+        def record(self, points, values, round, step, purpose):
+            self.count += len(points)
+
+        def fail(self, points, error, round, step, purpose):
+            self.count += len(points)
+
+    def objective(x):
+        if x[0] > 5.0:
+            raise ValueError
+        return 0.0
+
+    alone, kept = trajectory(objective), trajectory(objective, ledger=Ledger())
+    for t, before in ((alone, 0), (kept, 5)):
+        assert t.paid == before
+        t.query(np.zeros((3, 2)))
+        with pytest.raises(ObjectiveError):
+            t.query(np.ones((1, 2)))
+        assert (t.count, t.paid) == (4, before + 4)

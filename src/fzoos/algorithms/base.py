@@ -16,6 +16,7 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos._util.renamed import old_name
 from fzoos.algorithms.optimizers import Optimizer
+from fzoos.algorithms.protocol import Protocol
 from fzoos.messages.message import Arrays, Message
 from fzoos.objectives.box import clip_to_cube
 from fzoos.objectives.trajectory import Purpose, Trajectory
@@ -234,6 +235,11 @@ class Algorithm(ABC):
     def exchanges(self) -> int:
         """Exchanges per round: 2 if payloads are refreshed at the server's x before the local steps, else 1."""
         return 1
+
+    @property
+    def protocol(self) -> Protocol:
+        """What the members above mean for each round; everybody else asks it, and no algorithm overrides it."""
+        return Protocol(self.exchanges, self.refreshes_first, self.rebuilds)
 
     def largest_matrix(self, dim: int) -> int:
         """Numbers in the largest matrix that a local step multiplies with: small ones are faster on one thread."""

@@ -97,7 +97,7 @@ def _success(panel: str, line: Line, load: Load) -> Curve:
         for name in ("margin", "F")
     }
     per_round = [
-        run.algorithm.queries(dim, run.local_steps, first=r == 1, refreshed=r > 1 and run.algorithm.exchanges == 2)
+        run.algorithm.queries(dim, run.local_steps, first=r == 1, refreshed=run.algorithm.protocol.refreshes(r))
         for r in range(1, n)
     ]
     clients = load(run)[1]["queries"] / per_round[0]

@@ -34,9 +34,9 @@ def check_reply(algorithm: Algorithm, request: Message, reply: Message, dim: int
             f"answered {request.kind!r} of round {request.round} with {reply.kind!r} of round {reply.round}"
         )
     expected: dict[str, tuple[int, ...]] = {}
-    if request.kind == "update" and not algorithm.rebuilds:
+    if algorithm.protocol.returns_x(request.kind):
         expected["x"] = (dim,)
-    if request.kind == "refresh" or algorithm.exchanges == 1:
+    if algorithm.protocol.returns_payload(request.kind):
         expected |= algorithm.shapes(dim, local_steps)
     _check_arrays(reply.arrays, expected, set(expected))
     queries = reply.scalars.get("queries", -1)
@@ -48,7 +48,7 @@ def check_reply(algorithm: Algorithm, request: Message, reply: Message, dim: int
 
 def check_request(algorithm: Algorithm, request: Message, dim: int, local_steps: int, optimizer: Optimizer) -> None:
     """Raise a MessageError unless a server of this study may ask this."""
-    if request.kind not in _REPLIES or (request.kind == "refresh" and algorithm.exchanges != 2):
+    if not algorithm.protocol.requests(request.kind):
         raise MessageError(f"{request.kind!r} is not a request of {algorithm.label}")
     if request.round < 1:
         raise MessageError(f"rounds are counted from 1, got {request.round}")
@@ -58,7 +58,7 @@ def check_request(algorithm: Algorithm, request: Message, dim: int, local_steps:
         allowed = state if "x" in request.arrays else payload
         _check_arrays(request.arrays, allowed, set(allowed))
     else:
-        needed = {"x"} if request.kind == "refresh" or algorithm.exchanges == 1 else set()
+        needed = {"x"} if algorithm.protocol.requires_x(request.kind) else set()
         _check_arrays(request.arrays, {"x": (dim,)} | payload, needed)
     _check_inside(algorithm, request)
     _check_scalars(request.scalars, {"seed"})

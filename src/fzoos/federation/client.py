@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
@@ -23,6 +25,7 @@ class Client:
         optimizer: what turns gradient estimates into steps.
         rounding: what is done to replies before they leave.
         server: the algorithm's server half, where it rebuilds x.
+        protect: what is done to them before that, given the server's x: noise is rounded, too.
     """
 
     def __init__(
@@ -31,21 +34,18 @@ class Client:
         optimizer: Optimizer,
         rounding: Rounding = Rounding(),
         server: ServerHalf | None = None,
+        protect: Callable[[Message, FloatArray], Message] = lambda reply, x: reply,
     ) -> None:
-        self._half, self._optimizer, self.rounding, self._server = half, optimizer, rounding, server
+        self._half, self._optimizer, self._server = half, optimizer, server
+        self._rounding, self._protect = rounding, protect
         self._optimizer_state = optimizer.init(half.context.dim)
         self._state: State = {}  # the server's, of this round
         self._x_round = 0
 
     @property
-    def x(self) -> FloatArray | None:
-        """The server's x of this round."""
-        return self._state.get("x")
-
-    @property
     def queries(self) -> int:
-        """Queries made so far."""
-        return self._half.context.trajectory.count
+        """Queries paid for so far."""
+        return self._half.context.trajectory.paid
 
     @property
     def generator(self) -> np.random.Generator:
@@ -53,17 +53,23 @@ class Client:
         return self._half.context.rng
 
     def adopt(self, x: FloatArray, y: FloatArray) -> None:
-        """Take note of queries that were paid for in a request that was never answered."""
-        self._half.context.trajectory.adopt(x, y)
+        """Take note of queries, in the user's coordinates, that were paid for in a request that was never answered."""
+        context = self._half.context
+        context.trajectory.adopt(context.project(context.trajectory.box.scale(x)), y)
 
     def stop(self) -> None:
         """Make no further query; an answer under way ends at the next one (called from another thread)."""
         self._half.context.trajectory.stopped = True
 
     def handle(self, request: Message) -> Message:
-        """Answer one request of the server."""
+        """Answer one request of the server: the reply as it leaves."""
+        reply = self.answer(request)
+        return self._rounding(self._protect(reply, self._state["x"]))
+
+    def answer(self, request: Message) -> Message:
+        """The same reply before noise and rounding; for whoever answers once more only to be where it was."""
         with one_blas_thread(self._half.context.largest_matrix):
-            return self.rounding(self._answer(request))
+            return self._answer(request)
 
     def _answer(self, request: Message) -> Message:
         trajectory = self._half.context.trajectory

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fzoos._util.arrays import FloatArray
 from fzoos._util.lock import FileLock
 from fzoos.federation.exchange import Engine, Outcome
 from fzoos.federation.privacy import Releases
-from fzoos.federation.server import Dropouts, Plan, Server, TooFewClients
+from fzoos.federation.rounds import RoundLoop
+from fzoos.federation.server import Dropouts, Server
+from fzoos.federation.server_state import ServerState
 from fzoos.federation.study import Study
 from fzoos.messages.codec import pack, unpack
 from fzoos.messages.message import Message
 from fzoos.messages.rounding import Rounding
 from fzoos.result import NotAsked, Record, Result, Status
-from fzoos.runs.progress import RoundProgress
 from fzoos.runs.store import Store, StoreError
 
 __all__ = ["conduct"]
@@ -91,12 +92,8 @@ class _Conductor:
             dropouts=Dropouts(needed, study.timeout, study.retries),
             combine=study.aggregate,
             rounding=Rounding(study.precision, study.seeds.server),
-            after_exchange=self._keep,
             on_failure=self._failed,
         )
-        self._seconds, self._started = 0.0, time.perf_counter()
-        self._x = study.start  # after the last complete round
-        self._record: Record | None = None
         last = store.last
         body = store.last_checkpoint(last) if resume and last is not None else None
         if last is not None and resume:
@@ -109,66 +106,29 @@ class _Conductor:
             self._restore(body)
 
     def run(self, progress: bool, callback: Callable[[Record], Any] | None) -> Result:
+        study = self._study
         self._store.take(self._run)
-        status: Status
-        with RoundProgress(self._study.rounds, enabled=progress) as bar:
-            try:
-                status, message = self._rounds(bar, callback)
-            except KeyboardInterrupt:
-                status, message = "interrupted", f"interrupted in round {self._server.round + 1}"
-            except TooFewClients as error:
-                waiting = [str(e.__cause__) for e in error.failures.values() if isinstance(e.__cause__, NotAsked)]
-                if len(waiting) == len(error.failures):
-                    status, message = "stopped", "; ".join(waiting)
-                else:
-                    status, message = "failed", f"{error}; the study can be resumed"
-            except BaseException as error:
-                self._store.finish(self._run, "failed", f"{type(error).__name__}: {error}", self._extra())
-                raise
+        loop = RoundLoop(
+            self._server,
+            study.box,
+            self,
+            rounds=study.rounds,
+            max_queries=study.max_queries,
+            callback=callback,
+            progress=progress,
+        )
+        return loop.run()
+
+    def after_exchange(self, record: Record | None, x: FloatArray) -> None:
+        """The checkpoint and the record in one transaction."""
+        self._store.checkpoint(self._run, self._body(), self._server.state.queries, record, x)
+
+    def finish(self, status: Status, message: str) -> Result:
         extra = self._extra()
         if extra:
             message += f"; epsilon = {extra['epsilon']:.3g} at delta = {extra['delta']:g} for each site"
         self._store.finish(self._run, status, message, extra)
         return self._store.result(self._run)
-
-    def _rounds(self, bar: RoundProgress, callback: Callable[[Record], Any] | None) -> tuple[Status, str]:
-        server, study = self._server, self._study
-        while server.round < study.rounds:
-            plan = server.plan()
-            if study.max_queries is not None and sum(server.queries) + self._still(plan) > study.max_queries:
-                return "budget", f"the next round needs {plan.queries} queries, the budget is {study.max_queries}"
-            server.run(plan)
-            assert self._record is not None
-            bar.show(self._record)
-            if callback is not None and callback(self._record):
-                return "stopped", f"the callback stopped the run after round {server.round}"
-        return "completed", f"all {study.rounds} rounds are done"
-
-    def _still(self, plan: Plan) -> int:
-        """What a round will cost; one that has begun was allowed when it did."""
-        return 0 if self._server.begun else plan.queries
-
-    def _keep(self) -> None:
-        """After each exchange."""
-        server, study = self._server, self._study
-        x = study.box.from_cube(server.x)
-        self._record = None
-        if not server.begun:
-            seconds = self._seconds + time.perf_counter() - self._started
-            self._record = Record(
-                round=server.round,
-                queries=sum(server.queries),
-                bytes_up=server.bytes_up,
-                bytes_down=server.bytes_down,
-                seconds=seconds,
-                step=float(np.linalg.norm(x - self._x)),
-                monitor=None,
-                diagnostics=server.diagnostics,
-                queries_per_client=tuple(server.queries),
-                distances=tuple(server.distances),
-            )
-            self._x = x
-        self._store.checkpoint(self._run, self._body(), server.queries, self._record, x)
 
     def _ask(self, requests: Mapping[int, Message]) -> None:
         """Before each exchange of a private study: what may be lost is on the disk before it is."""
@@ -176,17 +136,12 @@ class _Conductor:
             self._store.finish(self._run, "running", "", self._extra())
 
     def _body(self) -> bytes:
-        values, arrays = self._server.state
-        seconds = self._seconds + time.perf_counter() - self._started
-        text = json.dumps({"server": values, "seconds": seconds})
-        return pack({"state": text, "study": self._study.id}, {**arrays, "user_x": self._x})
+        values, arrays = self._server.state.save()
+        return pack({"state": json.dumps(values), "study": self._study.id}, arrays)
 
     def _restore(self, body: bytes) -> None:
         header, arrays = unpack(body, limit=_NO_LIMIT, max_header=_NO_LIMIT)
-        state = json.loads(header["state"])
-        self._x = arrays.pop("user_x")
-        self._seconds = state["seconds"]
-        self._server.restore(state["server"], arrays)
+        self._server.state = ServerState.load(json.loads(header["state"]), arrays)
 
     def _check_same(self, run: int) -> None:
         found = Study(**self._store.study(run))

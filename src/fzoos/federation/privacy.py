@@ -35,7 +35,7 @@ from fzoos._util.checks import check_number, check_positive
 from fzoos.algorithms.base import Algorithm
 from fzoos.federation.journal import Journal
 from fzoos.messages.codec import MessageError, decode
-from fzoos.messages.message import Message
+from fzoos.messages.message import Kind, Message
 
 __all__ = ["Privacy", "Releases", "sent"]
 
@@ -199,8 +199,9 @@ class Releases:
     """
 
     def __init__(self, algorithm: Algorithm, sites: int) -> None:
-        payload, x = len(algorithm.shapes(1, 1)), 0 if algorithm.rebuilds else 1
-        self._arrays = {"refresh": payload, "update": x + (payload if algorithm.exchanges == 1 else 0)}
+        payload, protocol = len(algorithm.shapes(1, 1)), algorithm.protocol
+        kinds: tuple[Kind, ...] = ("refresh", "update")
+        self._arrays = {k: protocol.returns_x(k) + payload * protocol.returns_payload(k) for k in kinds}
         self._counts = [0] * sites
         self._last: list[list[Any]] = [[0, ""] for _ in range(sites)]  # round and kind of the last request
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from fzoos._util.checks import check_number
 from fzoos.algorithms.base import Algorithm, ClientContext
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.federation.client import Client
+from fzoos.messages.message import Message
 from fzoos.messages.precision import Precision
 from fzoos.messages.rounding import Rounding
 from fzoos.objectives.box import Box, Objective
@@ -49,6 +51,7 @@ class Setting:
         vectorized: whether objectives take batches.
         on_failure: what a NaN or infinite value does.
         precision: of what the clients send.
+        protect: what is done to a reply before it is rounded and leaves, given the server's x.
     """
 
     box: Box
@@ -59,6 +62,7 @@ class Setting:
     vectorized: bool = False
     on_failure: OnFailure = "raise"
     precision: Precision = "float64"
+    protect: Callable[[Message, FloatArray], Message] = lambda reply, x: reply
 
     def client(
         self, index: int, objective: Objective, seed: np.random.SeedSequence, ledger: Ledger | None = None
@@ -84,7 +88,8 @@ class Setting:
             self.algorithm.largest_matrix(self.box.dim),
         )
         server = self.algorithm.server(self.box.dim, self.local_steps, self.optimizer)
-        return Client(self.algorithm.client(context), self.optimizer, Rounding(self.precision, seed), server)
+        rounding = Rounding(self.precision, seed)
+        return Client(self.algorithm.client(context), self.optimizer, rounding, server, self.protect)
 
 
 def check_weights(weights: Any, count: int) -> FloatArray:

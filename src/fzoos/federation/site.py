@@ -12,7 +12,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -116,11 +115,7 @@ class StudySite:
             self._client = None  # until the answer is there: a half-done request leaves a client in between
             id = self._enter(data, client)
             self._ledger.open(id, self._budget)
-            message = client.handle(request)
-            message = replace(message, scalars={**message.scalars, "queries": self.queries})
-            assert client.x is not None
-            message = client.rounding(self._study.protect(message, client.x))  # noise is rounded, too
-            reply = encode(message, self._study.id)
+            reply = encode(client.handle(request), self._study.id)
             self._journal.reply(id, reply, client.generator.bit_generator.state)
             self._client = client
             return reply
@@ -132,7 +127,7 @@ class StudySite:
             return self._journal.begin(data)
         if last.body == data:
             return last.id
-        _adopt(client, self._journal.queries(last.id), self._study)
+        self._adopt(client, last)
         self._journal.reply(last.id, None, {})
         return self._journal.begin(data)
 
@@ -142,13 +137,19 @@ class StudySite:
         for entry in self._journal.requests():
             if entry.reply is not None:
                 self._ledger.replay(entry.id)
-                client.handle(decode(entry.body, self._study.id))
+                client.answer(decode(entry.body, self._study.id))
             elif entry.replied:
-                _adopt(client, self._journal.queries(entry.id), self._study)
+                self._adopt(client, entry)
         expected = self._journal.generator
         if expected is not None and client.generator.bit_generator.state != expected:
             raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it ends in another state")
         return client
+
+    def _adopt(self, client: Client, given_up: Request) -> None:
+        """What was paid for in a request that has no answer is known all the same."""
+        queries = self._journal.queries(given_up.id)
+        if queries:
+            client.adopt(np.stack([query.x for query in queries]), np.array([query.y for query in queries]))
 
     def _check_budget(self, request: Message, known: Request | None) -> None:
         """Refuse a round that the budget does not allow before its first query, not in the middle."""
@@ -159,7 +160,7 @@ class StudySite:
         cost = algorithm.queries(self._study.box.dim, steps, first=first, refreshed=refreshed)
         if known is not None and not known.replied:  # some of them were paid for before a crash
             cost -= len(self._journal.queries(known.id))
-        if request.kind == "update" and algorithm.exchanges == 2 and (request.round > 1 or algorithm.refreshes_first):
+        if request.kind == "update" and algorithm.protocol.refreshes(request.round):
             return  # decided at the refresh
         if self.queries + cost > self._budget:
             raise BudgetError(
@@ -193,6 +194,11 @@ class _Ledger:
         self._request: int | None = None  # None: everything is in the journal already
         self._budget: int | None = None
         self.stopped = False
+
+    @property
+    def count(self) -> int:
+        """Queries paid for so far."""
+        return self._journal.count
 
     def replay(self, request: int) -> None:
         """What follows answers a request that was answered before."""
@@ -233,16 +239,6 @@ class _Ledger:
             raise CancelledError("the run has ended")
         if self._budget is not None and self._journal.count + more > self._budget:
             raise BudgetError(f"{self._journal.count} of the site's {self._budget} queries are spent")
-
-
-def _adopt(client: Client, queries: list[Query], study: Study) -> None:
-    if queries:
-        points, box = np.stack([query.x for query in queries]), study.box
-        if study.algorithm_settings.projected:
-            points = box.to_cube(points)
-        else:  # they may be outside, and stay there
-            points = (points - box.lower) / (box.upper - box.lower)
-        client.adopt(points, np.array([query.y for query in queries]))
 
 
 def _public(error: Exception) -> str:

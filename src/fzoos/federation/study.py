@@ -239,12 +239,13 @@ class Study:
             self.vectorized,
             self.on_failure,
             self.precision,
+            self.protect,
         )
         return setting.client(index, objective, self.seeds.clients[index], ledger)
 
     def check(self, request: Message) -> None:
         """Raise a MessageError unless a server of this study may ask this."""
-        check_precision_of(request, self.precision, or_exact=self.algorithm_settings.rebuilds)
+        check_precision_of(request, self.precision, or_exact=self.algorithm_settings.protocol.rebuilds)
         check_request(self.algorithm_settings, request, self.dim, self.local_steps, self.optimizer_settings)
 
     def protect(self, reply: Message, x: FloatArray) -> Message:

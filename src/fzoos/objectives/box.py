@@ -76,7 +76,11 @@ class Box:
 
     def to_cube(self, x: FloatArray) -> FloatArray:
         """User coordinates to the unit cube; works on the last axis."""
-        return clip_to_cube((x - self.lower) / (self.upper - self.lower))
+        return clip_to_cube(self.scale(x))
+
+    def scale(self, x: FloatArray) -> FloatArray:
+        """User coordinates to those of the unit cube, where a point outside the box stays outside."""
+        return (x - self.lower) / (self.upper - self.lower)
 
     def from_cube(self, u: FloatArray) -> FloatArray:
         """The unit cube to user coordinates; a point of the cube never leaves the bounds.

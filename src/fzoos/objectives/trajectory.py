@@ -23,6 +23,11 @@ Purpose = Literal["initial", "refresh", "active", "difference", "query"]
 class Ledger(Protocol):
     """Remembers queries where a crash cannot reach them."""
 
+    @property
+    def count(self) -> int:
+        """Queries paid for so far, in all processes and whatever came of them."""
+        ...
+
     def recall(self, points: FloatArray) -> FloatArray | None:
         """The values of these points, shape (n, d), if they are the next that were paid for already."""
         ...
@@ -70,14 +75,14 @@ class Trajectory:
         keep: bool = True,
         ledger: Ledger | None = None,
     ) -> None:
-        self._objective, self._box, self._vectorized = objective, box, vectorized
+        self._objective, self.box, self._vectorized = objective, box, vectorized
         self._client, self._on_failure, self._keep = client, on_failure, keep
         self._ledger = ledger
         self._x = Buffer(np.empty(0), columns=box.dim)
         self._y = Buffer(np.empty(0), columns=1)
         self._norms = Buffer(np.empty(0), columns=1)  # |x|^2 of each point
         self.round = self.step = 0  # r and t, for messages and the ledger
-        self.count = 0  # every evaluation, failed ones included
+        self.count = 0  # every evaluation for the answers that led here, failed ones included
         self.failed = 0
         self.stopped = False  # set from outside when the run has ended: nothing more is to be paid for
 
@@ -85,7 +90,7 @@ class Trajectory:
         """Evaluate the rows of x, shape (n, d), in one batch if the objective takes batches; NaN marks a failed one."""
         if not len(x):
             return np.empty(0)
-        points = self._box.from_cube(x)
+        points = self.box.from_cube(x)
         batches = [points] if self._vectorized else [points[i : i + 1] for i in range(len(points))]
         y = np.concatenate([self._paid(batch, purpose) for batch in batches])
         self.adopt(x, y)
@@ -100,6 +105,11 @@ class Trajectory:
             self._x.grow(int(good.sum()))[n:] = x[good]
             self._y.grow(int(good.sum()))[n:, 0] = y[good]
             self._norms.grow(int(good.sum()))[n:, 0] = np.vecdot(x[good], x[good])
+
+    @property
+    def paid(self) -> int:
+        """Every query that was ever paid for; a ledger also knows those of requests that were given up."""
+        return self.count if self._ledger is None else self._ledger.count
 
     def _paid(self, points: FloatArray, purpose: Purpose) -> FloatArray:
         """The values of a batch, from the ledger or from the objective; NaN marks a failed point."""
@@ -161,7 +171,7 @@ class Trajectory:
     @property
     def dim(self) -> int:
         """d."""
-        return self._box.dim
+        return self.box.dim
 
     @property
     def x(self) -> FloatArray:

@@ -267,7 +267,7 @@ def test_run_equals_the_formulas(changes, weights):
     lengths = []
     for _ in range(3):
         federation.run(1)
-        lengths.append(federation.server.diagnostics["correction_length"])
+        lengths.append(federation.server.state.diagnostics["correction_length"])
     x, expected = Reference(algorithm, federation, steps=3, eta=0.02).run(3)
     assert federation.server.x == pytest.approx(x, abs=1e-9)
     if weights is None:  # diagnostics are weighted too; the reference's mean is not
@@ -297,10 +297,10 @@ def test_no_correction_in_round_one():
     runs = [Federation(settings(length=Constant(g))) for g in (0.0, 1.0)]
     first = [f.run(1).server.x for f in runs]
     assert np.array_equal(*first)
-    assert [f.server.diagnostics["correction_length"] for f in runs] == [0.0, 0.0]
+    assert [f.server.state.diagnostics["correction_length"] for f in runs] == [0.0, 0.0]
     second = [f.run(1).server.x for f in runs]
     assert not np.allclose(*second, atol=1e-4)
-    assert [f.server.diagnostics["correction_length"] for f in runs] == [0.0, 1.0]
+    assert [f.server.state.diagnostics["correction_length"] for f in runs] == [0.0, 1.0]
 
 
 @pytest.mark.parametrize("two", [True, False])
@@ -504,11 +504,11 @@ def test_uncertainty():
     known = federation.data(0, POINTS)
     x = X0 - 0.02 * gp_gradient(algorithm.kernel, *known, X0)
     trace, prior = gp_trace(algorithm.kernel, known[0], x)
-    first = federation.server.diagnostics["uncertainty"]
+    first = federation.server.state.diagnostics["uncertainty"]
     assert first == pytest.approx(trace / prior, abs=1e-9)
     values = [first]
     for _ in range(6):
-        values.append(federation.run(1).server.diagnostics["uncertainty"])
+        values.append(federation.run(1).server.state.diagnostics["uncertainty"])
     assert all(0 <= value <= 1 for value in values)
     assert values[-1] < values[0]
 

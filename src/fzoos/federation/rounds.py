@@ -1,0 +1,143 @@
+"""The rounds of a run, the same for `minimize` and for a study: what is recorded, the budget, and how a run ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from fzoos._util.arrays import FloatArray
+from fzoos.federation.server import Server, TooFewClients
+from fzoos.objectives.box import Box
+from fzoos.result import NotAsked, ObjectiveError, Record, Result, Status
+from fzoos.runs.progress import RoundProgress
+
+__all__ = ["Recorder", "RoundLoop"]
+
+Ending = tuple[Status, str]
+
+
+class Recorder(Protocol):
+    """Where a run is kept: in memory, in a file of runs."""
+
+    def after_exchange(self, record: Record | None, x: FloatArray) -> None:
+        """Keep what an exchange has changed.
+
+        Args:
+            record: of the round that the exchange completed, if it did.
+            x: after the last complete round, in the user's coordinates.
+        """
+        ...
+
+    def finish(self, status: Status, message: str) -> Result:
+        """The run has ended, however it did; what it leaves."""
+        ...
+
+
+class RoundLoop:
+    """Runs rounds until they are done, the budget does not allow the next one, or something ends the run.
+
+    Args:
+        server: as it is at the start, or where a run is taken up again.
+        box: the user's bounds.
+        recorder: called after every exchange and at the end.
+        rounds: R, rounds at most.
+        max_queries: the run stops before a round that would take all clients together beyond this number.
+        monitor: maps x, in the user's coordinates, to a number for the record.
+        callback: called with each round's record; the run stops if it returns True.
+        progress: show a progress bar.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        box: Box,
+        recorder: Recorder,
+        *,
+        rounds: int,
+        max_queries: int | None = None,
+        monitor: Callable[[FloatArray], Any] | None = None,
+        callback: Callable[[Record], Any] | None = None,
+        progress: bool = False,
+    ) -> None:
+        self._server, self._box, self._recorder = server, box, recorder
+        self._rounds, self._max_queries = rounds, max_queries
+        self._monitor, self._callback, self._progress = monitor, callback, progress
+        self._x, self._recorded = box.from_cube(server.x), server.round  # after the last round that was recorded
+
+    def run(self) -> Result:
+        """The rounds, and what the recorder makes of them.
+
+        Raises:
+            ObjectiveError: an objective failed, and nobody goes on without it; its `result` has everything up to then.
+        """
+        try:
+            status, message = self._run()
+        except KeyboardInterrupt:
+            status, message = "interrupted", f"interrupted in round {self._recorded + 1}"
+        except TooFewClients as error:
+            status, message = _ending(error)
+        except ObjectiveError as error:
+            error.result = self._recorder.finish("failed", str(error))
+            raise
+        except BaseException as error:
+            self._recorder.finish("failed", f"{type(error).__name__}: {error}")
+            raise
+        return self._recorder.finish(status, message)
+
+    def _run(self) -> Ending:
+        with RoundProgress(self._rounds, enabled=self._progress) as bar:
+            while self._server.round < self._rounds:
+                over_budget = self._plan()
+                if over_budget is not None:
+                    return "budget", over_budget
+                record = self._round()
+                bar.show(record)
+                if self._callback is not None and self._callback(record):
+                    return "stopped", f"the callback stopped the run after round {record.round}"
+        return "completed", f"all {self._rounds} rounds are done"
+
+    def _plan(self) -> str | None:
+        """Begin the next round, or say why the budget does not allow it."""
+        server, most = self._server, self._max_queries
+        plan = server.plan()
+        more = 0 if server.begun else plan.queries  # a round that has begun was allowed when it did
+        if most is not None and sum(server.state.queries) + more > most:
+            return f"the next round needs {plan.queries} queries, the budget is {most}"
+        server.begin(plan)
+        return None
+
+    def _round(self) -> Record:
+        """What is left of the round that has begun, an exchange at a time."""
+        while True:
+            self._server.advance()
+            record = None if self._server.begun else self._record()
+            self._recorder.after_exchange(record, self._x)
+            if record is not None:
+                self._recorded = record.round
+                return record
+
+    def _record(self) -> Record:
+        state, before = self._server.state, self._x
+        self._x = self._box.from_cube(state.x)
+        return Record(
+            round=state.round,
+            queries=sum(state.queries),
+            bytes_up=state.bytes_up,
+            bytes_down=state.bytes_down,
+            seconds=state.seconds,
+            step=float(np.linalg.norm(self._x - before)),
+            monitor=None if self._monitor is None else float(self._monitor(self._x.copy())),
+            diagnostics=state.diagnostics,
+            queries_per_client=tuple(state.queries),
+            distances=tuple(state.distances),
+        )
+
+
+def _ending(error: TooFewClients) -> Ending:
+    """A study whose sites wait for values from people has stopped; any other one has failed."""
+    waiting = [str(e.__cause__) for e in error.failures.values() if isinstance(e.__cause__, NotAsked)]
+    if len(waiting) == len(error.failures):
+        return "stopped", "; ".join(waiting)
+    return "failed", f"{error}; the study can be resumed"

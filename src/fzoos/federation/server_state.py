@@ -1,0 +1,161 @@
+"""What the server knows between two exchanges: one record, saved and restored as it is.
+
+On disk it is JSON values and named arrays. A field of arrays, such as `payload`, becomes one array for each entry, such
+as `payload_c`; every other field is a JSON value of its own name. A new field needs a default and nothing more:
+checkpoints that lack it are still read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self
+
+import numpy as np
+
+from fzoos._util.arrays import FloatArray
+from fzoos.algorithms.base import State
+from fzoos.messages.message import Arrays
+
+__all__ = ["Plan", "ServerState"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A round before it is run: who takes part and what it will cost.
+
+    Args:
+        round: r.
+        participants: indices of the clients.
+        queries: what it will cost all of them together.
+    """
+
+    round: int
+    participants: tuple[int, ...]
+    queries: int
+
+
+def _restored_generator(state: Mapping[str, Any]) -> np.random.Generator:
+    made = np.random.default_rng()
+    made.bit_generator.state = state
+    return made
+
+
+def _restored_plan(values: Mapping[str, Any] | None) -> Plan | None:
+    return None if values is None else Plan(values["round"], tuple(values["participants"]), values["queries"])
+
+
+_ARRAYS = {"arrays": True}  # a field of named arrays
+_SET = {"restore": set}  # from its JSON value
+
+
+@dataclass
+class ServerState:
+    """The server between two exchanges; another server goes on from it exactly as this one would have.
+
+    Args:
+        shared: x_r, in the unit cube, and what else of an algorithm that rebuilds x is the same at all parties.
+        generator: draws the participants.
+        queries: of each client, as it last reported.
+        round: r, of the last complete round.
+        payload: the last average of what clients send beside x.
+        plan: of the round that has begun; None between two rounds.
+        refreshed: who answered its refresh; None as long as there was none.
+        joined: clients whose first round is over.
+        up_to_date: who took part in the last round, and can rebuild x_r from the payload.
+        bytes_up: from the clients so far.
+        bytes_down: to the clients so far.
+        seconds: spent in exchanges so far.
+        diagnostics: of the last round, means over the clients.
+        distances: of each client's x from the mean in the last round; None where none came.
+
+    Example:
+        >>> import json
+        >>> import numpy as np
+        >>> from fzoos.federation.server_state import ServerState
+        >>> state = ServerState({"x": np.array([0.5])}, np.random.default_rng(0), [0, 0], joined={1})
+        >>> values, arrays = state.save()
+        >>> again = ServerState.load(json.loads(json.dumps(values)), arrays)
+        >>> again.joined, again.x, again.generator.random() == state.generator.random()
+        ({1}, array([0.5]), True)
+    """
+
+    shared: State = field(metadata=_ARRAYS)
+    generator: np.random.Generator = field(metadata={"restore": _restored_generator})
+    queries: list[int]
+    round: int = 0
+    payload: dict[str, FloatArray] = field(default_factory=dict, metadata=_ARRAYS)
+    plan: Plan | None = field(default=None, metadata={"restore": _restored_plan})
+    refreshed: list[int] | None = None
+    joined: set[int] = field(default_factory=set, metadata=_SET)
+    up_to_date: set[int] = field(default_factory=set, metadata=_SET)
+    bytes_up: int = 0
+    bytes_down: int = 0
+    seconds: float = 0.0
+    diagnostics: dict[str, float] = field(default_factory=dict)
+    distances: list[float | None] = field(default_factory=list)
+
+    @property
+    def x(self) -> FloatArray:
+        """x_r, in the unit cube."""
+        return self.shared["x"]
+
+    def save(self) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+        """JSON values and arrays."""
+        values: dict[str, Any] = {}
+        arrays: dict[str, FloatArray] = {}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if "arrays" in f.metadata:
+                arrays |= {f"{f.name}_{name}": array for name, array in value.items()}
+            else:
+                values[f.name] = _plain(value)
+        return values, arrays
+
+    @classmethod
+    def load(cls, values: Mapping[str, Any], arrays: Arrays) -> Self:
+        """From what `save` gave, in this release or in the last."""
+        if "server" in values:
+            values, arrays = _from_last_release(values, arrays)
+        found: dict[str, Any] = {}
+        for f in fields(cls):
+            if "arrays" in f.metadata:
+                found[f.name] = _entries(f"{f.name}_", arrays)
+            elif f.name in values:
+                found[f.name] = f.metadata.get("restore", _same)(values[f.name])
+        return cls(**found)
+
+
+def _plain(value: Any) -> Any:
+    """A field's value as JSON has it."""
+    if isinstance(value, np.random.Generator):
+        return value.bit_generator.state
+    if isinstance(value, Plan):
+        return asdict(value)
+    return sorted(value) if isinstance(value, set) else value
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _entries(prefix: str, arrays: Arrays) -> dict[str, FloatArray]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _from_last_release(values: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+    """What the last release saved, under the names of this one; it had x apart from what else is shared."""
+    old = dict(values["server"])
+    up, down = old.pop("bytes")
+    plan = old.pop("plan")
+    new = {
+        **old,
+        "plan": None if plan is None else dict(zip(("round", "participants", "queries"), plan, strict=True)),
+        "joined": old["met"],
+        "up_to_date": old.get("following", ()),
+        "bytes_up": up,
+        "bytes_down": down,
+        "seconds": values["seconds"],
+    }
+    shared = {"x": arrays["x"], **_entries("state_", arrays)}
+    return new, {**arrays, **{f"shared_{name}": array for name, array in shared.items()}}

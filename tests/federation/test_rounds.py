@@ -1,0 +1,144 @@
+"""The round loop that `minimize` and studies share; what each of them keeps is in their own tests."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from fzoos import FedZO, ScaffoldI
+from fzoos.algorithms.finite_differences import FiniteDifferences
+from fzoos.algorithms.optimizers import SGD
+from fzoos.engines.local import LocalEngine
+from fzoos.federation.rounds import RoundLoop
+from fzoos.federation.server import Dropouts, Server
+from fzoos.federation.setup import Seeds, Setting
+from fzoos.objectives.box import Box
+from fzoos.result import ObjectiveError
+
+BOX, T, TWO = Box.of((-1, 1), dim=2), 2, FiniteDifferences(2)
+PLAIN = FedZO(differences=TWO)
+
+
+class Notes:
+    """A recorder that writes down what it is told."""
+
+    def __init__(self):
+        self.exchanges, self.ending = [], None
+
+    def after_exchange(self, record, x):
+        self.exchanges.append((None if record is None else record.round, x))
+
+    def finish(self, status, message):
+        self.ending = status, message
+        return self
+
+
+def make(algorithm=PLAIN, objective=lambda x: float(x @ x), dropouts=None, **options):
+    """A loop over one client, and its recorder."""
+    seeds = Seeds.of(0, 1)
+    client = Setting(BOX, algorithm, SGD(0.1), 1, T).client(0, objective, seeds.clients[0])
+    server = Server(
+        LocalEngine([client]),
+        algorithm,
+        np.array([0.75, 0.75]),
+        local_steps=T,
+        weights=np.ones(1),
+        participants=1,
+        shared_seed=seeds.shared,
+        rng=np.random.default_rng(0),
+        dropouts=dropouts,
+    )
+    notes = Notes()
+    return RoundLoop(server, BOX, notes, **{"rounds": 3} | options), server, notes
+
+
+def test_every_exchange_is_kept():
+    """Scaffold I: one exchange in round 1, two in the others; x moves with the last of a round only."""
+    loop, server, notes = make(ScaffoldI(differences=TWO))
+    assert loop.run() is notes
+    assert [round for round, _ in notes.exchanges] == [1, None, 2, None, 3]
+    xs = [x for _, x in notes.exchanges]
+    assert np.array_equal(xs[0], xs[1])
+    assert np.array_equal(xs[2], xs[3])
+    assert np.array_equal(xs[4], BOX.from_cube(server.x))
+    assert notes.ending == ("completed", "all 3 rounds are done")
+
+
+def test_records():
+    """Totals, the way that x went in the user's coordinates, and the monitor's value where x is now."""
+    records = []
+    loop, _, notes = make(monitor=lambda x: x.sum(), callback=records.append)
+    loop.run()
+    assert [record.queries for record in records] == [T * 3 * r for r in (1, 2, 3)]
+    assert [record.monitor for record in records] == [float(x.sum()) for _, x in notes.exchanges]
+    walk = [np.array([0.5, 0.5])] + [x for _, x in notes.exchanges]
+    assert [record.step for record in records] == [pytest.approx(np.linalg.norm(b - a)) for a, b in pairwise(walk)]
+    assert np.all(np.diff([0.0] + [record.seconds for record in records]) > 0.0)
+
+
+def test_the_budget_is_looked_at_before_a_round():
+    """Rounds of 6 queries and 17 to spend: two rounds."""
+    loop, server, notes = make(max_queries=17)
+    loop.run()
+    assert notes.ending == ("budget", "the next round needs 6 queries, the budget is 17")
+    assert server.state.queries == [12]
+
+
+def test_a_round_that_has_begun_is_finished():
+    """Taken up between the two exchanges of round 2, with a budget that it was allowed by when it began."""
+    loop, server, notes = make(ScaffoldI(differences=TWO), max_queries=6 + 9, rounds=2)
+    server.run(server.plan())
+    server.begin(server.plan())
+    server.advance()
+    loop.run()
+    assert notes.ending == ("completed", "all 2 rounds are done")
+    assert server.state.queries == [15]
+
+
+def test_nothing_begins_without_a_plan():
+    """`advance` is for a round that has begun."""
+    _, server, _ = make()
+    with pytest.raises(RuntimeError, match="no round has begun"):
+        server.advance()
+
+
+def interrupted(x):
+    raise KeyboardInterrupt
+
+
+def broken(x):
+    raise OSError("no disk")
+
+
+def test_endings():
+    """By the callback, by Ctrl-C in the monitor, which is before the round is recorded, and in the callback."""
+    for options, expected in (
+        ({"callback": lambda record: record.round == 2}, ("stopped", "the callback stopped the run after round 2")),
+        ({"monitor": interrupted}, ("interrupted", "interrupted in round 1")),
+        ({"callback": interrupted}, ("interrupted", "interrupted in round 2")),
+    ):
+        loop, _, notes = make(**options)
+        loop.run()
+        assert notes.ending == expected
+
+
+def test_errors_end_the_run_and_go_on_up():
+    """An objective's carries the result; of any other the recorder is told and nothing more."""
+    loop, _, notes = make(objective=lambda x: float("nan"))
+    with pytest.raises(ObjectiveError) as caught:
+        loop.run()
+    assert caught.value.result is notes
+    assert notes.ending == ("failed", str(caught.value))
+    loop, _, notes = make(monitor=broken)
+    with pytest.raises(OSError, match="no disk"):
+        loop.run()
+    assert notes.ending == ("failed", "OSError: no disk")
+
+
+def test_too_few_clients():
+    """Where failures are gone on from, too many of them end the run, and nothing is raised."""
+    loop, _, notes = make(objective=broken, dropouts=Dropouts(1, retries=0))
+    loop.run()
+    status, message = notes.ending
+    assert status == "failed"
+    assert message.endswith("; the study can be resumed")

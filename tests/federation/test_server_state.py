@@ -1,0 +1,89 @@
+"""The server's state: saved and restored as it is, through JSON, whatever is in it."""
+
+import json
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from fzoos.federation.server_state import Plan, ServerState
+
+
+def full():
+    """One in which no field has its default."""
+    return ServerState(
+        shared={"x": np.array([0.25, 0.5]), "h": np.array([3.0, 4.0])},
+        generator=np.random.default_rng(5),
+        queries=[7, 0, 9],
+        round=3,
+        payload={"c": np.array([1.0]), "log_step": np.array([-2.0])},
+        plan=Plan(4, (0, 2), 11),
+        refreshed=[2],
+        joined={0, 2},
+        up_to_date={2},
+        bytes_up=100,
+        bytes_down=200,
+        seconds=1.5,
+        diagnostics={"correction_length": 0.5},
+        distances=[0.1, None, 0.2],
+    )
+
+
+def plain(state):
+    """All of it as values that can be compared."""
+    values, arrays = state.save()
+    return json.loads(json.dumps(values)), {name: array.tolist() for name, array in arrays.items()}
+
+
+def through_json(state):
+    values, arrays = state.save()
+    return ServerState.load(json.loads(json.dumps(values)), arrays)
+
+
+def test_every_field_comes_back():
+    """With its type; a field that somebody adds and leaves out of `full` fails here."""
+    state = full()
+    empty = ServerState({}, state.generator, [])
+    for f in fields(ServerState):
+        if f.name not in ("generator", "queries", "shared"):
+            assert getattr(state, f.name) != getattr(empty, f.name), f"{f.name} needs another value in this test"
+    again = through_json(state)
+    assert plain(again) == plain(state)
+    for f in fields(ServerState):
+        assert type(getattr(again, f.name)) is type(getattr(state, f.name))
+    assert again.plan == state.plan
+    assert again.generator.random() == state.generator.random()
+
+
+def test_between_two_rounds():
+    """Where there is neither a plan nor a payload."""
+    state = replace(full(), plan=None, refreshed=None, payload={})
+    again = through_json(state)
+    assert (again.plan, again.refreshed, again.payload) == (None, None, {})
+
+
+def test_a_field_that_an_older_checkpoint_lacks():
+    """It has its default."""
+    values, arrays = full().save()
+    del values["distances"]
+    assert ServerState.load(values, arrays).distances == []
+
+
+@pytest.mark.parametrize("plan", [None, [4, [0, 2], 11]])
+def test_of_the_last_release(plan):
+    """Its names of the same things, as `Server.state` of commit 753bf51 wrote them."""
+    state = replace(full(), distances=[], **({} if plan else {"plan": None, "refreshed": None}))
+    server = {
+        "round": 3,
+        "met": [0, 2],
+        "following": [2],
+        "plan": plan,
+        "refreshed": [2] if plan else None,
+        "queries": [7, 0, 9],
+        "bytes": [100, 200],
+        "diagnostics": {"correction_length": 0.5},
+        "generator": state.generator.bit_generator.state,
+    }
+    arrays = {"x": state.x, "state_h": state.shared["h"], "user_x": np.array([-0.5, 0.0])}
+    arrays |= {f"payload_{name}": array for name, array in state.payload.items()}
+    assert plain(ServerState.load({"server": server, "seconds": 1.5}, arrays)) == plain(state)
