@@ -27,7 +27,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -40,17 +39,10 @@ from fzoos.tasks.display import Shown
 from fzoos.tasks.models import Module, Recipe, Tensor, logits, torch
 from fzoos.tasks.split import classes_per_client
 
-__all__ = ["DATASETS", "Attack", "Attacks", "Dataset", "Rules", "WeakModelError"]
+__all__ = ["DATASETS", "Attack", "Attacks", "Dataset", "WeakModelError"]
 
 _LOOKED_AT = 64  # test images at a time
 _GREY = Pixels()  # one channel, 0..1
-
-
-class Rules(NamedTuple):
-    """Whether an image counts as attacked, by both rules."""
-
-    averaged: bool  # the arg max of the averaged logits is not its class
-    mean: bool  # the weaker: the mean of f_i is below zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +120,7 @@ class Attack:
         return found
 
     def value(self, x: FloatArray) -> float:
-        """F(x), the mean of f_i."""
+        """F(x), the mean of f_i; below zero: attacked by the weaker rule."""
         return float(np.mean(_margin(self.logits(x), self.label)))
 
     def margin(self, x: FloatArray) -> float:
@@ -138,12 +130,6 @@ class Attack:
     def attacked(self, x: FloatArray) -> bool:
         """Whether the averaged logits put the perturbed image into another class."""
         return self.margin(x) < 0.0
-
-    def both_rules(self, x: FloatArray) -> Rules:
-        """Whether the image counts as attacked, by both rules."""
-        every = self.logits(x)
-        averaged, mean = _margin(every.mean(axis=0), self.label), _margin(every, self.label).mean()
-        return Rules(bool(averaged < 0.0), bool(mean < 0.0))
 
     def _objective(self, model: Module) -> BatchObjective:
         def objective(x: FloatArray) -> FloatArray:
@@ -232,7 +218,7 @@ class Attacks:
         ...     for task in Attacks("mnist", portion=0.7, progress=True):
         ...         result = minimize(task.objectives, task.x0, bounds=task.bounds, algorithm=algorithm, seed=0,
         ...                           vectorized=True, monitor=task.margin, callback=lambda r: r.monitor < 0)
-        ...         yield result.rounds, task.both_rules(result.x)
+        ...         yield result.rounds, task.attacked(result.x)
     """
 
     def __init__(

@@ -18,7 +18,7 @@ from fzoos import (
 )
 from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.fzoos.correction_lengths import Moment
-from fzoos.algorithms.fzoos.query_designs import Surroundings
+from fzoos.algorithms.fzoos.surroundings import Surroundings
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.client import Client
 from fzoos.federation.server import Server

@@ -6,10 +6,10 @@ import pytest
 from fzoos.algorithms.fzoos.query_designs import (
     ActiveQueries,
     InitialDesign,
-    Surroundings,
     UnseenDirections,
     uniform_around,
 )
+from fzoos.algorithms.fzoos.surroundings import Surroundings
 
 
 def test_the_most_uncertain_are_chosen_in_order():

@@ -57,8 +57,8 @@ class FZooSClient(ClientHalf):
     def refresh(self, x: FloatArray, request: Message) -> Arrays:
         """Query x and around it, then renew the payload."""
         new = self._take(x, request)
-        if not (new and self._settings.refresh_first_round):  # then it has just asked around x
-            # A newcomer has nothing to predict from but what it asked at x itself.
+        if not (new and self._settings.refresh_first_round):  # else it has just asked around x
+            # A newcomer has just asked around x, or at x: it has nothing to predict.
             predicted = self._model.at(x).mean(x) if self._settings.steps and not new else None
             self._steps.observe(x, self._queries.refresh(x), predicted, self._model.sigma)
         self._model.fit_noise(x, request.round)

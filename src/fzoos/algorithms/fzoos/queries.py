@@ -10,7 +10,7 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.fzoos.model import Model
-from fzoos.algorithms.fzoos.query_designs import QueryDesign, Surroundings
+from fzoos.algorithms.fzoos.surroundings import QueryDesign, Surroundings
 from fzoos.objectives.trajectory import Purpose
 
 if TYPE_CHECKING:
@@ -47,11 +47,12 @@ class Queries:
     def refresh(self, x: FloatArray) -> float:
         """Ask the server's x and around it; the observation at x."""
         design = self._settings.refresh
-        if design is not None and design.asks_x:
+        if design is None:
+            raise TypeError("FZooS without `refresh` has no refresh exchange")
+        if design.asks_x:
             return float(self._ask(design, x, "refresh")[0])
         y = self._context.query(x[None, :], "refresh")
-        if design is not None:
-            self._ask(design, x, "refresh")
+        self._ask(design, x, "refresh")
         return float(y[0])
 
     def explore(self, x: FloatArray) -> None:

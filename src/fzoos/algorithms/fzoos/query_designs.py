@@ -5,70 +5,18 @@ Designs say where to ask, in an unbounded space; what keeps queries within the b
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray, orthonormal_rows
 from fzoos._util.checks import check_count, check_positive
+from fzoos.algorithms.fzoos.surroundings import Surroundings
 
-__all__ = [
-    "ActiveQueries",
-    "Design",
-    "InitialDesign",
-    "QueryDesign",
-    "Surroundings",
-    "UnseenDirections",
-    "uniform_around",
-]
+__all__ = ["ActiveQueries", "Design", "InitialDesign", "UnseenDirections", "uniform_around"]
 
 Design = Literal["uniform", "orthogonal"]
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What a design may know of the place that it asks around.
-
-    Args:
-        x: the place, shape (d,).
-        radius: how far to ask, in units of the unit cube.
-        rng: random generator of the client.
-        nearest: the so many points nearest to x that were asked already, the nearest first; None: there are none.
-        uncertainty: of the gradient at points, shape (n, d) -> (n,); None: nothing is known.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos import InitialDesign
-        >>> from fzoos.algorithms.fzoos.query_designs import Surroundings
-        >>> InitialDesign(points=4).around(Surroundings(np.full(2, 0.5), 0.1, np.random.default_rng(0))).shape
-        (4, 2)
-    """
-
-    x: FloatArray
-    radius: float
-    rng: np.random.Generator
-    nearest: Callable[[int], FloatArray] | None = None
-    uncertainty: Callable[[FloatArray], FloatArray] | None = None
-
-
-class QueryDesign(Protocol):
-    """What all designs have in common."""
-
-    @property
-    def radius(self) -> float | None:
-        """How far to ask, in units of the unit cube; None: half the mean |x_r - x_i|."""
-
-    @property
-    def asks_x(self) -> bool:
-        """Whether the first point is x itself."""
-
-    def count(self, dim: int) -> int:
-        """How many queries."""
-
-    def around(self, here: Surroundings) -> FloatArray:
-        """The points to ask, one a row."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +121,8 @@ class UnseenDirections:
 
     Example:
         >>> import numpy as np
-        >>> from fzoos.algorithms.fzoos.query_designs import Surroundings, UnseenDirections
+        >>> from fzoos.algorithms.fzoos.query_designs import UnseenDirections
+        >>> from fzoos.algorithms.fzoos.surroundings import Surroundings
         >>> near = np.array([[0.6, 0.5, 0.5]])                     # the first coordinate is known
         >>> here = Surroundings(np.full(3, 0.5), 0.1, np.random.default_rng(0), nearest=lambda count: near[:count])
         >>> points = UnseenDirections(picks=2).around(here)
