@@ -54,6 +54,7 @@ class Drawing:
     ground: Square | Circle | None = None
     frame: Optional[Frame] = None  # noqa: UP045  (older annotations are read too)
     grain: float | Shape = 0.5
+    seal: Shape | None = field(default=None, metadata={"unnamed": Circle})
     anything: Any = None
     limit: ClassVar[int] = 3
 
@@ -71,6 +72,8 @@ class Drawing:
         ({"ground": {"name": "Circle", "radius": 2.0}}, Drawing(ground=Circle(2.0))),
         ({"ground": False}, Drawing()),
         ({"frame": {"inner": {"name": "Circle", "radius": 1}}}, Drawing(frame=Frame(Circle(1)))),
+        ({"seal": {"radius": 2.0}}, Drawing(seal=Circle(2.0))),
+        ({"seal": {"name": "Square"}}, Drawing(seal=Square())),
         ({"grain": 1}, Drawing(grain=1)),
         ({"grain": {"side": 3}}, Drawing(grain=Square(3))),
         ({"anything": {"a": [1]}}, Drawing(anything={"a": [1]})),
@@ -94,6 +97,7 @@ def test_a_table_makes_the_record(table, expected):
         ({"colour": True}, "drawing.colour must be a string or false for none, got True"),
         ({"shape": "Square"}, "drawing.shape must be a table, got 'Square'"),
         ({"shape": {"name": "Round"}}, "drawing.shape: name must be one of Square, Circle, got 'Round'"),
+        ({"seal": {"name": "Round"}}, "drawing.seal: name must be one of Circle, Square, got 'Round'"),
         ({"ground": 1}, "drawing.ground must be a table, or false for none, got 1"),
         ({"frame": {}}, "drawing.frame: inner is missing"),
         ({"frame": {"inner": {"side": "long"}}}, "drawing.frame.inner.side must be a number, got 'long'"),

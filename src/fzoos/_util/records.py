@@ -11,8 +11,8 @@ several, or an abstract one  a table whose "name" says which class it is; withou
 T | None                     as for T, or false for none
 ===========================  ==================================================================================
 
-Of an abstract class the kinds are its concrete subclasses, in the order in which they were defined. What else an
-annotation says is left to the record to check.
+Of an abstract class the kinds are its concrete subclasses, in the order in which they were defined; a field whose
+metadata has one as "unnamed" puts that first. What else an annotation says is left to the record to check.
 """
 
 from __future__ import annotations
@@ -65,7 +65,10 @@ def read_record(where: str, cls: Any, table: Mapping[str, Any], make: Callable[.
         if make is None and name not in table and f.default is MISSING and f.default_factory is MISSING:
             raise ValueError(f"{where}: {name} is missing")
     kinds = get_type_hints(cls)
-    values = {name: _read_value(f"{where}.{name}", kinds[name], value) for name, value in table.items()}
+    values = {
+        name: _read_value(f"{where}.{name}", kinds[name], value, known[name].metadata.get("unnamed"))
+        for name, value in table.items()
+    }
     try:
         made = (make or cls)(**values)
     except (TypeError, ValueError) as error:
@@ -85,13 +88,14 @@ def choose_kind(where: str, table: Any, kinds: Mapping[str, Any]) -> tuple[Any, 
     return kinds[name], {key: value for key, value in table.items() if key != "name"}
 
 
-def _read_value(where: str, annotation: Any, value: Any) -> Any:
+def _read_value(where: str, annotation: Any, value: Any, unnamed: Any = None) -> Any:
     options = list(_options(annotation))
     if value is False and NoneType in options and bool not in options:
         return None
     if options == [bool] and not isinstance(value, bool):
         raise TypeError(f"{where} must be true or false, got {value!r}")
-    records = {record.__name__: record for option in options for record in _records(option)}
+    first = [] if unnamed is None else [unnamed]
+    records = {record.__name__: record for option in [*first, *options] for record in _records(option)}
     if isinstance(value, Mapping) and records:
         if "name" not in value:
             value = {"name": next(iter(records)), **value}

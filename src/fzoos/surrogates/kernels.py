@@ -64,7 +64,35 @@ class Kernel(ABC):
         return replace(self, length_scale=length_scale)
 
 
-# The first kernel: a study's table that does not name one means this.
+@dataclass(frozen=True)
+class SquaredExponential(Kernel):
+    r"""kappa(s) = exp(-s / (2 l^2)); its spectrum is N(0, I / l^2).
+
+    Example:
+        >>> from fzoos.surrogates.kernels import SquaredExponential
+        >>> SquaredExponential(2.0).dkappa0
+        -0.125
+    """
+
+    def kappa(self, s: Array) -> Array:
+        """exp(-s / (2 l^2))."""
+        xp: Any = namespace(s)
+        return xp.exp(s * (-0.5 / self.length_scale**2))
+
+    def dkappa(self, s: Array) -> Array:
+        """-kappa(s) / (2 l^2)."""
+        return self.kappa(s) * self.dkappa0
+
+    @property
+    def dkappa0(self) -> float:
+        """-1 / (2 l^2)."""
+        return -0.5 / self.length_scale**2
+
+    def frequencies(self, count: int, dim: int, rng: np.random.Generator) -> FloatArray:
+        """Normal vectors with standard deviation 1 / l."""
+        return rng.standard_normal((count, dim)) / self.length_scale
+
+
 @dataclass(frozen=True)
 class Matern52(Kernel):
     r"""kappa = (1 + a + a^2/3) exp(-a) with a = sqrt(5 s) / l; its spectrum is a multivariate t.
@@ -104,32 +132,3 @@ class Matern52(Kernel):
         normal = rng.standard_normal((count, dim))
         chi2 = rng.chisquare(5.0, size=(count, 1))
         return normal * np.sqrt(5.0 / chi2) / self.length_scale
-
-
-@dataclass(frozen=True)
-class SquaredExponential(Kernel):
-    r"""kappa(s) = exp(-s / (2 l^2)); its spectrum is N(0, I / l^2).
-
-    Example:
-        >>> from fzoos.surrogates.kernels import SquaredExponential
-        >>> SquaredExponential(2.0).dkappa0
-        -0.125
-    """
-
-    def kappa(self, s: Array) -> Array:
-        """exp(-s / (2 l^2))."""
-        xp: Any = namespace(s)
-        return xp.exp(s * (-0.5 / self.length_scale**2))
-
-    def dkappa(self, s: Array) -> Array:
-        """-kappa(s) / (2 l^2)."""
-        return self.kappa(s) * self.dkappa0
-
-    @property
-    def dkappa0(self) -> float:
-        """-1 / (2 l^2)."""
-        return -0.5 / self.length_scale**2
-
-    def frequencies(self, count: int, dim: int, rng: np.random.Generator) -> FloatArray:
-        """Normal vectors with standard deviation 1 / l."""
-        return rng.standard_normal((count, dim)) / self.length_scale

@@ -73,7 +73,7 @@ class FZooS(Algorithm):
         True
     """
 
-    kernel: Kernel = field(default_factory=lambda: Matern52(8.0))  # k, l
+    kernel: Kernel = field(default_factory=lambda: Matern52(8.0), metadata={"unnamed": Matern52})  # k, l
     fit: FitLengthScale | None = None
     noise: float | NoiseModel = 1e-8  # sigma^2
     features: int = 10_000  # M
