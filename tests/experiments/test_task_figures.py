@@ -26,9 +26,10 @@ from fzoos.cli import main
 from fzoos.experiments import runner
 from fzoos.experiments.figures import Figure, Line, Panel, Scale, make
 from fzoos.experiments.reproduce import reproduce
-from fzoos.experiments.run import Run, _build, build
+from fzoos.experiments.run import Run
 from fzoos.experiments.runner import execute
 from fzoos.experiments.store import Store
+from fzoos.experiments.task_spec import _build, build
 from fzoos.objectives.trajectory import Trajectory
 from fzoos.tasks import classifier, clients
 from fzoos.tasks.attack import DATASETS

@@ -32,7 +32,7 @@ class Observed(Algorithm):
     observer: Observer = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        for attribute in ("projected", "descends", "keeps_trajectory", "shares_seed", "rebuilds", "told"):
+        for attribute in ("projected", "descends", "keeps_trajectory", "shares_seed", "rebuilds", "reported"):
             object.__setattr__(self, attribute, getattr(self.inner, attribute))
 
     @property
