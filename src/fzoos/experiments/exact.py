@@ -36,7 +36,8 @@ def exact_gradient(
     """
     low, high = task.bounds
     width = high - low
-    started, x = time.perf_counter(), (task.x0 - low) / width
+    started = time.perf_counter()
+    x: FloatArray = (task.x0 - low) / width
     for r in range(1, rounds + 1):
         state, before = optimizer.init(len(x)), x
         for _ in range(local_steps):
@@ -46,4 +47,5 @@ def exact_gradient(
         seconds, moved = time.perf_counter() - started, float(np.linalg.norm(width * (x - before)))
         if callback(Record(r, 0, 0, 0, seconds, moved, monitor(low + width * x))):
             break
-    return low + width * x
+    last: FloatArray = low + width * x
+    return last
