@@ -226,7 +226,7 @@ def test_bad_input_is_one_line(fzoos, arguments, words, tmp_path):
 
 
 def test_an_unexpected_error_is_one_line(fzoos, monkeypatch):
-    monkeypatch.setattr("fzoos.cli.app.minimize", lambda *_, **__: {}["a\nb"])
+    monkeypatch.setattr("fzoos.cli.trial.minimize", lambda *_, **__: {}["a\nb"])
     code, out, err = fzoos("run", "quadratic", *TOY, "--quiet")
     assert (code, out, err) == (1, "", "fzoos: KeyError: 'a\\nb'\n")
 
