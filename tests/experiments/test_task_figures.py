@@ -210,6 +210,14 @@ def test_an_attacked_image_ends_its_run_and_stays_attacked(tmp_path):
     assert curve(rows, "one", "FedZO", "queries") == [10 * 20 * 21 * r for r in range(16)]
 
 
+@pytest.mark.parametrize(("name", "column"), [("fig8", "margin"), ("fig3", "F")])
+def test_the_value_is_the_margin_of_an_attack_and_F_of_a_metric(name, column):
+    run = make(name, Scale(quick=True, seeds=1, rounds=1, samples=700)).runs[0]
+    measured, values = run(lambda *_: None), replace(run, quantity="value")(lambda *_: None)
+    assert [row["value"] for row in values] == [row[column] for row in measured]
+    assert "recommended" in values[-1]
+
+
 @pytest.mark.parametrize("name", ["fig7", "fig9"])
 def test_a_second_call_makes_no_run_and_trains_nothing(name, copy, monkeypatch):
     results = copy(name)

@@ -37,6 +37,8 @@ from fzoos.tasks import TASKS
 
 __all__ = ["compare"]
 
+_INSTALLED = ", ".join(name for name, kind in ALGORITHMS.items() if kind.installed())
+
 
 def compare(
     task: TaskName,
@@ -46,9 +48,7 @@ def compare(
     clients: Clients = 5,
     local_steps: LocalSteps = 10,
     noise: NoiseShare = 0.0,
-    algorithms: Annotated[str, typer.Option(help="Names separated by commas.")] = ", ".join(
-        name for name, kind in ALGORITHMS.items() if kind.installed()
-    ),
+    algorithms: Annotated[str, typer.Option(help="Names separated by commas.")] = _INSTALLED,
     precision: PrecisionName = "float64",
     seed: Seed = 0,
     seeds: Annotated[int, typer.Option(min=1, help="Repetitions, with seed, seed + 1, ...")] = 1,
