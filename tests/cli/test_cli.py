@@ -226,7 +226,7 @@ def test_bad_input_is_one_line(fzoos, arguments, words, tmp_path):
 
 
 def test_an_unexpected_error_is_one_line(fzoos, monkeypatch):
-    monkeypatch.setattr("fzoos.cli.app.minimize", lambda *_, **__: {}["a\nb"])
+    monkeypatch.setattr("fzoos.cli.trial.minimize", lambda *_, **__: {}["a\nb"])
     code, out, err = fzoos("run", "quadratic", *TOY, "--quiet")
     assert (code, out, err) == (1, "", "fzoos: KeyError: 'a\\nb'\n")
 
@@ -265,16 +265,16 @@ def test_ctrl_c_in_a_run_writes_the_result(fzoos, monkeypatch, tmp_path):
 
 
 def test_ctrl_c_between_two_runs(fzoos, monkeypatch):
-    from fzoos import cli
+    from fzoos.cli import compare
 
-    true_trial = cli._trial
+    true_trial = compare.run_trial
 
     def trial(algorithm, *arguments, **settings):
         if algorithm.name == "fedprox":
             raise KeyboardInterrupt
         return true_trial(algorithm, *arguments, **settings)
 
-    monkeypatch.setattr(cli, "_trial", trial)
+    monkeypatch.setattr(compare, "run_trial", trial)
     code, out, err = fzoos("compare", "quadratic", *TOY, "--quiet")
     assert (code, list(rows(out)), err) == (130, ["FedZO"], "fzoos: interrupted\n")
 

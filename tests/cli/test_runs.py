@@ -17,7 +17,8 @@ import typer
 import fzoos as package
 from fzoos import FedZO, Record, minimize
 from fzoos.cli import app, main
-from fzoos.cli.help import EXAMPLES, EXIT_CODES, epilog
+from fzoos.cli.exit_codes import EXIT_CODES
+from fzoos.cli.help import EXAMPLES, epilog
 from fzoos.runs.compare import at_equal, differing
 from fzoos.runs.reader import read, runs_at
 from fzoos.runs.store import Store

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from fzoos import FedZO, FZooS, ScaffoldI, ScaffoldII, minimize
+from fzoos import SGD, Adam, FedZO, FZooS, KnownNoise, ScaffoldI, ScaffoldII, minimize
 from fzoos.experiments import runner
 from fzoos.experiments.cosine import Observed
 from fzoos.experiments.curves import collect
 from fzoos.experiments.figures import FIGURES, Figure, Line, Panel, Scale, make
 from fzoos.experiments.reproduce import reproduce
-from fzoos.experiments.run import Run, TaskSpec
+from fzoos.experiments.run import Run
 from fzoos.experiments.runner import execute
 from fzoos.experiments.store import Store
+from fzoos.experiments.task_spec import TaskSpec, build
 from fzoos.objectives.trajectory import Trajectory
 from fzoos.tasks import Quadratic
 
@@ -295,3 +296,76 @@ def test_success_by_hand(tmp_path):
     np.testing.assert_array_equal(curve.values, [[0.0, 0.5, 0.5]])
     np.testing.assert_array_equal(curve.extra["weak"], [[0.0, 0.5, 1.0]])
     np.testing.assert_array_equal(curve.queries, [0, 420, 840])
+
+
+def test_settings_beyond_the_figures_are_part_of_the_key():
+    """A run of a figure is kept by what it was kept by before there were further settings."""
+    changes = [{"optimizer": Adam(0.02)}, {"precision": "float16"}, {"target": 0.1}, {"knows_noise": True}]
+    assert run().key == repr(run())
+    assert len({run(**change).fingerprint for change in [{}, *changes]}) == 5
+
+
+def test_a_named_run_is_found_by_its_name(tmp_path):
+    """Also with settings that are written otherwise than they were."""
+    store = Store(tmp_path)
+    store.save(run(name="FedZO, seed 1"), [{"round": 0.0}], 1.0)
+    assert store.load(run(name="FedZO, seed 1", algorithm=ScaffoldI())) == [{"round": 0.0}]
+    assert store.load(run(name="FedZO, seed 2")) is None
+    assert store.load(run()) is None
+
+
+def test_a_value_is_the_gap_until_the_target(tmp_path):
+    """F - F* with F* = -0.025 + 0.1/d; the seconds so far, and the value at the recommended x at the end."""
+    rows = run(quantity="value", rounds=3)(lambda *_: None)
+    plain = run(rounds=3)(lambda *_: None)
+    minimum = -0.025 + 0.1 / 4
+    np.testing.assert_allclose([row["value"] for row in rows], [row["F"] - minimum for row in plain])
+    assert [row["queries"] for row in rows] == [row["queries"] for row in plain]
+    assert rows[1]["seconds"] < rows[2]["seconds"]
+    assert "recommended" in rows[-1]
+    target = rows[1]["value"]
+    assert len(run(quantity="value", rounds=3, target=target)(lambda *_: None)) == 2
+
+
+def test_the_true_gradient_needs_no_queries():
+    """With one client and steps of SGD: x <- x - eta grad F, by hand in the unit cube."""
+    task = Quadratic(dim=4, clients=2, heterogeneity=5.0, seed=3)
+    low, high = task.bounds
+    x = (task.x0 - low) / (high - low)
+    for _ in range(4):
+        x = np.clip(x - 0.01 * task.gradient(low + (high - low) * x) * (high - low), 0.0, 1.0)
+    rows = run(algorithm=None, quantity="value", optimizer=SGD(0.01))(lambda *_: None)
+    np.testing.assert_allclose(rows[-1]["value"], task.value(low + (high - low) * x) - task.minimum)
+    assert [row["queries"] for row in rows] == [0, 0, 0]
+
+
+def test_fzoos_can_be_told_the_noise():
+    noisy = TaskSpec.of("quadratic", dim=4, clients=2, heterogeneity=5.0, seed=3, noise=0.1)
+    known = dataclasses.replace(FZooS(), noise=KnownNoise(build(noisy).sigma))
+    told = run(task=noisy, algorithm=FZooS(), knows_noise=True)(lambda *_: None)
+    assert told == run(task=noisy, algorithm=known)(lambda *_: None)
+    assert told != run(task=noisy, algorithm=FZooS())(lambda *_: None)
+
+
+def test_runs_can_be_packed_into_one_file(tmp_path):
+    """And further ones beside it, which are packed with them later."""
+    runs = [run(seed=s) for s in range(3)]
+    execute(runs[:2], tmp_path, console=QUIET, made={"command": "this test"})
+    rows = [Store(tmp_path).load(r) for r in runs]
+    Store(tmp_path).pack(runs, "packed")
+    assert [path.name for path in tmp_path.iterdir()] == ["packed.jsonl"]
+    assert [Store(tmp_path).load(r) for r in runs] == rows
+    assert Store(tmp_path).made_with(runs[:2])[0]["command"] == "this test"
+    assert execute(runs, tmp_path, console=QUIET) == 1
+    Store(tmp_path).pack(runs, "packed")
+    assert len((tmp_path / "packed.jsonl").read_text().splitlines()) == 3
+    assert execute(runs, tmp_path, console=QUIET) == 0
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_others_go_on_where_errors_are_taken(tmp_path, jobs):
+    wrong, failed = run(task=TaskSpec.of("quadratic", dim=-1)), []
+    execute([wrong, run()], tmp_path, jobs, QUIET, on_error=lambda r, error: failed.append((r, str(error))))
+    assert Store(tmp_path).load(run()) is not None
+    assert [r for r, _ in failed] == [wrong]
+    assert "dim must be at least 1" in failed[0][1]

@@ -26,9 +26,10 @@ from fzoos.cli import main
 from fzoos.experiments import runner
 from fzoos.experiments.figures import Figure, Line, Panel, Scale, make
 from fzoos.experiments.reproduce import reproduce
-from fzoos.experiments.run import Run, _build, build
+from fzoos.experiments.run import Run
 from fzoos.experiments.runner import execute
 from fzoos.experiments.store import Store
+from fzoos.experiments.task_spec import _build, build
 from fzoos.objectives.trajectory import Trajectory
 from fzoos.tasks import classifier, clients
 from fzoos.tasks.attack import DATASETS
@@ -207,6 +208,14 @@ def test_an_attacked_image_ends_its_run_and_stays_attacked(tmp_path):
     assert curve(rows, "one", "FedZO", "success") == [0.0] * reached + [1.0] * (16 - reached)
     # Queries go on as if the run had: ten clients, 20 steps of 21 each.
     assert curve(rows, "one", "FedZO", "queries") == [10 * 20 * 21 * r for r in range(16)]
+
+
+@pytest.mark.parametrize(("name", "column"), [("fig8", "margin"), ("fig3", "F")])
+def test_the_value_is_the_margin_of_an_attack_and_F_of_a_metric(name, column):
+    run = make(name, Scale(quick=True, seeds=1, rounds=1, samples=700)).runs[0]
+    measured, values = run(lambda *_: None), replace(run, quantity="value")(lambda *_: None)
+    assert [row["value"] for row in values] == [row[column] for row in measured]
+    assert "recommended" in values[-1]
 
 
 @pytest.mark.parametrize("name", ["fig7", "fig9"])

@@ -16,7 +16,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 __all__ = ["LARGE", "blas_threads_untouched", "objective_threads", "one_blas_thread"]
 
-LARGE = 10_000_000  # numbers in a matrix from which on a second thread pays: measured by benchmarks/threads.py
+LARGE = 10_000_000  # numbers in a matrix from which on a second thread pays: measured by benchmarks/speed/threads.py
 
 _lock = threading.Lock()
 _limiter: threadpool_limits | None = None  # what holds the number at one, while it is held

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from fzoos.cli.options import RUN_HELP
 from fzoos.runs.dashboard.data import RunIndex
 from fzoos.runs.reader import DEFAULT, StoredRun, read, runs_at
 from fzoos.runs.report import report as html_report
@@ -19,7 +20,6 @@ from fzoos.runs.store import StoreError
 
 __all__ = ["add_to"]
 
-_RUN = f"A run: FILE:ID, FILE (its last one) or ID (in {DEFAULT}); a folder with a result.db serves as FILE."
 _EXAMPLES = {
     "dashboard": (
         "fzoos dashboard runs.db",
@@ -74,7 +74,7 @@ def dashboard(
 
 
 def report(
-    runs: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help=_RUN)] = None,
+    runs: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help=RUN_HELP)] = None,
     every: Annotated[bool, typer.Option("--all", help="All runs of each file, not its last one.")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File.  [default: report.html; md: standard output]")

@@ -7,14 +7,9 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-__all__ = ["EXAMPLES", "EXIT_CODES", "HelpGroup", "add_examples", "epilog"]
+from fzoos.cli.exit_codes import EXIT_CODES
 
-EXIT_CODES = {
-    0: "done; also a study that its budget ended, or that waits for people",
-    1: "the run failed, or something unforeseen happened",
-    2: "wrong input: arguments, settings or files; nothing was begun",
-    130: "interrupted with Ctrl-C; what was reached is kept and shown",
-}
+__all__ = ["EXAMPLES", "HelpGroup", "add_examples", "epilog"]
 
 EXAMPLES = {
     "compare": (

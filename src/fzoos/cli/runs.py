@@ -16,6 +16,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
+from fzoos.cli.options import RUN_HELP
 from fzoos.runs.compare import AXES, at_equal, differing, flatten
 from fzoos.runs.export import as_plain, plain, started, to_json
 from fzoos.runs.export import export as write
@@ -25,9 +26,8 @@ from fzoos.runs.text import number, one_line, short_x, value_text
 
 __all__ = ["add_to"]
 
-_RUN = f"A run: FILE:ID, FILE (its last one) or ID (in {DEFAULT}); a folder with a result.db serves as FILE."
 _WIDE = 200
-First = Annotated[str, typer.Argument(metavar="A", help=_RUN)]
+First = Annotated[str, typer.Argument(metavar="A", help=RUN_HELP)]
 Second = Annotated[str, typer.Argument(metavar="B", help="Another one.")]
 Json = Annotated[bool, typer.Option("--json", help="As JSON on standard output, for scripts.")]
 
@@ -63,7 +63,7 @@ def list_runs(
 
 
 def show(
-    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help=_RUN)] = None,
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help=RUN_HELP)] = None,
     rounds: Annotated[int, typer.Option(min=0, help="How many of the last rounds are shown.")] = 10,
     as_json: Json = False,
 ) -> int:
@@ -115,7 +115,7 @@ def compare_runs(a: First, b: Second, as_json: Json = False) -> int:
 
 
 def export(
-    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help=_RUN)] = None,
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help=RUN_HELP)] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="The file: .csv and .parquet have a row per round, .json everything."),

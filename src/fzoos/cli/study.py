@@ -16,6 +16,7 @@ import numpy as np
 import typer
 from rich.filesize import decimal
 
+from fzoos.cli.options import Quiet
 from fzoos.engines import LocalStudy
 from fzoos.federation.journal import JournalError
 from fzoos.federation.study import Study
@@ -30,7 +31,6 @@ __all__ = ["add_to"]
 ENGINES = ("flare", "flower")
 
 Folder = Annotated[Path, typer.Argument(metavar="STUDY", help="The study's folder, with study.toml in it.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 Site = Annotated[str | None, typer.Option(help="Of this site only.")]
 
 

@@ -1,1 +1,1 @@
-"""The paper's experiments: what each figure is made of, how its runs are made and kept, and how it is drawn."""
+"""Experiments: runs described, made once, kept and compared; and what each figure of the paper is made of."""

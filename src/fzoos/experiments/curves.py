@@ -10,8 +10,9 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.experiments.figures import Figure, Line
-from fzoos.experiments.run import Row, Run, build
+from fzoos.experiments.run import Row, Run
 from fzoos.experiments.store import Store
+from fzoos.experiments.task_spec import build
 
 __all__ = ["Curve", "collect"]
 
@@ -90,6 +91,8 @@ def _success(panel: str, line: Line, load: Load) -> Curve:
     not: the algorithm's formula.
     """
     run = line.runs[0][0]
+    algorithm = run.algorithm
+    assert algorithm is not None
     n = run.rounds + 1
     dim = _PIXELS[run.task.dataset or "mnist"]
     by_rule = {
@@ -97,7 +100,7 @@ def _success(panel: str, line: Line, load: Load) -> Curve:
         for name in ("margin", "F")
     }
     per_round = [
-        run.algorithm.queries(dim, run.local_steps, first=r == 1, refreshed=run.algorithm.protocol.refreshes(r))
+        algorithm.queries(dim, run.local_steps, first=r == 1, refreshed=algorithm.protocol.refreshes(r))
         for r in range(1, n)
     ]
     clients = load(run)[1]["queries"] / per_round[0]

@@ -14,7 +14,8 @@ from fzoos._util.arrays import check_device_name
 from fzoos._util.checks import check_count
 from fzoos.algorithms import Algorithm, FedProx, FedZO, FZooS, ScaffoldI, ScaffoldII
 from fzoos.algorithms.fzoos.correction_lengths import Constant
-from fzoos.experiments.run import Run, TaskSpec
+from fzoos.experiments.run import Run
+from fzoos.experiments.task_spec import TaskSpec
 
 __all__ = ["DURATIONS", "FIGURES", "Figure", "Line", "Panel", "Quantity", "Scale", "make"]
 

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms import Algorithm
+from fzoos.algorithms import Algorithm, FZooS
+from fzoos.algorithms.optimizers import Adam, Optimizer
 from fzoos.experiments.cosine import cosines
+from fzoos.experiments.exact import exact_gradient
+from fzoos.experiments.task_spec import TaskSpec, build
+from fzoos.messages.precision import Precision
 from fzoos.minimize import minimize
 from fzoos.result import Record
-from fzoos.tasks import TASKS
-from fzoos.tasks.data import data_digest
-from fzoos.tasks.display import Shown
+from fzoos.surrogates.noise import KnownNoise
 
-__all__ = ["Progress", "Row", "Run", "TaskSpec", "build"]
+__all__ = ["Progress", "Row", "Run"]
 
 Row = dict[str, float]
 """A measurement: round, queries, bytes_up, bytes_down, and the task's quantities at the server's x."""
@@ -29,145 +30,129 @@ Progress = Callable[[int, float], None]
 
 
 @dataclass(frozen=True)
-class TaskSpec:
-    """A task by name and settings; `build` makes it. Light, so that a figure can be described without any data.
-
-    Args:
-        name: of a synthetic task, "attack" or "metric".
-        settings: its arguments as (name, value) pairs.
-    """
-
-    name: str
-    settings: tuple[tuple[str, Any], ...] = ()
-
-    @classmethod
-    def of(cls, name: str, **settings: Any) -> TaskSpec:
-        """From keyword arguments."""
-        return cls(name, tuple(sorted(settings.items())))
-
-    @property
-    def dataset(self) -> str | None:
-        """The name of the data that it is made of, if any."""
-        name: str | None = "covtype" if self.name == "metric" else dict(self.settings).get("dataset")
-        return name
-
-    @property
-    def data(self) -> str | None:
-        """A digest of its data, if there are any and they are at hand."""
-        return None if self.dataset is None else data_digest(self.dataset)
-
-    @property
-    def models(self) -> TaskSpec:
-        """A task that has the same models: the metric's classifier is one for all portions and seeds."""
-        if self.name != "metric":
-            return self
-        return TaskSpec(self.name, tuple(pair for pair in self.settings if pair[0] not in ("portion", "seed")))
-
-
-def build(spec: TaskSpec, progress: Shown = False) -> Any:
-    """The task itself, its models trained; the last two are kept.
-
-    Args:
-        spec: what to build. A quick attack has small models, trained on few images.
-        progress: show the training of its models, on standard output or on the console given.
-    """
-    return _build(_Wanted(spec, spec.data, progress))
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """A task that was made of other data is another task; where its training is shown makes no difference."""
-
-    spec: TaskSpec
-    data: str | None
-    progress: Shown = field(compare=False)
-
-
-@lru_cache(maxsize=2)
-def _build(wanted: _Wanted) -> Any:
-    spec, progress = wanted.spec, wanted.progress
-    settings = dict(spec.settings)
-    if spec.name == "attack":
-        from fzoos.tasks.attack import DATASETS, Attacks
-
-        if settings.pop("quick"):
-            settings["recipe"] = DATASETS[settings["dataset"]].quick
-        return Attacks(**settings, progress=progress)
-    if spec.name == "metric":
-        from fzoos.tasks.metric import Metric
-
-        task = Metric(**settings, progress=progress)
-        _ = task.classifier  # trained now, not at the first query
-        return task
-    return TASKS[spec.name](**settings)
-
-
-@dataclass(frozen=True)
 class Run:
     """One run.
 
     Args:
         task: what is minimised.
-        algorithm: with its settings.
+        algorithm: with its settings; None: the local steps follow the true gradient of F, which no algorithm has.
         rounds: R.
         local_steps: T.
         seed: of the run.
         image: which image of an attack; -1 for other tasks.
-        quantity: "F": measurements after each round; "cosine": of the gradient estimates within the last round.
+        quantity: what is measured. "F": F after each round, and the margin of an attack, which ends when it is
+            negative. "value": F - F* where F* is known, the margin of an attack, F otherwise, with the seconds so far
+            and, in the last row, the value at the recommended x. "cosine": of the gradient estimates within the last
+            round.
+        optimizer: of the local steps.
+        precision: of the messages.
+        target: a run that measures "value" ends when that is the target or below; None: it does not.
+        knows_noise: whether FZooS is given the standard deviation of a noisy task.
+        name: by which the run is kept, in place of its settings: it is found again when a setting has another name
+            than it had. Whoever changes what a name stands for gives it another one.
     """
 
     task: TaskSpec
-    algorithm: Algorithm
+    algorithm: Algorithm | None
     rounds: int
     local_steps: int
     seed: int
     image: int = -1
-    quantity: str = "F"
+    quantity: Literal["F", "value", "cosine"] = "F"
+    optimizer: Optimizer = field(default=Adam(0.01), repr=False)
+    precision: Precision = field(default="float64", repr=False)
+    target: float | None = field(default=None, repr=False)
+    knows_noise: bool = field(default=False, repr=False)
+    name: str = field(default="", repr=False)
+
+    @property
+    def key(self) -> str:
+        """What the run is kept by: its name, or all settings that the result depends on."""
+        if self.name:
+            return self.name
+        further = (f for f in fields(self) if not f.repr and getattr(self, f.name) != f.default)
+        return repr(self) + "".join(f", {f.name}={getattr(self, f.name)!r}" for f in further)
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever a setting changes that the result depends on; data have a digest of their own."""
-        return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
+        """Of the key: changes whenever a setting changes that the result depends on; data have their own digest."""
+        return hashlib.sha256(self.key.encode()).hexdigest()[:16]
+
+    @property
+    def label(self) -> str:
+        """Of the algorithm."""
+        return "exact gradient" if self.algorithm is None else self.algorithm.label
 
     def __call__(self, progress: Progress) -> list[Row]:
         """Make the run; its measurements, that at x0 first."""
         task = build(self.task)
+        if self.image >= 0:
+            task = task[self.image]
         if self.quantity == "cosine":
+            assert self.algorithm is not None
             return cosines(task, self.algorithm, self.rounds, self.local_steps, self.seed, progress)
-        return self._measure(task if self.image < 0 else task[self.image], progress)
+        return self._measure(task, progress)
 
     def _measure(self, task: Any, progress: Progress) -> list[Row]:
-        is_attack = hasattr(task, "margin")
-
-        def quantities(x: FloatArray) -> Row:
-            row = {"F": float(task.value(x))}
-            return row | {"margin": float(task.margin(x))} if is_attack else row
-
-        rows: list[Row] = [{"round": 0, "queries": 0, "bytes_up": 0, "bytes_down": 0, **quantities(np.array(task.x0))}]
-        seen: list[Row] = []
+        rows: list[Row] = [
+            {"round": 0, "queries": 0, "bytes_up": 0, "bytes_down": 0, **self._row(task, np.array(task.x0))}
+        ]
+        measured: list[Row] = []
 
         def monitor(x: FloatArray) -> float:
-            seen.append(quantities(x))
-            return seen[-1]["F"]
+            measured.append(self._row(task, x))
+            return self._shown(measured[-1])
 
         def callback(r: Record) -> bool:
             counts = {"round": r.round, "queries": r.queries, "bytes_up": r.bytes_up, "bytes_down": r.bytes_down}
-            rows.append({**counts, **seen[-1]})
-            progress(r.round, seen[-1]["F"])
-            return is_attack and seen[-1]["margin"] < 0  # an image that is attacked stays attacked
+            rows.append({**counts, **measured[-1]})
+            if self.quantity == "value":
+                rows[-1]["seconds"] = r.seconds
+            progress(r.round, self._shown(measured[-1]))
+            return self._is_done(measured[-1])
 
-        result = minimize(
-            task.objectives,
-            task.x0,
-            bounds=task.bounds,
-            algorithm=self.algorithm,
-            rounds=self.rounds,
-            local_steps=self.local_steps,
-            vectorized=True,
-            monitor=monitor,
-            callback=callback,
-            seed=self.seed,
-        )
-        if result.status == "interrupted":
-            raise KeyboardInterrupt
+        if self.algorithm is None:
+            steps = (self.rounds, self.local_steps, self.optimizer)
+            recommended = exact_gradient(task, *steps, monitor=monitor, callback=callback)
+        else:
+            result = minimize(
+                task.objectives,
+                task.x0,
+                bounds=task.bounds,
+                algorithm=self._informed(task, self.algorithm),
+                rounds=self.rounds,
+                local_steps=self.local_steps,
+                optimizer=self.optimizer,
+                precision=self.precision,
+                vectorized=True,
+                monitor=monitor,
+                callback=callback,
+                seed=self.seed,
+            )
+            if result.status == "interrupted":
+                raise KeyboardInterrupt
+            recommended = result.recommended
+        if self.quantity == "value":
+            rows[-1]["recommended"] = self._shown(self._row(task, recommended))
         return rows
+
+    def _row(self, task: Any, x: FloatArray) -> Row:
+        """What is measured at x."""
+        is_attack = hasattr(task, "margin")
+        if self.quantity == "value":
+            return {"value": float(task.margin(x) if is_attack else task.value(x) - getattr(task, "minimum", 0.0))}
+        row = {"F": float(task.value(x))}
+        return row | {"margin": float(task.margin(x))} if is_attack else row
+
+    def _shown(self, row: Row) -> float:
+        return row["value" if self.quantity == "value" else "F"]
+
+    def _is_done(self, row: Row) -> bool:
+        if self.quantity == "value":
+            return self.target is not None and row["value"] <= self.target
+        return row.get("margin", 0.0) < 0  # an image that is attacked stays attacked
+
+    def _informed(self, task: Any, algorithm: Algorithm) -> Algorithm:
+        if self.knows_noise and isinstance(algorithm, FZooS):
+            return replace(algorithm, noise=KnownNoise(task.sigma))
+        return algorithm

@@ -8,7 +8,8 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from multiprocessing.pool import AsyncResult
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from typing import Any
 from rich.console import Console
 from rich.progress import TaskID
 
-from fzoos.experiments.run import Run, build
+from fzoos.experiments.run import Run
 from fzoos.experiments.store import Store
+from fzoos.experiments.task_spec import build
 from fzoos.runs.progress import round_columns
 
 __all__ = ["execute"]
@@ -25,8 +27,19 @@ __all__ = ["execute"]
 _messages: Any = None  # in a worker: the queue to the parent
 
 
-def execute(runs: Sequence[Run], folder: Path, jobs: int = 1, console: Console | None = None) -> int:
-    """Make and keep the runs that `folder` does not have yet; return how many were made.
+OnError = Callable[[Run, Exception], None]
+
+
+def execute(
+    runs: Sequence[Run],
+    folder: Path,
+    jobs: int = 1,
+    console: Console | None = None,
+    *,
+    made: Mapping[str, str] | None = None,
+    on_error: OnError | None = None,
+) -> int:
+    """Make and keep the runs that `folder` does not have yet; return how many were missing.
 
     Finished runs are kept at once: after Ctrl-C, or a crash, the next call goes on with those that are missing.
 
@@ -35,6 +48,8 @@ def execute(runs: Sequence[Run], folder: Path, jobs: int = 1, console: Console |
         folder: where they are kept.
         jobs: runs made at the same time.
         console: where runs, and the training of models before them, are shown; default: standard error.
+        made: what is kept with each run of how it was made, beside the versions of packages.
+        on_error: called with a run and what it raised, and the others go on; default: it is raised, and they do not.
     """
     console = console or Console(stderr=True)
     missing = _missing(runs, folder)
@@ -44,7 +59,11 @@ def execute(runs: Sequence[Run], folder: Path, jobs: int = 1, console: Console |
         build(task, console)  # trains its models here, once, before workers want them
     missing = _missing(runs, folder)  # again: data that were downloaded just now may not be those of the runs kept
     with _Display(len(missing), console) as display:
-        (_serial if jobs == 1 else _parallel)(missing, folder, jobs, display)
+        work = _Work(folder, made or {})
+        if jobs == 1:
+            _serial(missing, work, display, on_error or _raise)
+        else:
+            _parallel(missing, work, jobs, display, on_error or _raise)
     return len(missing)
 
 
@@ -53,20 +72,34 @@ def _missing(runs: Sequence[Run], folder: Path) -> list[Run]:
     return [run for run in runs if store.load(run) is None]
 
 
-def _make(run: Run, folder: Path, tell: Any) -> None:
-    data, started = run.task.data, time.perf_counter()  # the data as they are now: the run may take hours
-    rows = run(lambda round, value: tell(run.fingerprint, round, value))
-    Store(folder).save(run, rows, time.perf_counter() - started, data)
+def _raise(run: Run, error: Exception) -> None:
+    raise error
 
 
-def _serial(runs: Sequence[Run], folder: Path, jobs: int, display: _Display) -> None:
+@dataclass(frozen=True)
+class _Work:
+    """Makes a run and keeps it; travels to the workers."""
+
+    folder: Path
+    made: Mapping[str, str]
+
+    def __call__(self, run: Run, tell: Any) -> None:
+        data, started = run.task.data, time.perf_counter()  # the data as they are now: the run may take hours
+        rows = run(lambda round, value: tell(run.fingerprint, round, value))
+        Store(self.folder).save(run, rows, time.perf_counter() - started, data, self.made)
+
+
+def _serial(runs: Sequence[Run], work: _Work, display: _Display, on_error: OnError) -> None:
     for run in runs:
         display.start(run)
-        _make(run, folder, display.advance)
+        try:
+            work(run, display.advance)
+        except Exception as error:
+            on_error(run, error)
         display.finish(run)
 
 
-def _parallel(runs: Sequence[Run], folder: Path, jobs: int, display: _Display) -> None:
+def _parallel(runs: Sequence[Run], work: _Work, jobs: int, display: _Display, on_error: OnError) -> None:
     context = multiprocessing.get_context("spawn")  # PyTorch does not survive a fork
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when a worker imports NumPy: jobs share the cores
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -74,13 +107,16 @@ def _parallel(runs: Sequence[Run], folder: Path, jobs: int, display: _Display) -
     pool = context.Pool(jobs, initializer=_begin_worker, initargs=(messages,))
     try:
         pending: dict[str, tuple[Run, AsyncResult[None]]] = {
-            run.fingerprint: (run, pool.apply_async(_work, (run, folder))) for run in runs
+            run.fingerprint: (run, pool.apply_async(_in_worker, (work, run))) for run in runs
         }
         while pending:
             _drain(messages, pending, display)
             for name, (run, result) in list(pending.items()):
                 if result.ready():
-                    result.get()  # raises what the worker raised
+                    try:
+                        result.get()  # raises what the worker raised
+                    except Exception as error:
+                        on_error(run, error)
                     display.finish(run)
                     del pending[name]
         pool.close()
@@ -104,10 +140,10 @@ def _begin_worker(messages: Any) -> None:
     global _messages
     _messages = messages
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends the workers
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def end_with_parent() -> None:
+def _end_with_parent() -> None:
     """A parent that is killed cannot end its workers, so they watch it."""
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -115,8 +151,8 @@ def end_with_parent() -> None:
         os._exit(1)
 
 
-def _work(run: Run, folder: Path) -> None:
-    _make(run, folder, lambda *message: _messages.put(message))
+def _in_worker(work: _Work, run: Run) -> None:
+    work(run, lambda *message: _messages.put(message))
 
 
 class _Display:
@@ -142,7 +178,7 @@ class _Display:
             f"{name} {value}" for name, value in run.task.settings if name in ("heterogeneity", "portion")
         )
         image = f", image {run.image}" if run.image >= 0 else ""
-        words = f"{run.algorithm.label} on {run.task.name}, {settings}, T {run.local_steps}, seed {run.seed}{image}"
+        words = f"{run.label} on {run.task.name}, {settings}, T {run.local_steps}, seed {run.seed}{image}"
         self._rows[run.fingerprint] = self._progress.add_task(words, total=run.rounds, status="")
 
     def advance(self, name: str, round: int, value: float) -> None:

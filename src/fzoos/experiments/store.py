@@ -1,11 +1,12 @@
-"""Finished runs on disk: one JSON file each, written whole or not at all."""
+"""Finished runs on disk: one JSON file each, written whole or not at all, or packed as the lines of one file."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ _PACKAGES = ("fzoos", "numpy", "scipy", "torch", "scikit-learn")
 
 
 class Store:
-    """The folder in which runs are kept, by their fingerprints.
+    """The folder in which runs are kept, by their fingerprints; many that belong together can be packed into one file.
 
     A file holds the run's settings beside its rows, and a digest of the data that its task was made of. It is used
     only if those are the settings asked for and, where the data are at hand, if it is their digest: results of other
@@ -60,7 +61,9 @@ class Store:
                     )
         return found
 
-    def save(self, run: Run, rows: list[Row], seconds: float, data: str | None = None) -> None:
+    def save(
+        self, run: Run, rows: list[Row], seconds: float, data: str | None = None, made: Mapping[str, str] | None = None
+    ) -> None:
         """Keep a run.
 
         Args:
@@ -68,9 +71,11 @@ class Store:
             rows: its measurements.
             seconds: that it took.
             data: the digest of its task's data, where it has any.
+            made: what else is to be known of how it was made, beside the versions.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
-        kept = {"key": repr(run), "settings": describe(run), "versions": versions(), "seconds": seconds, "rows": rows}
+        made_with = versions() | dict(made or {})
+        kept = {"key": run.key, "settings": describe(run), "versions": made_with, "seconds": seconds, "rows": rows}
         path = self._path(run, data)
         if data is not None:
             kept["data"] = data
@@ -78,26 +83,62 @@ class Store:
         temporary.write_text(json.dumps(kept, indent=1), encoding="utf-8")
         temporary.replace(path)
 
+    def pack(self, runs: Iterable[Run], name: str) -> None:
+        """Put those of the runs that there are into one file of the folder, a line each, in place of their own files.
+
+        Args:
+            runs: which.
+            name: of the file, without its suffix.
+        """
+        runs = list(runs)
+        lines = [json.dumps(kept) + "\n" for run in runs if (kept := next(self._kept(run), None)) is not None]
+        if not lines:
+            return
+        path = self._folder / f"{name}.jsonl"
+        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+        temporary.write_text("".join(lines), encoding="utf-8")
+        temporary.replace(path)
+        for run in runs:
+            for loose in self._paths(run):
+                loose.unlink(missing_ok=True)
+        del self._packed
+
+    @cached_property
+    def _packed(self) -> dict[str, list[dict[str, Any]]]:
+        """Packed runs by their keys."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for path in sorted(self._folder.glob("*.jsonl")):
+            for line in path.read_text(encoding="utf-8").splitlines():
+                kept = json.loads(line)
+                found.setdefault(kept["key"], []).append(kept)
+        return found
+
     def _path(self, run: Run, data: str | None) -> Path:
         name = run.fingerprint if data is None else f"{run.fingerprint}-{data[:16]}"
         return self._folder / f"{name}.json"
 
-    def _kept(self, run: Run) -> Iterator[dict[str, Any]]:
-        """The files of a run: of the data at hand or, where they are not, of whatever data."""
+    def _paths(self, run: Run) -> list[Path]:
+        """A run's own files: of the data at hand or, where they are not, of whatever data."""
         data, plain = run.task.data, self._path(run, None)
         if run.task.dataset is None:
-            paths = [plain]
-        elif data is None:
-            paths = [*sorted(self._folder.glob(f"{run.fingerprint}-*.json")), plain]
-        else:
-            paths = [self._path(run, data), plain]
-        for path in paths:
+            return [plain]
+        if data is None:
+            return [*sorted(self._folder.glob(f"{run.fingerprint}-*.json")), plain]
+        return [self._path(run, data), plain]
+
+    def _kept(self, run: Run) -> Iterator[dict[str, Any]]:
+        """What is kept of a run, in files of its own and packed."""
+        data = run.task.data
+        for kept in (*self._loose(run), *self._packed.get(run.key, ())):
+            if kept["key"] == run.key and (data is None or kept.get("data", data) == data):
+                yield kept
+
+    def _loose(self, run: Run) -> Iterator[dict[str, Any]]:
+        for path in self._paths(run):
             try:
-                kept = json.loads(path.read_text(encoding="utf-8"))
+                yield json.loads(path.read_text(encoding="utf-8"))
             except (FileNotFoundError, json.JSONDecodeError):
                 continue
-            if kept["key"] == repr(run) and (data is None or kept.get("data", data) == data):
-                yield kept
 
 
 def versions() -> dict[str, str]:

@@ -13,35 +13,26 @@ Programs need a POSIX system: pipes are waited for with `poll`, and a program is
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import selectors
 import shlex
-import signal
-import subprocess
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_positive
+from fzoos.objectives.process import BadAnswer, Process, cut, show
 
 __all__ = ["Program", "ProgramError"]
 
 _GRACE = 2.0  # seconds in which a program whose input has ended may end by itself
-_LOOK = 1.0  # seconds between two looks at whether it lives, in case something it started keeps its pipes open
-_CHUNK = 65_536  # bytes: what a pipe holds
-_TAIL = 8_192  # bytes of standard error that are kept
-_LINES = 10  # lines of them that are shown
-_SHOWN = 200  # characters of a line that are shown
 _REASON = 2_000  # characters of an error that a program answered
 
 
@@ -113,9 +104,9 @@ class Program:
         self.command = tuple(os.fspath(word) for word in command)
         self.timeout = timeout
         self._restarts, self._cwd, self._env = restarts, cwd, dict(env or {})
-        self._name = f"program {_cut(shlex.join(self.command))!r}"
+        self._name = f"program {cut(shlex.join(self.command))!r}"
         self._lock = threading.Lock()
-        self._process: _Process | None = None
+        self._process: Process | None = None
         self._finalizer: weakref.finalize[..., Program] | None = None
         self._closed = False
 
@@ -212,7 +203,7 @@ class Program:
                     raise ProgramError(
                         f"{self._name} gave no answer in {self.timeout:g} s{process.last_lines()}"
                     ) from None
-                except _BadAnswer as nonsense:
+                except BadAnswer as nonsense:
                     self._end()
                     raise ProgramError(f"{self._name} {nonsense}{process.last_lines()}") from None
                 except BaseException:  # Ctrl-C: the answer that still comes must not be taken for the next one
@@ -222,19 +213,19 @@ class Program:
             times = "" if self._restarts == 0 else f", asked {self._restarts + 1} times"
             raise ProgramError(f"{self._name} {ending} before it answered{times}{process.last_lines()}")
 
-    def _running(self) -> _Process:
+    def _running(self) -> Process:
         """The process, started if there is none or if it died since the last query."""
         if self._process is not None:
             try:
                 if self._process.waits():
                     return self._process
-            except _BadAnswer as nonsense:
+            except BadAnswer as nonsense:
                 self._end()
                 raise ProgramError(f"{self._name} {nonsense}") from None
             self._end(_GRACE)
         self._refuse_if_closed()
         try:
-            process = self._process = _Process(self.command, self._cwd, os.environ | self._env)
+            process = self._process = Process(self.command, self._cwd, os.environ | self._env)
         except OSError as error:
             raise ProgramError(f"{self._name} cannot be started: {error}") from None
         self._finalizer = weakref.finalize(self, process.end, _GRACE)  # where close() is never called
@@ -255,125 +246,8 @@ class Program:
         return ending
 
 
-class _BadAnswer(Exception):
-    """Says what a program wrote that is no answer."""
-
-
 class _Refusal(Exception):
     """Says why a program did not evaluate."""
-
-
-class _Process:
-    """One run of a program, with its pipes.
-
-    It leads a session of its own: Ctrl-C at a terminal does not reach it, and all that it started can be ended with it.
-    """
-
-    def __init__(self, command: Sequence[str], cwd: str | os.PathLike[str] | None, env: Mapping[str, str]) -> None:
-        pipe = subprocess.PIPE
-        self._popen = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, cwd=cwd, env=env, start_new_session=True
-        )
-        self._stdin, self._stdout = cast(IO[bytes], self._popen.stdin), cast(IO[bytes], self._popen.stdout)
-        os.set_blocking(self._stdin.fileno(), False)
-        os.set_blocking(self._stdout.fileno(), False)
-        self._owner = os.getpid()
-        self._tail = bytearray()
-        self._drain = threading.Thread(target=_drain, args=(self._popen.stderr, self._tail), daemon=True)
-        self._drain.start()
-
-    def waits(self) -> bool:
-        """Whether it lives and has said nothing that it was not asked, so that the next line is the next answer."""
-        if self._popen.poll() is not None:
-            return False  # so it is for a forked process too, which must not talk to its parent's program
-        try:
-            unasked = os.read(self._stdout.fileno(), _CHUNK)
-        except BlockingIOError:
-            return True
-        if unasked:
-            raise _BadAnswer(f"wrote a line that it was not asked for: {_show(unasked)}")
-        return False
-
-    def ask(self, request: bytes, longest: int, timeout: float | None) -> bytes:
-        """Write the request and read a line; EOFError if it dies, TimeoutError after `timeout` seconds."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        unsent, answer = memoryview(request), bytearray()
-        with selectors.PollSelector() as selector:
-            selector.register(self._stdin, selectors.EVENT_WRITE)
-            selector.register(self._stdout, selectors.EVENT_READ)
-            while unsent or not answer.endswith(b"\n"):
-                left = _LOOK if deadline is None else min(_LOOK, deadline - time.monotonic())
-                if left <= 0:
-                    raise TimeoutError
-                dead = self._popen.poll() is not None  # asked before the pipes are: its last words are not missed
-                ready = selector.select(0 if dead else left)
-                if dead and not ready:
-                    raise EOFError
-                for key, _ in ready:
-                    if key.fileobj is self._stdin:
-                        unsent = unsent[self._write(unsent) :]
-                        if not unsent:
-                            selector.unregister(self._stdin)
-                    else:
-                        _add(answer, os.read(key.fd, _CHUNK), longest)
-        return bytes(answer)
-
-    def _write(self, data: memoryview) -> int:
-        try:
-            return os.write(self._stdin.fileno(), data)
-        except BrokenPipeError:
-            raise EOFError from None
-
-    def kill(self) -> None:
-        """Kill it and all that it started."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # PermissionError: only zombies left, on macOS
-            os.killpg(self._popen.pid, signal.SIGKILL)
-
-    def end(self, grace: float = 0.0) -> str:
-        """Close its pipes, give it `grace` seconds to end, kill what is left, and say how it ended."""
-        self._stdin.close()
-        self._stdout.close()
-        if self._owner != os.getpid():
-            self._popen.returncode = 0  # the parent's business
-            return "belongs to another process"
-        by_itself = True
-        try:
-            self._popen.wait(grace)
-        except subprocess.TimeoutExpired:
-            by_itself = False
-        finally:
-            self.kill()
-        status = self._popen.wait()
-        self._drain.join(1.0)  # it goes on only while something that left the session has standard error open
-        if not by_itself:
-            return "closed its pipes"
-        return f"ended with exit status {status}" if status >= 0 else f"was killed by {_signal_name(-status)}"
-
-    def last_lines(self) -> str:
-        """The end of an error message: the last lines of standard error, if there are any."""
-        lines = self._tail.decode(errors="replace").splitlines()[-_LINES:]
-        shown = "".join(f"\n  {_cut(line)}" for line in lines)
-        return f"; the last lines of its standard error:{shown}" if lines else ""
-
-
-def _drain(stream: IO[bytes], tail: bytearray) -> None:
-    """Read all there is, so that the program never waits, and keep the end."""
-    with stream:
-        while chunk := stream.read(_CHUNK):
-            tail += chunk
-            del tail[:-_TAIL]
-
-
-def _add(answer: bytearray, chunk: bytes, longest: int) -> None:
-    """Add what was read to a line that must end where the answer ends."""
-    if not chunk:
-        raise EOFError
-    answer += chunk
-    end = chunk.find(b"\n")
-    if len(answer) > longest:
-        raise _BadAnswer(f"answered with a line of more than {longest:,} bytes: {_show(answer)}")
-    if end >= 0 and end != len(chunk) - 1:
-        raise _BadAnswer(f"answered with more than one line: {_show(answer)}")
 
 
 def _longest_answer(count: int) -> int:
@@ -386,33 +260,18 @@ def _numbers(line: bytes, count: int) -> FloatArray:
     try:
         answer = json.loads(line)
     except (ValueError, RecursionError):
-        raise _BadAnswer(f"answered with a line that is not JSON: {_show(line)}") from None
+        raise BadAnswer(f"answered with a line that is not JSON: {show(line)}") from None
     if isinstance(answer, dict) and "error" in answer:
-        raise _Refusal(_cut(str(answer["error"]), _REASON))
+        raise _Refusal(cut(str(answer["error"]), _REASON))
     y = answer.get("y") if isinstance(answer, dict) else None
     if not isinstance(y, list):
-        raise _BadAnswer(f'must answer {{"y": [...]}} or {{"error": "..."}}, got {_show(line)}')
+        raise BadAnswer(f'must answer {{"y": [...]}} or {{"error": "..."}}, got {show(line)}')
     if len(y) != count:
-        raise _BadAnswer(f"answered {len(y)} values for {count} points")
+        raise BadAnswer(f"answered {len(y)} values for {count} points")
     for value in y:
         if type(value) not in (float, int, type(None)):
-            raise _BadAnswer(f"must answer numbers, got {_cut(repr(value))}")
+            raise BadAnswer(f"must answer numbers, got {cut(repr(value))}")
     try:
         return np.array(y, dtype=np.float64)  # None becomes NaN
     except OverflowError:
-        raise _BadAnswer(f"answered a number that is too large: {_show(line)}") from None
-
-
-def _show(data: bytes | bytearray) -> str:
-    return repr(_cut(data[: 4 * _SHOWN].decode(errors="replace")))
-
-
-def _cut(text: str, longest: int = _SHOWN) -> str:
-    return text if len(text) <= longest else text[:longest] + "..."
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+        raise BadAnswer(f"answered a number that is too large: {show(line)}") from None

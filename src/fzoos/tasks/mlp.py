@@ -22,7 +22,7 @@ runs over the 10 to 15 columns that do vary. The sums are the same but for round
 
 The floor. A row costs 2 (54 30 + 30 14 + 14 7) = 4276 floating point operations per network as the formula stands, and
 2 (14 30 + 30 14 + 14 7) = 1876 after folding the constant columns, with 13 varying ones and the bias: at 100 Gflop/s of
-one core in float32, 43 ns and 19 ns. `benchmarks/objectives.py` measures how near it comes.
+one core in float32, 43 ns and 19 ns. `benchmarks/speed/objectives.py` measures how near it comes.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""How well and how fast: the numbers that README.md and docs/ show, each printed by a command here."""

@@ -1,0 +1,1 @@
+"""Beyond the paper: all numbers of docs/beyond.md."""

@@ -1,0 +1,1 @@
+"""What federation and privacy cost."""

@@ -1,0 +1,1 @@
+"""The paper's comparison: the quadratic, and the numbers behind docs/results."""

@@ -1,0 +1,81 @@
+"""The numbers behind docs/results/README.md, from the curves that lie beside it.
+
+    python -m benchmarks.paper.claims [FOLDER]
+
+FOLDER holds one folder per figure, each with a curves.csv as `fzoos reproduce` leaves it; default: docs/results.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+MARKS = {"gap": (5, 10, 20, 50), "success": (5, 10, 20), "percent": (5, 10, 15, 20, 50), "cosine": (1, 5, 10, 20)}
+NAMES = {"gap": "F − F*", "success": "success rate", "percent": "100 F", "cosine": "cumulative mean cosine"}
+TARGETS = {"gap": 0.1, "success": 0.5}  # rounds and queries to get there are printed
+
+
+def read(path: Path) -> tuple[str, dict[tuple[str, str], dict[int, tuple[float, float, int]]]]:
+    """The quantity, and for each panel and line: round to mean, standard error and queries."""
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    quantity = next(name for name in MARKS if name in rows[0])
+    values: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    queries: dict[tuple[str, str, int], int] = {}
+    for row in rows:
+        at = int(row["step"] if quantity == "cosine" else row["round"])
+        values[row["panel"], row["line"]][at].append(float(row[quantity]))
+        queries[row["panel"], row["line"], at] = int(row["queries"])
+    return quantity, {
+        key: {
+            at: (
+                float(np.mean(v)),
+                float(np.std(v, ddof=1) / np.sqrt(len(v))) if len(v) > 1 else 0.0,
+                queries[(*key, at)],
+            )
+            for at, v in curve.items()
+        }
+        for key, curve in values.items()
+    }
+
+
+def reached(quantity: str, curve: dict[int, tuple[float, float, int]]) -> str:
+    """When the mean first is beyond the target."""
+    target = TARGETS[quantity]
+    for at, (mean, _, queries) in sorted(curve.items()):
+        if (mean <= target) if quantity == "gap" else (mean >= target):
+            return f"{at} | {queries:,}"
+    return "– | –"
+
+
+def main() -> None:
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / "docs" / "results"
+    for path in sorted(folder.glob("*/curves.csv")):
+        quantity, curves = read(path)
+        last = max(max(curve) for curve in curves.values())
+        marks = [m for m in MARKS[quantity] if m <= last]
+        unit = "steps" if quantity == "cosine" else "rounds"
+        head = [f"after {m}" for m in marks]
+        if quantity in TARGETS:
+            sign = "≤" if quantity == "gap" else "≥"
+            head += [f"rounds to {sign} {TARGETS[quantity]:g}", "queries"]
+        name = path.parent.name
+        print(f"\n![{name}]({name}/{name}.png)")
+        print(f"\n{name}: {NAMES[quantity]} after some {unit}, mean ± standard error\n")
+        print("| panel | line | " + " | ".join(head) + " |\n| --- | --- |" + " --- |" * len(head))
+        for (panel, line), curve in curves.items():
+            digits = 2 if quantity in ("success", "percent") else 3
+            cells = [
+                f"{curve[m][0]:.{digits}f}" + (f" ± {curve[m][1]:.{digits}f}" if curve[m][1] else "") for m in marks
+            ]
+            if quantity in TARGETS:
+                cells.append(reached(quantity, curve))
+            print(f"| {panel} | {line} | " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""How fast: a round, a local step, objectives, a GPU, BLAS threads."""

@@ -1,0 +1,104 @@
+"""`fzoos compare`: several algorithms on one task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from fzoos.algorithms import ALGORITHMS, find_algorithm
+from fzoos.cli.exit_codes import complain
+from fzoos.cli.options import (
+    STDOUT,
+    Clients,
+    Dim,
+    Heterogeneity,
+    JsonFile,
+    KeepIn,
+    LocalSteps,
+    NoiseShare,
+    PrecisionName,
+    Quiet,
+    Rounds,
+    Seed,
+    TaskName,
+    Workers,
+    choose,
+)
+from fzoos.cli.trial import check_files, ending, make_problem, outcome, run_trial, share_cores, write_json
+from fzoos.messages.precision import check_precision
+from fzoos.runs.plots import Trial, check_plot_path, plot, table
+from fzoos.runs.progress import round_columns
+from fzoos.tasks import TASKS
+
+__all__ = ["compare"]
+
+_INSTALLED = ", ".join(name for name, kind in ALGORITHMS.items() if kind.installed())
+
+
+def compare(
+    task: TaskName,
+    heterogeneity: Heterogeneity = 5.0,
+    rounds: Rounds = 20,
+    dim: Dim = 300,
+    clients: Clients = 5,
+    local_steps: LocalSteps = 10,
+    noise: NoiseShare = 0.0,
+    algorithms: Annotated[str, typer.Option(help="Names separated by commas.")] = _INSTALLED,
+    precision: PrecisionName = "float64",
+    seed: Seed = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Repetitions, with seed, seed + 1, ...")] = 1,
+    workers: Workers = 1,
+    output: Annotated[Path | None, typer.Option(help="Plot file.  [default: fzoos-TASK.png]")] = None,
+    json_file: JsonFile = None,
+    store: KeepIn = None,
+    quiet: Quiet = False,
+) -> int:
+    """Run several algorithms on a task; end with a table and a plot."""
+    kind = choose("task", task, TASKS)
+    chosen = list(dict.fromkeys(find_algorithm(name.strip()) for name in algorithms.split(",")))
+    check_precision(precision)
+    path = output or Path(f"fzoos-{kind.name}.png")
+    check_plot_path(path)
+    check_files(json_file, store)
+    problems = [make_problem(kind(dim, clients, heterogeneity, seed + k), noise) for k in range(seeds)]
+    settings: dict[str, Any] = {"rounds": rounds, "local_steps": local_steps, "precision": precision}
+    settings |= {"workers": workers, "store": store}
+    share_cores(workers)
+    trials: list[Trial] = []
+    outcomes: list[dict[str, Any]] = []
+    message, code = "", 0
+    with round_columns(Console(stderr=True, quiet=quiet)) as bars:
+        rows = [bars.add_task(a.label, total=rounds * seeds, status="", start=False) for a in chosen]
+        try:
+            for (algorithm, row), k in product(zip(chosen, rows, strict=True), range(seeds)):
+                trials.append(run_trial(algorithm, problems[k], bars, row, k * rounds, **settings))
+                outcomes.append(outcome(algorithm, problems[k], trials[-1]))
+                message, code = ending(trials[-1])
+                if code:
+                    break
+        except KeyboardInterrupt:  # between two runs; within one, minimize returns what was reached
+            message, code = "interrupted", 130
+    title = f"{kind.name}: C = {heterogeneity:g}, d = {dim}, N = {clients}, T = {local_steps}"
+    title += f", noise {noise:g}" if noise else ""
+    title += f", mean of {seeds} seeds" if seeds > 1 else f", seed {seed}"
+    aside = json_file == STDOUT  # what is for people then goes to stderr
+    if trials:
+        Console(stderr=aside).print(table(trials, title))
+        _plot(trials, path, title, aside)
+    if json_file is not None:
+        write_json(json_file, outcomes)
+    return complain(message, code)
+
+
+def _plot(trials: Sequence[Trial], path: Path, title: str, aside: bool) -> None:
+    try:
+        plot(trials, path, title)
+    except ImportError:
+        typer.echo('no plot without matplotlib: pip install "fzoos[plot]"', err=aside)
+        return
+    typer.echo(f"plot: {path.resolve()}", err=aside)

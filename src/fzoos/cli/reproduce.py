@@ -1,0 +1,49 @@
+"""`fzoos reproduce`: the paper's figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from fzoos._util.arrays import check_device
+from fzoos.cli.exit_codes import complain
+from fzoos.cli.options import Quiet
+from fzoos.experiments.figures import FIGURES, Scale
+from fzoos.experiments.figures import make as make_figure
+from fzoos.experiments.reproduce import figure_list
+from fzoos.experiments.reproduce import reproduce as reproduce_figure
+
+__all__ = ["reproduce"]
+
+
+def reproduce(
+    figure: Annotated[str, typer.Argument(metavar="FIGURE", help=f"One of {', '.join(FIGURES)}, all.")] = "",
+    show: Annotated[bool, typer.Option("--list", help="Show the figures and about how long they take.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="The same at toy size: minutes on two cores.")] = False,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions.  [default: 5; attacks: 1]")] = None,
+    device: Annotated[str, typer.Option(help="Where networks and surrogates run: cpu or cuda.")] = "cpu",
+    jobs: Annotated[int, typer.Option(min=1, help="Runs made at the same time.")] = 1,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds, in place of the figure's own number.")] = None,
+    samples: Annotated[int | None, typer.Option(min=1, help="Rows of Covertype, in place of all.")] = None,
+    partial: Annotated[bool, typer.Option("--partial", help="Make no run; draw the panels that are finished.")] = False,
+    output: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results"),
+    quiet: Quiet = False,
+) -> int:
+    """Make a figure of the paper again: plots, a table of all curves, the settings. Interrupted, it goes on later."""
+    if show or not figure:
+        Console().print(figure_list())
+        return 0
+    scale = Scale(quick, seeds, device, rounds, samples)
+    if device != "cpu" and not partial:  # runs that were made on a GPU can be drawn anywhere
+        check_device(device)
+    for name in FIGURES if figure == "all" else [figure]:
+        made = make_figure(name, scale)
+        try:
+            folder = reproduce_figure(made, output, jobs, Console(stderr=True, quiet=quiet), partial)
+        except KeyboardInterrupt:
+            return complain(f"interrupted; finished runs are kept in {output}, the same command goes on", 130)
+        typer.echo(f"{name}: {made.caption}: {folder.resolve()}")
+    return 0

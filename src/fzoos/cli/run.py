@@ -1,0 +1,93 @@
+"""`fzoos run`: one algorithm on one task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.filesize import decimal
+
+from fzoos.algorithms import find_algorithm
+from fzoos.cli.exit_codes import complain
+from fzoos.cli.options import (
+    STDOUT,
+    AlgorithmName,
+    Clients,
+    Dim,
+    Heterogeneity,
+    JsonFile,
+    KeepIn,
+    LocalSteps,
+    NoiseShare,
+    PrecisionName,
+    Quiet,
+    Rounds,
+    Seed,
+    TaskName,
+    Workers,
+    choose,
+)
+from fzoos.cli.trial import check_files, ending, make_problem, outcome, run_trial, share_cores, write_json
+from fzoos.messages.precision import check_precision
+from fzoos.runs.plots import Trial
+from fzoos.runs.progress import round_columns
+from fzoos.tasks import TASKS
+
+__all__ = ["run"]
+
+
+def run(
+    task: TaskName,
+    algorithm: AlgorithmName = "fzoos",
+    heterogeneity: Heterogeneity = 5.0,
+    rounds: Rounds = 20,
+    dim: Dim = 300,
+    clients: Clients = 5,
+    local_steps: LocalSteps = 10,
+    noise: NoiseShare = 0.0,
+    precision: PrecisionName = "float64",
+    seed: Seed = 0,
+    workers: Workers = 1,
+    json_file: JsonFile = None,
+    store: KeepIn = None,
+    quiet: Quiet = False,
+) -> int:
+    """Run one algorithm on a task; end with what it reached and what it cost."""
+    chosen = find_algorithm(algorithm)
+    check_precision(precision)
+    problem = make_problem(choose("task", task, TASKS)(dim, clients, heterogeneity, seed), noise)
+    check_files(json_file, store)
+    with round_columns(Console(stderr=True, quiet=quiet)) as bars:
+        row = bars.add_task(chosen.label, total=rounds, status="", start=False)
+        settings: dict[str, Any] = {"rounds": rounds, "local_steps": local_steps, "precision": precision}
+        settings |= {"workers": workers, "store": store}
+        share_cores(workers)
+        trial = run_trial(chosen, problem, bars, row, 0, **settings)
+    result = trial.result
+    lines = [
+        f"{trial.label} on {problem}",
+        f"status   {result.status}: {result.message}",
+        f"F        {trial.values[-1]:.6g} (at x0 {trial.start:.6g}, smallest {trial.minimum:.6g})",
+        *_recommended(trial),
+        f"rounds   {result.rounds}",
+        f"queries  {result.queries:,} (per client {', '.join(f'{q:,}' for q in result.queries_per_client)})",
+        f"bytes    {decimal(result.bytes_up)} up, {decimal(result.bytes_down)} down",
+        f"seconds  {result.seconds:.2f}",
+    ]
+    if store is not None:
+        lines.append(f"kept in  {store.resolve()}")
+    if json_file is not None:
+        write_json(json_file, outcome(chosen, problem, trial))
+        lines += [f"json     {json_file.resolve()}"] if json_file != STDOUT else []
+    typer.echo("\n".join(lines), err=json_file == STDOUT)
+    return complain(*ending(trial))
+
+
+def _recommended(trial: Trial) -> list[str]:
+    """F at the recommended x, where that is not the last."""
+    result = trial.result
+    if trial.recommended is None or np.array_equal(result.recommended, result.x):
+        return []
+    return [f"         {trial.recommended:.6g} at the recommended x, a mean of the last rounds"]

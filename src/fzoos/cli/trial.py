@@ -1,0 +1,97 @@
+"""One run of an algorithm on a built-in task, and what of it goes into files: for `fzoos compare` and `fzoos run`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.progress import Progress, TaskID
+from threadpoolctl import threadpool_limits
+
+from fzoos import __version__
+from fzoos.algorithms import Algorithm
+from fzoos.cli.options import STDOUT
+from fzoos.minimize import minimize
+from fzoos.result import ObjectiveError, Record
+from fzoos.runs.export import to_json
+from fzoos.runs.plots import Trial
+from fzoos.runs.progress import status
+from fzoos.runs.reader import check_run_file
+from fzoos.tasks import Ackley, Levy, Noisy, Quadratic
+
+__all__ = ["Problem", "check_files", "ending", "make_problem", "outcome", "run_trial", "share_cores", "write_json"]
+
+Problem = Quadratic | Ackley | Levy | Noisy[Any]
+
+
+def make_problem(task: Quadratic | Ackley | Levy, noise: float) -> Problem:
+    """The task, with noise if there is to be any."""
+    return Noisy(task, noise, task.seed) if noise else task
+
+
+def run_trial(
+    algorithm: type[Algorithm],
+    task: Problem,
+    bars: Progress,
+    row: TaskID,
+    done: int = 0,
+    **settings: Any,
+) -> Trial:
+    """Run an algorithm on a task and show its rounds in a row of the progress display, after `done` earlier ones."""
+
+    def show(record: Record) -> None:
+        bars.update(row, completed=done + record.round, status=status(record))
+
+    problem: dict[str, Any] = {
+        "x0": task.x0,
+        "bounds": task.bounds,
+        "vectorized": True,
+        "monitor": task.value,
+        "seed": task.seed,
+        "name": f"{algorithm.label} {task.name} C={task.heterogeneity:g} d={task.dim} N={task.clients}",
+    }
+    if isinstance(task, Noisy):
+        problem["name"] += f" noise={task.share:g}"
+    bars.start_task(row)
+    try:
+        result = minimize(task.objectives, algorithm=algorithm(), callback=show, **problem, **settings)
+    except ObjectiveError as error:
+        if error.result is None:
+            raise
+        result = error.result
+    return Trial(algorithm.label, result, task.value(task.x0), task.minimum, task.value(result.recommended))
+
+
+def ending(trial: Trial) -> tuple[str, int]:
+    """What to say of a run that ended early, and the exit code; what it reached is shown all the same."""
+    return trial.result.message, {"interrupted": 130, "failed": 1}.get(trial.result.status, 0)
+
+
+def outcome(algorithm: type[Algorithm], problem: Problem, trial: Trial) -> dict[str, Any]:
+    """What `--json` writes of a run."""
+    known = {"task": str(problem), "algorithm": str(algorithm()), "version": __version__}
+    return {**known, "start": trial.start, "minimum": trial.minimum, **asdict(trial.result)}
+
+
+def check_files(json_file: Path | None, store: Path | None) -> None:
+    """What cannot be written is said before the run."""
+    if store is not None:
+        check_run_file(store)
+    if json_file is not None and json_file != STDOUT:
+        json_file.touch()
+
+
+def write_json(path: Path, outcome: Any) -> None:
+    """Write what `--json` asked for, into the file or to standard output."""
+    if path == STDOUT:
+        typer.echo(to_json(outcome), nl=False)
+    else:
+        path.write_text(to_json(outcome), encoding="utf-8")
+
+
+def share_cores(workers: int) -> None:
+    """Clients on threads share the cores: the built-in tasks need no BLAS threads beside them."""
+    if workers > 1:
+        threadpool_limits(1, user_api="blas")

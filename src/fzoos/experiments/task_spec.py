@@ -1,0 +1,98 @@
+"""A task by name and settings, and the task itself, built where a run is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from fzoos.tasks import TASKS, Noisy
+from fzoos.tasks.data import data_digest
+from fzoos.tasks.display import Shown
+
+__all__ = ["TaskSpec", "build"]
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """A task by name and settings; `build` makes it. Light, so that a figure can be described without any data.
+
+    Args:
+        name: of a synthetic task, "attack" or "metric".
+        settings: its arguments as (name, value) pairs; a synthetic task may have `noise`, the standard deviation of its
+            observations as a share of F(x0) - F*.
+    """
+
+    name: str
+    settings: tuple[tuple[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, name: str, **settings: Any) -> TaskSpec:
+        """From keyword arguments."""
+        return cls(name, tuple(sorted(settings.items())))
+
+    @property
+    def dataset(self) -> str | None:
+        """The name of the data that it is made of, if any."""
+        name: str | None = "covtype" if self.name == "metric" else dict(self.settings).get("dataset")
+        return name
+
+    @property
+    def data(self) -> str | None:
+        """A digest of its data, if there are any and they are at hand."""
+        return None if self.dataset is None else data_digest(self.dataset)
+
+    @property
+    def models(self) -> TaskSpec:
+        """A task that has the same models: the metric's classifier is one for all portions and seeds."""
+        if self.name != "metric":
+            return self
+        return TaskSpec(self.name, tuple(pair for pair in self.settings if pair[0] not in ("portion", "seed")))
+
+
+def build(spec: TaskSpec, progress: Shown = False) -> Any:
+    """The task itself, its models trained; the last two are kept.
+
+    Args:
+        spec: what to build. A quick attack has small models, trained on few images.
+        progress: show the training of its models, on standard output or on the console given.
+    """
+    return _build(_Wanted(spec, spec.data, progress))
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A task that was made of other data is another task; where its training is shown makes no difference."""
+
+    spec: TaskSpec
+    data: str | None
+    progress: Shown = field(compare=False)
+
+
+@lru_cache(maxsize=2)
+def _build(wanted: _Wanted) -> Any:
+    spec, progress = wanted.spec, wanted.progress
+    settings = dict(spec.settings)
+    if spec.name == "attack":
+        from fzoos.tasks.attack import DATASETS, Attacks
+
+        if settings.pop("quick"):
+            settings["recipe"] = DATASETS[settings["dataset"]].quick
+        return Attacks(**settings, progress=progress)
+    if spec.name == "metric":
+        from fzoos.tasks.metric import Metric
+
+        task = Metric(**settings, data=_covertype(wanted.data), progress=progress)
+        _ = task.classifier  # trained now, not at the first query
+        return task
+    noise = settings.pop("noise", 0.0)
+    synthetic = TASKS[spec.name](**settings)
+    return Noisy(synthetic, noise, synthetic.seed) if noise else synthetic
+
+
+@lru_cache(maxsize=1)
+def _covertype(digest: str | None) -> Any:
+    """The table that all metric tasks share; other data are another table."""
+    from fzoos.tasks.data import load_covtype
+
+    return load_covtype()
