@@ -12,7 +12,6 @@ import tempfile
 from pathlib import Path
 
 import fzoos
-
 from fzoos import FedZO, FiniteDifferences, FZooS, minimize
 from fzoos.federation import LocalStudy, Study
 
