@@ -22,6 +22,7 @@ ORDER = [
     "federation",
     "engines",
     "minimize",
+    "testing",
     "tasks",
     "experiments",
     "cli",

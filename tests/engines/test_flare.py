@@ -23,6 +23,7 @@ from nvflare.apis.signal import Signal
 from nvflare.collab.api.context import Context, set_call_context
 from nvflare.recipe import SimEnv
 
+from fzoos import FZooS, Result
 from fzoos.engines import LocalStudy
 from fzoos.engines.flare import client_app, recipe, run
 from fzoos.engines.flare.policy import ALLOWED
@@ -30,6 +31,7 @@ from fzoos.engines.flare.serial_worker import Closed, Overtaken, SerialWorker
 from fzoos.engines.flare.settings import SiteSettings, factory_name, study_name
 from fzoos.engines.flare.watch import _Roll
 from fzoos.federation import Study
+from fzoos.testing import EngineContract
 
 CENTRES = {"site-1": 0.2, "site-2": 0.45, "site-3": 0.8, "site-4": 0.5}
 
@@ -116,6 +118,28 @@ def kill_simulator_at(log: Path, lines: int, killed: list[int]) -> None:
 def queries(journal: Path) -> list[list[float]]:
     with sqlite3.connect(journal) as db:
         return [np.frombuffer(x).tolist() for (x,) in db.execute("SELECT x FROM queries ORDER BY id")]
+
+
+class Simulated(EngineContract):
+    algorithms = (FZooS(),)
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.monkeypatch = monkeypatch
+
+    def run(self, study: Study, folder: Path, *, resume: bool) -> Result:
+        """FLARE's `run` always goes on with what is there."""
+        (folder / "objective.py").write_text(
+            "import os\nfrom fzoos.testing import SiteObjective\n"
+            f"objective = SiteObjective(os.environ['SITE'], '{folder}')\n"
+        )
+        (folder / "site.toml").write_text('objective = "objective.py"\n')
+        self.monkeypatch.setenv("FZOOS_SITE", str(folder / "site.toml"))
+        return run(study, simulator(study, folder), results=folder)
+
+
+def test_the_numbers_of_the_engines_contract(site_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its other checks, a study that goes on and a site that fails, are below with more to them."""
+    Simulated(monkeypatch).test_numbers()
 
 
 def test_a_study_whose_simulator_is_killed_ends_with_the_local_engines_numbers(

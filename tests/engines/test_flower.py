@@ -17,7 +17,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
-from fzoos import Study, load
+from fzoos import Result, Study, load
 from fzoos.engines import LocalStudy
 from fzoos.engines.flower import FlowerEngine, client_app, server_app
 from fzoos.engines.flower.inprocess import InProcess
@@ -25,6 +25,7 @@ from fzoos.engines.flower.wire import pack, unpack
 from fzoos.federation.conductor import conduct
 from fzoos.messages.codec import MessageError, RemoteFailure, encode
 from fzoos.messages.message import Message as Request
+from fzoos.testing import EngineContract, SiteObjective
 
 SITES = ("north", "east", "south")
 CENTRES = dict(zip(SITES, (-0.3, 0.1, 0.5), strict=True))
@@ -86,6 +87,16 @@ def federation(tmp_path: Path) -> Iterator[Federation]:
 
 
 # The same numbers
+
+
+class TestContract(EngineContract):
+    def run(self, study: Study, folder: Path, *, resume: bool) -> Result:
+        with InProcess() as flower:
+            app = client_app(lambda config: SiteObjective(str(config["site"]), folder), study)
+            for site in study.sites:
+                flower.add(app, {"site": site, "journal": str(folder / f"{site}.journal")}, name=site)
+            engine = FlowerEngine(flower.grid, study, poll=0.005, join=0.2, patience=0.2)
+            return conduct(study, engine, folder / "result.db", resume=resume)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fault_jobs import CENTRES, QUICK, Box, logged, make_study, receive
+from fault_jobs import CENTRES, TABLES, Box, logged, make_study, receive
 from wire import Lost, Wire
 
 import fzoos
@@ -45,7 +45,7 @@ def same_history(one, two):
     )
 
 
-@pytest.mark.parametrize("algorithm", QUICK)
+@pytest.mark.parametrize("algorithm", TABLES)
 def test_the_same_as_minimize(folder, algorithm):
     """A study through sites, journals and bytes is the run of `minimize` with the same settings."""
     study = make_study(algorithm, rounds=4)
@@ -68,7 +68,7 @@ def test_the_same_as_minimize(folder, algorithm):
 # Checkpoints
 
 
-@pytest.mark.parametrize("algorithm", QUICK)
+@pytest.mark.parametrize("algorithm", TABLES)
 def test_stopped_in_every_exchange(folder, algorithm):
     """A server that ends in each exchange, before or after the sites worked, and is made anew: the undisturbed run,
     every number of its history, with not one query more."""
@@ -426,7 +426,7 @@ def test_a_point_outside_the_box(folder):
     assert failures(folder) == [(1, 0, "a: x is outside the box")]
 
 
-@pytest.mark.parametrize("algorithm", ["fzoos", "scaffoldi", "scaffoldii"])
+@pytest.mark.parametrize("algorithm", TABLES)
 @pytest.mark.parametrize("aggregate", ["mean", "median", "trimmed"])
 def test_a_liar_with_the_largest_numbers_allowed(folder, algorithm, aggregate):
     """A payload of 1e99 does not stop the honest sites: they overflow nowhere and x stays in the box."""

@@ -10,7 +10,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from fault_jobs import CENTRES, QUICK, Box, logged, make_study, receive, send
+from fault_jobs import CENTRES, TABLES, Box, logged, make_study, receive, send
 
 import fzoos
 from fzoos.federation.conductor import conduct
@@ -61,7 +61,7 @@ def compare(folder, study, whole, kills, journals="journals"):
 # A whole study killed: server and sites at once
 
 
-@pytest.mark.parametrize("algorithm", QUICK)
+@pytest.mark.parametrize("algorithm", TABLES)
 def test_killed_at_any_moment(nursery, folder, undisturbed, algorithm):
     """Killed again and again, at moments all over the code that keeps things (before, in and after every commit), and
     taken up each time: the run ends as if nothing had been."""
@@ -95,10 +95,10 @@ def test_killed_once(nursery, folder, undisturbed, part):
     assert nursery.run("study", **job, kill_at=moment) == (None, -9)
     result, _ = nursery.run("study", **job, resume=True)
     assert result["x"] == whole["x"]
-    compare(folder, make_study(), points, kills=1)
+    compare(folder, make_study("fzoos"), points, kills=1)
 
 
-@pytest.mark.parametrize("algorithm", ["fzoos", "scaffoldi", "fedzo"])
+@pytest.mark.parametrize("algorithm", TABLES)
 def test_killed_in_every_third_query(nursery, folder, undisturbed, algorithm):
     """Killed inside the objective, the query being paid for and not yet kept: just that one is asked again."""
     settings = {"algorithm": algorithm}
@@ -161,7 +161,7 @@ def test_killed_and_begun_anew(nursery, folder, undisturbed):
 # The server killed, the sites alive
 
 
-@pytest.mark.parametrize("algorithm", QUICK)
+@pytest.mark.parametrize("algorithm", TABLES)
 def test_server_killed(nursery, folder, undisturbed, algorithm):
     """The sites never notice: not one query more than in the undisturbed run, and the same x."""
     settings = {"algorithm": algorithm}
@@ -251,9 +251,22 @@ class Sites:
             self._end(client)
 
 
+@pytest.mark.parametrize("algorithm", TABLES)
+def test_site_killed(nursery, folder, undisturbed, algorithm):
+    """Killed in its second query, after its restart in the fifth, and asked again: the undisturbed run."""
+    settings = {"algorithm": algorithm, "retries": 3}
+    whole, points = undisturbed(**settings)
+    sites = Sites(nursery, folder, settings, kills=[2, 5, None])
+    result = conduct(make_study(**settings), sites, folder / "result.db")
+    sites.close()
+    assert [client for client, _, _ in sites.failed] == [0, 0]
+    assert (result.status, result.x.tobytes().hex()) == ("completed", whole["x"])
+    assert compare(folder, make_study(**settings), points, 2, journals=".") == 2
+
+
 def test_site_killed_in_each_exchange(nursery, folder, undisturbed):
     """Killed in round 1, in a refresh and in an update, and asked again: the undisturbed run, one query lost a time."""
-    settings = {"algorithm": "fzoos", "retries": 3}
+    settings = {"algorithm": "fzoos-weights", "retries": 3}
     whole, points = undisturbed(**settings)
     # 3 + 1 queries in round 1; then 3 in a refresh and 1 in an update
     sites = Sites(nursery, folder, settings, kills=[2, 6, 2, None])
@@ -267,7 +280,7 @@ def test_site_killed_in_each_exchange(nursery, folder, undisturbed):
 def test_site_killed_and_gone_on_without(nursery, folder):
     """Two of three are enough: the round goes on without it; what it had paid for is in its journal, in its trajectory
     and, as soon as it answers again, in the server's count."""
-    settings = {"algorithm": "fzoos", "sites": ("a", "b", "c"), "min_clients": 2, "rounds": 4}
+    settings = {"algorithm": "fzoos-weights", "sites": ("a", "b", "c"), "min_clients": 2, "rounds": 4}
     sites = Sites(nursery, folder, settings, kills=[3, 7, None])
     result = conduct(make_study(**settings), sites, folder / "result.db")
     sites.close()
@@ -288,11 +301,14 @@ def test_site_killed_and_gone_on_without(nursery, folder):
 # A full disk
 
 
-@pytest.mark.parametrize("limit", [3000, 20_000, 60_000, 90_000, 130_000])
-def test_full_disk(nursery, folder, undisturbed, limit):
+LIMITS = [("fzoos-weights", limit) for limit in (3000, 20_000, 90_000, 130_000)] + [(name, 60_000) for name in TABLES]
+
+
+@pytest.mark.parametrize(("algorithm", "limit"), LIMITS)
+def test_full_disk(nursery, folder, undisturbed, algorithm, limit):
     """No file may grow beyond the limit: the run fails in words, nothing that was kept is lost, and with room it ends
     as if nothing had been. A query whose value could not be kept is asked again; no other is."""
-    settings = {"algorithm": "fzoos"}
+    settings = {"algorithm": algorithm}
     whole, points = undisturbed(**settings)
     job = {"folder": str(folder), "settings": settings, "resume": True}
     result, status = nursery.run("study", **job, limit=limit)
@@ -306,7 +322,7 @@ def test_full_disk(nursery, folder, undisturbed, limit):
     assert result["x"] == whole["x"]
     for site in "ab":
         assert _rows(folder / "journals" / f"{site}.journal")[: len(before[site])] == before[site]
-    compare(folder, make_study(), points, kills=2)  # one at each site
+    compare(folder, make_study(algorithm), points, kills=2)  # one at each site
 
 
 def _rows(path):

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from fault_jobs import QUICK, Box, fill_journal, logged, make_study
+from fault_jobs import TABLES, Box, fill_journal, logged, make_study
 from wire import Lost, Wire
 
 from fzoos.federation.conductor import conduct
@@ -100,7 +100,7 @@ def test_replies_tell_all_queries(folder):
         assert here.handle(REFRESH).scalars["queries"] == 9
 
 
-@pytest.mark.parametrize("algorithm", QUICK)
+@pytest.mark.parametrize("algorithm", TABLES)
 def test_restarted_for_every_message(folder, algorithm):
     """A site started anew for each message gives the run of one that stays, bit for bit, with no more queries."""
     study, results = make_study(algorithm, rounds=4), []
@@ -119,14 +119,14 @@ def test_restarted_for_every_message(folder, algorithm):
         {"optimizer": {"name": "adam", "learning_rate": 0.05, "restart": False}},
         {"optimizer": {"name": "sgd", "learning_rate": 0.1}},
         {"vectorized": True},
-        {"algorithm": {**QUICK["fzoos"], "name": "fzoos", "fit": {"points": 10}}},
-        {"algorithm": {**QUICK["fzoos"], "name": "fzoos", "refresh": False, "vector": "fixed"}},
-        {"algorithm": {**QUICK["fzoos"], "name": "fzoos", "preset": "paper"}},
+        {"algorithm": {**TABLES["fzoos-weights"], "fit": {"points": 10}}},
+        {"algorithm": {**TABLES["fzoos-weights"], "refresh": False, "vector": "fixed"}},
+        {"algorithm": {**TABLES["fzoos-weights"], "preset": "paper"}},
         {
             "algorithm": {
                 "name": "fzoos",
                 "initial": {"points": 3, "kind": "orthogonal"},
-                "active": QUICK["fzoos"]["active"],
+                "active": TABLES["fzoos-weights"]["active"],
                 "refresh": {"name": "UnseenDirections", "picks": 1},
             }
         },
@@ -136,7 +136,7 @@ def test_restarted_for_every_message(folder, algorithm):
 def test_restarted_in_every_variant(folder, changes):
     """The same with an optimiser that remembers, batches, a fitted length scale, one exchange, points outside the box,
     a refresh in the first round, and rounds in which a site takes no part."""
-    settings = {"algorithm": "fzoos"} | changes
+    settings = {"algorithm": "fzoos-weights"} | changes
     algorithm = settings.pop("algorithm")
     study = make_study(rounds=4, **settings)
     if isinstance(algorithm, dict):
@@ -442,7 +442,7 @@ def test_abandoned_queries_are_adopted(folder, restart):
 
 def test_adopted_where_they_were_asked(folder):
     """Without projection queries may lie outside the box; given up, they are remembered there, not at its edge."""
-    settings = {**QUICK["fzoos"], "name": "fzoos", "preset": "paper", "initial": {"points": 8, "radius": 0.3}}
+    settings = {**TABLES["fzoos-weights"], "preset": "paper", "initial": {"points": 8, "radius": 0.3}}
     study = make_study(sites=("a",))
     study = type(study)(**study.settings | {"algorithm": settings})
     box = Failing(folder / "a.log", {8}, raising)

@@ -74,6 +74,7 @@ OLD_NAMES = {
 OLD_ATTRIBUTES = {
     "fzoos.People": "fzoos.objectives.manual.ManualObjective",
     "fzoos.algorithms.base.Site": "fzoos.algorithms.base.ClientContext",
+    "fzoos.engines.local.Party": "fzoos.engines.local.RequestHandler",
     "fzoos.federation.LocalStudy": "fzoos.engines.LocalStudy",
     "fzoos.federation.Station": "fzoos.federation.StudySite",
 }

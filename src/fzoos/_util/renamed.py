@@ -87,7 +87,7 @@ def keep_old_names(modules: Mapping[str, str], names: Mapping[str, str], attribu
         module, _, name = place.rpartition(".")
         _keep_old_attribute(import_module(module), name, new)
     if not any(isinstance(finder, _OldModules) for finder in sys.meta_path):
-        sys.meta_path.append(_OldModules(modules, names))
+        sys.meta_path.insert(0, _OldModules(modules, names))  # first: what is in an old package is no second copy
 
 
 def _keep_old_attribute(module: ModuleType, old: str, new: str) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import fzoos.federation
+from fzoos.algorithms import ALGORITHMS
 from fzoos.engines import LocalStudy
 from fzoos.federation.conductor import conduct
 from fzoos.federation.exchange import Outcome
@@ -26,18 +27,11 @@ from fzoos.federation.journal import Journal
 from fzoos.federation.site import StudySite
 from fzoos.federation.study import Study
 from fzoos.messages.codec import decode, encode
+from fzoos.testing import as_table, make_quick
 
-FD = {"differences": {"count": 2}}
-QUICK = {
-    "fedzo": FD,
-    "fedprox": FD,
-    "scaffoldi": FD,
-    "scaffoldii": FD,
-    "decomfl": FD,
-    "hiso": FD,
-    "fedhistory": FD | {"history": 1},
-    "fedcma": {"population": 4},
-    "fzoos": {
+TABLES = {name: as_table(make_quick(cls())) for name, cls in ALGORITHMS.items()} | {
+    "fzoos-weights": {
+        "name": "fzoos",
         "features": 16,
         "initial": {"points": 3, "radius": 0.05},
         "active": {"name": "ActiveQueries", "candidates": 4, "picks": 1, "radius": 0.05},
@@ -48,13 +42,15 @@ QUICK = {
         "steps": False,
     },
 }
+"""Every algorithm that there is, FZooS with its defaults, and FZooS as its paper has it: what travels is w."""
+
 CENTRES = (0.2, -0.4, 0.6)
 
 
-def make_study(algorithm="fzoos", sites=("a", "b"), **changes):
+def make_study(algorithm="fzoos-weights", sites=("a", "b"), **changes):
     """A study that costs next to nothing: d = 2, T = 2, three rounds."""
     settings = {"x0": 0.5, "dim": 2, "bounds": (-1.0, 1.0), "rounds": 3, "local_steps": 2, "retries": 0} | changes
-    return Study("demo", sites=sites, algorithm={"name": algorithm, **QUICK[algorithm]}, **settings)
+    return Study("demo", sites=sites, algorithm=TABLES[algorithm], **settings)
 
 
 class Box:
@@ -203,7 +199,8 @@ def _exactly(line, count):
 def kill_at(moment):
     """SIGKILL at the n-th event in the federation's code; None counts only."""
     folder = str(Path(fzoos.federation.__file__).parent.parent)
-    watched = {f"{folder}/federation", f"{folder}/store.py", f"{folder}/trajectory.py", __file__}
+    watched = {f"{folder}/federation", f"{folder}/runs/store.py", f"{folder}/objectives/trajectory.py", __file__}
+    assert all(os.path.exists(path) for path in watched)
     seen = [0]
 
     def on_event(frame, event, arg):

@@ -1,0 +1,43 @@
+"""The contract suite, for everybody's algorithms and engines.
+
+    from fzoos.testing import AlgorithmContract, ResumeContract
+
+    class TestMine(AlgorithmContract):
+        algorithm = MyAlgorithm()
+
+    class TestMineGoesOn(ResumeContract):
+        algorithm = MyAlgorithm()
+
+Without pytest, `check_algorithm`, `check_resume` and `check_engine` do the same in a script.
+"""
+
+import sys
+
+if "pytest" in sys.modules:  # its asserts then say what they have found
+    sys.modules["pytest"].register_assert_rewrite(
+        *(
+            f"fzoos.testing.{name}"
+            for name in ("difficulties", "endings", "engine", "reproducibility", "resume", "sizes", "study", "weights")
+        )
+    )
+
+from fzoos.testing.algorithm import AlgorithmContract, check_algorithm
+from fzoos.testing.engine import EngineContract, check_engine
+from fzoos.testing.quick import as_table, make_quick
+from fzoos.testing.resume import ResumeContract, check_resume
+from fzoos.testing.study import SITES, SiteObjective, make_study, objectives_of
+
+__all__ = [
+    "SITES",
+    "AlgorithmContract",
+    "EngineContract",
+    "ResumeContract",
+    "SiteObjective",
+    "as_table",
+    "check_algorithm",
+    "check_engine",
+    "check_resume",
+    "make_quick",
+    "make_study",
+    "objectives_of",
+]

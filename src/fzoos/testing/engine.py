@@ -1,0 +1,137 @@
+"""The contract of an engine: it carries messages, and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from fzoos.algorithms import FedZO, FZooS, ScaffoldI
+from fzoos.algorithms.base import Algorithm
+from fzoos.engines.local_study import LocalStudy
+from fzoos.federation.study import Study
+from fzoos.result import Result
+from fzoos.testing.problem import run_checks
+from fzoos.testing.study import SITES, asked, make_study, objectives_of, temporary_folder
+
+__all__ = ["EngineContract", "RunStudy", "check_engine"]
+
+_SAME = 1e-9  # processes with other numbers of BLAS threads add up in another order
+
+
+class RunStudy(Protocol):
+    """Runs a study over the engine."""
+
+    def __call__(self, study: Study, folder: Path, *, resume: bool) -> Result:
+        """Run a study from its beginning, or go on with it.
+
+        Args:
+            study: the study; the black box of its site is `SiteObjective(site, folder)`.
+            folder: for the result, the journals and whatever else is to be there when the study goes on.
+            resume: whether it goes on with what is in the folder.
+        """
+        ...
+
+
+class EngineContract:
+    """What every engine must do. Each method whose name begins with `test` is one check.
+
+    In a file of tests, a subclass named `Test...` is all that pytest needs:
+
+        class TestMyEngine(EngineContract):
+            def run(self, study, folder, *, resume):
+                with my_engine(study, objectives_of(study, folder), folder / "journals") as engine:
+                    return conduct(study, engine, folder / "result.db", resume=resume)
+
+    Attributes:
+        algorithms: run over the engine; between them they have one and two exchanges a round.
+    """
+
+    algorithms: Sequence[Algorithm] = (FedZO(), ScaffoldI(), FZooS())
+
+    def run(self, study: Study, folder: Path, *, resume: bool) -> Result:
+        """See `RunStudy`."""
+        raise NotImplementedError
+
+    def test_numbers(self) -> None:
+        """A study ends as it ends with all sites in one process, and every query was made once."""
+        for algorithm in self.algorithms:
+            study = make_study(algorithm)
+            with _folders() as (here, there):
+                expected = LocalStudy(study, here, objectives_of(study, here)).run()
+                result = self.run(study, there, resume=False)
+                assert result.status == "completed"
+                _same_numbers(result, expected)
+                counts = [len(points) for points in asked(study, there)]
+                assert counts == list(result.queries_per_client)
+
+    def test_resume(self) -> None:
+        """One round and then two more are three, without a query more."""
+        algorithm = self.algorithms[-1]
+        with _folders() as (here, there):
+            expected = LocalStudy(make_study(algorithm), here, objectives_of(make_study(algorithm), here)).run()
+            first = self.run(make_study(algorithm, rounds=1), there, resume=False)
+            assert (first.status, first.rounds) == ("completed", 1)
+            result = self.run(make_study(algorithm), there, resume=True)
+            _same_numbers(result, expected)
+            counts = [len(points) for points in asked(make_study(algorithm), there)]
+            assert counts == list(expected.queries_per_client)
+
+    def test_a_site_that_fails(self) -> None:
+        """Two of three are enough: a site whose black box raises stops nobody, and its words stay with it."""
+        study = make_study(self.algorithms[0], min_clients=2)
+        with _folders() as (here, there):
+            for folder in (here, there):
+                objectives_of(study, folder)
+                (folder / f"{SITES[1]}.raises").touch()
+            expected = LocalStudy(study, here, objectives_of(study, here)).run()
+            result = self.run(study, there, resume=False)
+            assert result.status == "completed"
+            _same_numbers(result, expected)
+            assert "no value today" not in result.message
+
+
+@contextmanager
+def _folders() -> Iterator[tuple[Path, Path]]:
+    with temporary_folder() as made:
+        for name in ("here", "there"):
+            (made / name).mkdir()
+        yield made / "here", made / "there"
+
+
+def _same_numbers(found: Result, expected: Result) -> None:
+    np.testing.assert_allclose(found.x, expected.x, rtol=0.0, atol=_SAME)
+    assert found.queries_per_client == expected.queries_per_client
+    assert (found.bytes_up, found.bytes_down) == (expected.bytes_up, expected.bytes_down)
+    assert [record.queries for record in found.history] == [record.queries for record in expected.history]
+
+
+def check_engine(run: RunStudy, algorithms: Sequence[Algorithm] | None = None) -> None:
+    """Run the whole contract, without pytest.
+
+    Args:
+        run: runs a study over the engine.
+        algorithms: as in `EngineContract`.
+
+    Raises:
+        AssertionError: it is broken; the message names the check.
+
+    Example:
+        >>> from fzoos.engines import LocalStudy
+        >>> from fzoos.testing import check_engine, objectives_of
+        >>> def run(study, folder, *, resume):
+        ...     return LocalStudy(study, folder, objectives_of(study, folder), workers=2).run(resume=resume)
+        >>> check_engine(run)
+    """
+
+    class Contract(EngineContract):
+        def run(self, study: Study, folder: Path, *, resume: bool) -> Result:
+            return run(study, folder, resume=resume)
+
+    contract = Contract()
+    if algorithms is not None:
+        contract.algorithms = algorithms
+    run_checks(contract, "the engine")

@@ -1,0 +1,91 @@
+"""Settings with which any algorithm is quick enough to be tested often, derived and not listed."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields, is_dataclass, replace
+from typing import Any
+
+from fzoos.algorithms.base import Algorithm
+
+__all__ = ["as_table", "make_quick", "queries_of_a_round"]
+
+_SMALL = (2, 4, 8, 16, 32)
+
+
+def queries_of_a_round(algorithm: Algorithm, dim: int, local_steps: int) -> int:
+    """Queries of a client in the dearest kind of round."""
+    refreshed = [False] if algorithm.exchanges == 1 else [False, True]
+    kinds = [(first, refresh) for first in (False, True) for refresh in refreshed]
+    return max(algorithm.queries(dim, local_steps, first=first, refreshed=refresh) for first, refresh in kinds)
+
+
+def make_quick(algorithm: Algorithm, dim: int = 2, local_steps: int = 2, limit: int = 12) -> Algorithm:
+    """The algorithm itself where its rounds are cheap; otherwise with small whole numbers in its settings.
+
+    Every whole number in the settings, and in the records among them, becomes the first of 2, 4, 8, ... that is below
+    it and that the settings accept.
+
+    Args:
+        algorithm: settings of an algorithm.
+        dim: d of the problem.
+        local_steps: T.
+        limit: queries of a client in one round that are cheap enough.
+
+    Example:
+        >>> from fzoos import FedCMA, FedZO, FZooS
+        >>> from fzoos.testing import make_quick
+        >>> make_quick(FedZO()).differences.count, make_quick(FedCMA()).population
+        (2, 4)
+        >>> make_quick(FZooS()) == FZooS()               # in two dimensions its defaults are cheap
+        True
+    """
+    if queries_of_a_round(algorithm, dim, local_steps) <= limit:
+        return algorithm
+    made: Algorithm = _with_small_numbers(algorithm)
+    return made
+
+
+def _with_small_numbers(settings: Any) -> Any:
+    for f in fields(settings):
+        value = getattr(settings, f.name)
+        if is_dataclass(value):
+            settings = _changed(settings, f.name, [_with_small_numbers(value)])
+        elif isinstance(value, int) and not isinstance(value, bool):
+            settings = _changed(settings, f.name, [small for small in _SMALL if small < value])
+    return settings
+
+
+def _changed(settings: Any, name: str, values: list[Any]) -> Any:
+    """With the first of the values that is accepted; as it was if none is."""
+    for value in values:
+        try:
+            return replace(settings, **{name: value})
+        except ValueError:
+            continue
+    return settings
+
+
+def as_table(algorithm: Algorithm) -> dict[str, Any]:
+    """An algorithm as it stands in a study's file: its name, and the settings that are not the defaults.
+
+    Example:
+        >>> from fzoos import FedZO, FiniteDifferences
+        >>> from fzoos.testing import as_table
+        >>> as_table(FedZO(FiniteDifferences(count=2)))
+        {'name': 'fedzo', 'differences': {'name': 'FiniteDifferences', 'count': 2}}
+    """
+    return {"name": algorithm.name, **_changed_settings(algorithm)}
+
+
+def _changed_settings(settings: Any) -> dict[str, Any]:
+    table: dict[str, Any] = {}
+    for f in fields(settings):
+        value = getattr(settings, f.name)
+        default = f.default if f.default_factory is MISSING else f.default_factory()
+        if value == default:
+            continue
+        if is_dataclass(value):
+            table[f.name] = {"name": type(value).__name__, **_changed_settings(value)}
+        else:
+            table[f.name] = False if value is None and is_dataclass(default) else value
+    return table

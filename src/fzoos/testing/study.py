@@ -1,0 +1,108 @@
+"""The small study on which engines are checked, and on which runs are taken up again."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fzoos._util.arrays import FloatArray
+from fzoos.algorithms import ALGORITHMS
+from fzoos.algorithms.base import Algorithm
+from fzoos.federation.study import Study
+from fzoos.result import Result
+from fzoos.testing.quick import as_table, make_quick
+
+__all__ = [
+    "SITES",
+    "SiteObjective",
+    "asked",
+    "make_study",
+    "objectives_of",
+    "registered",
+    "same_history",
+    "temporary_folder",
+]
+
+SITES = ("site-1", "site-2", "site-3")
+_CENTRES = dict(zip(SITES, (0.2, 0.45, 0.8), strict=True))
+
+
+def make_study(algorithm: Algorithm, **changes: Any) -> Study:
+    """A study that costs little: d = 2, T = 2, three sites, three rounds."""
+    settings: dict[str, Any] = {"x0": 0.5, "dim": 2, "bounds": (0.0, 1.0), "sites": SITES, "rounds": 3, "seed": 5}
+    settings |= {"local_steps": 2, "retries": 0, "algorithm": as_table(make_quick(algorithm))}
+    return Study("contract", **(settings | changes))
+
+
+@dataclass(frozen=True)
+class SiteObjective:
+    """The black box of a site: it writes down what it is asked, and raises if the file SITE.raises is there.
+
+    It needs nothing but its two words, so that a process of its own can make it.
+
+    Args:
+        site: the site's name.
+        folder: of its files.
+    """
+
+    site: str
+    folder: str | Path
+
+    def __call__(self, x: FloatArray) -> float:
+        """The squared distance from the site's own centre."""
+        with (Path(self.folder) / f"{self.site}.asked").open("ab") as file:
+            file.write(x.astype("<f8").tobytes())
+        if (Path(self.folder) / f"{self.site}.raises").exists():
+            raise RuntimeError("there is no value today")
+        return float(np.sum((x - _CENTRES[self.site]) ** 2))
+
+
+def objectives_of(study: Study, folder: str | Path) -> list[SiteObjective]:
+    """The black boxes of a study's sites."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return [SiteObjective(site, folder) for site in study.sites]
+
+
+def asked(study: Study, folder: str | Path) -> list[list[list[float]]]:
+    """For each site, the points that its black box was asked for."""
+    files = [Path(folder) / f"{site}.asked" for site in study.sites]
+    bodies = [file.read_bytes() if file.exists() else b"" for file in files]
+    return [np.frombuffer(body, "<f8").reshape(-1, study.dim).tolist() for body in bodies]
+
+
+def same_history(one: Result, two: Result) -> None:
+    """All that a run leaves, bit for bit, but for the time it took."""
+    assert [replace(record, seconds=0.0) for record in one.history] == [
+        replace(record, seconds=0.0) for record in two.history
+    ]
+    assert one.x.tobytes() == two.x.tobytes()
+    assert one.status == two.status
+    for name in ("queries_per_client", "bytes_up", "bytes_down"):
+        assert getattr(one, name) == getattr(two, name), name
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """An empty folder for as long as it lasts; in memory where that is possible, as journals wait for the disk."""
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="fzoos-", dir=memory) as name:
+        yield Path(name)
+
+
+@contextmanager
+def registered(algorithm: Algorithm) -> Iterator[None]:
+    """For as long as it lasts, studies find the algorithm by its name."""
+    before = dict(ALGORITHMS)
+    ALGORITHMS[algorithm.name] = type(algorithm)
+    try:
+        yield
+    finally:
+        ALGORITHMS.clear()
+        ALGORITHMS.update(before)
