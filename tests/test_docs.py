@@ -94,11 +94,13 @@ def resolve(path):
     raise ModuleNotFoundError(path)
 
 
-FORMULAS = re.findall(r"`([\w/]+)\.py:([\w.]+)`", (DOCS / "concepts.md").read_text(encoding="utf-8"))
+CODE = re.compile(r"`([\w/]+)\.py:([\w.]+)`")
+FORMULAS = CODE.findall((DOCS / "concepts.md").read_text(encoding="utf-8"))
+ARCHITECTURE = (DOCS / "architecture.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("file", "name"), FORMULAS, ids=lambda part: part)
-def test_formulas_lead_to_code(file, name):
+@pytest.mark.parametrize(("file", "name"), sorted({*FORMULAS, *CODE.findall(ARCHITECTURE)}), ids=lambda part: part)
+def test_names_lead_to_code(file, name):
     """file.py:Name.method is there, and is defined in that file."""
     module = f"fzoos.{file.replace('/', '.')}"
     found = resolve(f"{module}.{name}")
@@ -108,6 +110,21 @@ def test_formulas_lead_to_code(file, name):
 
 def test_there_are_formulas():
     assert len(FORMULAS) > 40
+
+
+def test_tree_has_every_entry():
+    """The tree of the page on the architecture, and what is in the folder."""
+    tree = set(re.findall(r"^      (\w+)(?:/|\.py) ", ARCHITECTURE, re.MULTILINE))
+    folder = Path(fzoos.__file__).parent
+    found = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert found - {"__init__"} <= tree
+
+
+@pytest.mark.parametrize("title", ["One query", "One round"])
+def test_walks_have_at_most_ten_hops(title):
+    section = ARCHITECTURE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    hops = [int(number) for number in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)]
+    assert hops == list(range(1, len(hops) + 1)) and 5 <= len(hops) <= 10
 
 
 def test_reference_has_every_public_name():
