@@ -100,7 +100,7 @@ class MLflow(_Callback):
     MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME.
 
     Args:
-        run_name: of the run that is begun.
+        run_name: the name of the run that is started.
         params: settings to log; settings of algorithms and of optimizers are taken apart.
         start: more arguments of `mlflow.start_run`, such as `tags`.
 

@@ -83,7 +83,7 @@ class Result:
         queries_per_client: the same for each client.
         bytes_up: bytes from clients to the server.
         bytes_down: bytes from the server to clients.
-        seconds: duration.
+        seconds: how long the run took.
         status: "completed", "stopped" (by the callback), "budget", "interrupted" (Ctrl-C), "failed", or "running" (read
             from a file while the run goes on).
         message: the status in words.

@@ -32,9 +32,9 @@ class ClientContext:
     Args:
         trajectory: evaluates the client's objective and counts.
         rng: the client's own random generator.
-        dim: d.
-        clients: N.
-        local_steps: T.
+        dim: d, the number of variables.
+        clients: N, the number of clients.
+        local_steps: T, the number of local steps in a round.
         projected: whether iterates and queries are clipped to the cube.
         largest_matrix: numbers in the largest matrix of a local step, for the choice of BLAS threads.
     """
@@ -119,8 +119,8 @@ class ServerHalf(ABC):
     the whole state only to a client that does not have the one before.
 
     Args:
-        dim: d.
-        local_steps: T.
+        dim: d, the number of variables.
+        local_steps: T, the number of local steps in a round.
         optimizer: the clients' optimiser; where it is not restarted each round, its moments are part of the state.
     """
 
@@ -138,7 +138,7 @@ class ServerHalf(ABC):
         Args:
             state: the one before it.
             mean: the round's averaged replies.
-            round: r.
+            round: r, the number of the round, from 1.
             seed: the one that all share.
         """
 
@@ -215,8 +215,8 @@ class Algorithm(ABC):
         """Queries of one client in one round.
 
         Args:
-            dim: d.
-            local_steps: T.
+            dim: d, the number of variables.
+            local_steps: T, the number of local steps in a round.
             first: whether it is the client's first round.
             refreshed: whether the round begins with a refresh exchange.
         """

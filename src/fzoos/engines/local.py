@@ -38,7 +38,7 @@ class LocalEngine:
     Threads, not processes: objectives are arbitrary callables, and NumPy and waiting for an answer release the lock.
 
     Args:
-        clients: the clients.
+        clients: the clients, or the sites of a study, in the order of their indices.
         workers: how many of them work at the same time. With one, a time-out is not kept: nobody else is there to wait.
         together: whether one client's failure ends the exchange: the others then make no further query.
     """

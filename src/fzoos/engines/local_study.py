@@ -21,9 +21,9 @@ class LocalStudy:
     """A study with all its sites here.
 
     Args:
-        study: the study.
+        study: the study's settings.
         folder: gets `result.db` and `journals/SITE.journal`.
-        objectives: one per site.
+        objectives: the sites' objectives, in the order of `study.sites`.
         workers: how many sites work at the same time.
 
     Example:

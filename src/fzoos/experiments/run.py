@@ -33,8 +33,8 @@ class TaskSpec:
     """A task by name and settings; `build` makes it. Light, so that a figure can be described without any data.
 
     Args:
-        name: of a synthetic task, "attack" or "metric".
-        settings: its arguments as (name, value) pairs.
+        name: the name of a synthetic task, "attack" or "metric".
+        settings: the task's arguments as (name, value) pairs.
     """
 
     name: str
@@ -109,9 +109,9 @@ class Run:
     Args:
         task: what is minimised.
         algorithm: with its settings.
-        rounds: R.
-        local_steps: T.
-        seed: of the run.
+        rounds: R, the number of rounds.
+        local_steps: T, the number of local steps in a round.
+        seed: the seed of the run.
         image: which image of an attack; -1 for other tasks.
         quantity: "F": measurements after each round; "cosine": of the gradient estimates within the last round.
     """

@@ -64,9 +64,9 @@ class Store:
         """Keep a run.
 
         Args:
-            run: what was run.
-            rows: its measurements.
-            seconds: that it took.
+            run: the run that was made.
+            rows: the run's measurements, one row per round.
+            seconds: how long it took.
             data: the digest of its task's data, where it has any.
         """
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -45,7 +45,7 @@ class StudySite:
     """A site of a study.
 
     Args:
-        study: the study.
+        study: the study's settings.
         client: the site's index in `study.sites`.
         objective: its black box, (d,) -> float, or (n, d) -> (n,) if the study is vectorised.
         journal: path of its journal.

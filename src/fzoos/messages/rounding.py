@@ -24,8 +24,8 @@ class Rounding:
     """Rounds messages to a precision.
 
     Args:
-        precision: of the arrays; scalars stay as they are.
-        seed: of this party; needed by "stochastic" only.
+        precision: how finely arrays travel; scalars stay as they are.
+        seed: the sender's seed; needed by "stochastic" only.
 
     Example:
         >>> import numpy as np

@@ -34,7 +34,7 @@ class ManualObjective:
     """A vectorised objective whose values come from people.
 
     Args:
-        folder: of the two files.
+        folder: the folder of the two files.
         site: name of the site.
         wait: whether a call waits until the values are told; otherwise it raises `NotAsked`, and the study stops there
             until it is taken up again.

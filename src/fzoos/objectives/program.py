@@ -138,12 +138,12 @@ class Program:
 
         Args:
             path: the file; modules beside it can be imported by it.
-            function: its name there.
+            function: the name of the function in that file.
             vectorized: whether the function itself takes batches, (n, d) -> (n,), and not one x of shape (d,).
-            timeout: as above.
-            restarts: as above.
-            cwd: as above.
-            env: as above.
+            timeout: seconds for each batch, the start of the process included; None: wait for ever.
+            restarts: how often one batch may be asked again because the process died.
+            cwd: the folder it runs in; None: this process's.
+            env: environment variables for it, beside those of this process.
 
         Example:
             >>> import tempfile

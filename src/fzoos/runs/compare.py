@@ -52,7 +52,7 @@ def at_equal(results: Sequence[Result], axis: str, parts: int = 4) -> list[tuple
     """F of each run at equal cost: at a quarter, a half, ... of what the thriftiest of them has spent in the end.
 
     Args:
-        results: of the runs.
+        results: the results of the runs.
         axis: what is spent: "rounds", "queries" or "bytes".
         parts: the number of places, at equal distances.
 

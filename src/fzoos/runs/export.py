@@ -21,7 +21,7 @@ def export(run: StoredRun, path: str | Path) -> None:
     """Write a run to a file, whole or not at all.
 
     Args:
-        run: the run.
+        run: the stored run.
         path: of the file; its suffix says what it becomes. `.csv` and `.parquet` have one row per round and the columns
             of `Record.row`; `.json` has everything that is known of the run.
 

@@ -128,7 +128,7 @@ def plot_curves(
         path: a .png, .pdf or .svg file.
         ylabel: what the values are.
         log: whether the vertical axis is logarithmic.
-        xlabels: of the two horizontal axes.
+        xlabels: the labels of the two horizontal axes.
         start: number of the first round.
         ylim: range of the vertical axis; None: that of the values.
     """

@@ -24,7 +24,7 @@ class StoredRun:
 
     Attributes:
         name: FILE:ID.
-        summary: its row in a list of runs.
+        summary: the run's row in a list of runs.
         settings: what it was begun with.
         result: what there is of it.
         failures: round, client and reason of each answer that did not come.
@@ -48,7 +48,7 @@ def runs_at(path: str | Path | None = None) -> list[Summary]:
     """The runs of a file, the oldest first.
 
     Args:
-        path: of the file, or of a folder with a `result.db` or a `runs.db` in it; None: `runs.db` in this folder.
+        path: the file, or a folder with a `result.db` or a `runs.db` in it; None: `runs.db` in this folder.
 
     Raises:
         StoreError: there is none, or the file cannot be used.

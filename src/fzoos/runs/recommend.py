@@ -46,7 +46,7 @@ def recommend(x: FloatArray, width: FloatArray | float = 1.0) -> FloatArray:
 
     Args:
         x: the server's x after each round, shape (R, d), R >= 1.
-        width: of the search box in each coordinate; distances are those of the unit cube.
+        width: the width of the search box in each coordinate; distances are those of the unit cube.
 
     Example:
         >>> import numpy as np

@@ -80,7 +80,7 @@ class Store:
     """A file of runs.
 
     Args:
-        path: of the file; made if it is not there and `create` is set.
+        path: the file; created if it is missing and `create` is set.
         create: whether it may be made.
 
     Raises:
@@ -357,8 +357,8 @@ def load(path: str | Path, run: int | None = None) -> Result:
     """A run from a file of runs.
 
     Args:
-        path: of the file, or of a study's folder with a `result.db` in it.
-        run: its id; None: the last one.
+        path: the file, or a study's folder with a `result.db` in it.
+        run: the run's id; None: the last one.
 
     Raises:
         StoreError: there is none, or the file cannot be used.

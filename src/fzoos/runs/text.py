@@ -23,7 +23,7 @@ def markdown(runs: list[tuple[str, dict[str, Any], Result]]) -> str:
     """A report in Markdown: totals, settings, F at equal cost, and of each run some rounds and all clients.
 
     Args:
-        runs: of each a label, the settings and the result.
+        runs: a label, the settings and the result of each run.
 
     Example:
         >>> import numpy as np

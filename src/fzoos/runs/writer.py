@@ -18,11 +18,11 @@ class RunWriter:
     """Writes a run as it goes on; without a path it does nothing.
 
     Args:
-        path: of the file of runs, or None.
-        name: of the run.
+        path: the file of runs; None: nothing is stored.
+        name: the run's name in the file.
         settings: what it was begun with.
         x0: the start.
-        clients: N.
+        clients: N, the number of clients.
     """
 
     def __init__(self, path: str | Path | None, name: str, settings: Mapping[str, Any], x0: FloatArray, clients: int):

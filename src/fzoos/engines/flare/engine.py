@@ -52,7 +52,7 @@ class FlareEngine:
     again, from the checkpoint, by the job that is sent next.
 
     Args:
-        study: the study.
+        study: the study's settings.
         patience: seconds without a sign of life after which a site is given up for this exchange. What it has done is
             kept in its journal.
 

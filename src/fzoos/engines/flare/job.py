@@ -48,7 +48,7 @@ def recipe(study: Study, objective_factory: Factory | str | None = None, *, pati
     """A study as a recipe, for FLARE's own ways to run one (`recipe.execute(env)`, `recipe.export(folder)`).
 
     Args:
-        study: the study.
+        study: the study's settings.
         objective_factory: as in `client_app`.
         patience: as in `FlareEngine`.
 
@@ -86,7 +86,7 @@ def run(
     if a site that was away comes back, the job is ended and sent again, so that the site takes part in it.
 
     Args:
-        study: the study.
+        study: the study's settings.
         env: `SimEnv(clients=list(study.sites))` or `ProdEnv("path/of/a/startup/kit", username=...)`.
         objective_factory: as in `client_app`.
         results: the folder here that the result is put into.

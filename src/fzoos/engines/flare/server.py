@@ -71,7 +71,7 @@ def server_app(study: Study, *, patience: float = PATIENCE) -> Conductor:
     """The server's half, to be the `server` of a `CollabRecipe`.
 
     Args:
-        study: the study.
+        study: the study's settings.
         patience: as in `FlareEngine`.
 
     Example:

@@ -40,7 +40,7 @@ class SiteSettings:
 
     Args:
         site: the site's name.
-        folder: its FLARE folder.
+        folder: the site's FLARE folder.
         study: the job's study.
         factory: the job's objective factory, "module:function"; empty: it has none.
     """

@@ -31,8 +31,8 @@ class Watch:
     """Follows a study's jobs: shows how they stand, and notices sites that came back.
 
     Args:
-        study: the study.
-        env: the deployment.
+        study: the study's settings.
+        env: FLARE's execution environment, in which the job runs.
         progress: whether to show it.
     """
 

@@ -45,7 +45,7 @@ class FlowerEngine:
 
     Args:
         grid: Flower's connection to the nodes, from the `ServerApp`.
-        study: the study.
+        study: the study's settings.
         join: seconds that the first exchange waits for sites that have not connected yet (at most its time-out).
         patience: seconds that later exchanges wait for a site that is not connected, when the others have answered.
         poll: seconds between two looks for replies.

@@ -36,7 +36,7 @@ class SecureFlowerEngine:
 
     Args:
         grid: Flower's connection to the nodes, from the `ServerApp`.
-        study: the study.
+        study: the study's settings.
         join: seconds that the first exchange waits for sites that have not connected yet (at most half its time-out).
         patience: seconds that later exchanges wait for a site that is not connected.
         poll: seconds between two looks for replies.

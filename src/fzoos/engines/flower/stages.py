@@ -27,7 +27,7 @@ class StageGrid(Grid):
     """Sends the messages of one secure aggregation.
 
     Args:
-        grid: the true grid.
+        grid: Flower's own grid, which carries the messages.
         ends: for each stage of the protocol the time (`time.monotonic`) at which its replies must be there.
         poll: seconds between two looks for replies.
 

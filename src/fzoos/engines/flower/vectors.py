@@ -31,8 +31,8 @@ class Layout:
     """Names, lengths and ranges of the arrays in a vector.
 
     Args:
-        names: of the arrays.
-        lengths: of the arrays.
+        names: the names of the arrays.
+        lengths: the number of entries of each array.
         reach: R of every array but x, which lies in the unit cube.
 
     Example:

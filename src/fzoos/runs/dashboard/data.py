@@ -30,7 +30,7 @@ class Reader(Store):
     """A file of runs that is only read, while a run writes it or long after.
 
     Args:
-        path: of the file.
+        path: the file.
 
     Raises:
         StoreError: there is none, or it is not ours, newer than this program, locked or damaged.
@@ -189,7 +189,7 @@ class RunIndex:
     """The runs at a path: those of one file, or of all files of runs in a folder. Safe to use from several threads.
 
     Args:
-        path: of the file (then it must be a file of runs), or of a folder (then others are left alone and named).
+        path: a file of runs, or a folder; files in it that are not files of runs are listed and not touched.
 
     Raises:
         StoreError: there is nothing, or the file cannot be used.

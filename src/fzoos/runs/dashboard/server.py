@@ -47,7 +47,7 @@ def application(
     """The page as an ASGI application.
 
     Args:
-        index: the runs.
+        index: finds the runs and reads them.
         token: what a visitor must know; None: nothing.
         local: whether it answers to names of this machine only.
         cookie: the name of the cookie that keeps the token.
@@ -122,7 +122,7 @@ def serve(
     """Serve the page until Ctrl-C.
 
     Args:
-        index: the runs.
+        index: finds the runs and reads them.
         host: the address to listen at. Beyond this machine a token is needed; it is made if none is given.
         port: where to begin to look for a free port; 0: any.
         token: what a visitor must know; None: nothing, if only this machine can reach the page.
