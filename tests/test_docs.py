@@ -124,7 +124,8 @@ def test_tree_has_every_entry():
 def test_walks_have_at_most_ten_hops(title):
     section = ARCHITECTURE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     hops = [int(number) for number in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)]
-    assert hops == list(range(1, len(hops) + 1)) and 5 <= len(hops) <= 10
+    assert hops == list(range(1, len(hops) + 1))
+    assert 5 <= len(hops) <= 10
 
 
 def test_reference_has_every_public_name():

@@ -22,7 +22,7 @@ from fzoos.objectives.trajectory import Trajectory
 __all__ = ["Algorithm", "ClientContext", "ClientHalf", "ServerHalf", "State"]
 
 State = dict[str, FloatArray]
-"""x and what else the next round depends on, the same at all parties."""
+"""x and what else the next round depends on, the same at the server and all clients."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class ClientHalf(ABC):
         return {}
 
     def diagnostics(self) -> dict[str, float]:
-        """What the client tells of its round besides x: means over the local steps."""
+        """What the client reports of its round besides x: means over the local steps."""
         return {"correction_length": float(np.mean(self._lengths))}
 
 

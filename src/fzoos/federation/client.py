@@ -16,7 +16,7 @@ __all__ = ["Client"]
 
 
 class Client:
-    """One party: its trajectory, its half of the algorithm, its optimiser.
+    """One client: its trajectory, its half of the algorithm, its optimiser.
 
     Args:
         half: the algorithm's client half.
@@ -53,7 +53,7 @@ class Client:
         return self._half.context.rng
 
     def adopt(self, x: FloatArray, y: FloatArray) -> None:
-        """Take note of queries that were paid for in a request that was never answered."""
+        """Add queries that were made for a request that was never answered."""
         self._half.context.trajectory.adopt(x, y)
 
     def stop(self) -> None:

@@ -30,7 +30,7 @@ from fzoos.objectives.trajectory import Ledger, OnFailure
 
 __all__ = ["Study"]
 
-_RUNNING = frozenset(  # how the server conducts it; sites need not be told when these change
+_RUNNING = frozenset(  # how the server runs it; sites do not depend on these
     {
         "rounds",
         "participation",

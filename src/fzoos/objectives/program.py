@@ -37,16 +37,16 @@ from fzoos._util.checks import check_count, check_positive
 __all__ = ["Program", "ProgramError"]
 
 _GRACE = 2.0  # seconds in which a program whose input has ended may end by itself
-_LOOK = 1.0  # seconds between two looks at whether it lives, in case something it started keeps its pipes open
+_LOOK = 1.0  # seconds between two checks whether it lives, in case something it started holds its pipes open
 _CHUNK = 65_536  # bytes: what a pipe holds
-_TAIL = 8_192  # bytes of standard error that are kept
+_TAIL = 8_192  # bytes of standard error that are stored
 _LINES = 10  # lines of them that are shown
 _SHOWN = 200  # characters of a line that are shown
 _REASON = 2_000  # characters of an error that a program answered
 
 
 class ProgramError(RuntimeError):
-    """A program did not start, died, hung, answered nonsense, or answered that it could not evaluate.
+    """A program did not start, died, hung, gave an invalid answer, or answered that it could not evaluate.
 
     Example:
         >>> from fzoos.objectives.program import Program, ProgramError
@@ -59,22 +59,22 @@ class ProgramError(RuntimeError):
 
 
 class Program:
-    """An objective that is a program, in any language, kept alive between queries.
+    """An objective that is a program, in any language, and stays alive between queries.
 
-    It is started by the first query. If it dies it is started anew, and the batch that was in flight is asked again.
-    Takes x of shape (d,) and gives a float, or (n, d) and gives (n,), so it serves as a vectorised objective and as one
-    that is not. Threads may share it: they take turns.
+    It is started by the first query. If it dies it is restarted, and the batch that was in flight is sent again.
+    Maps x of shape (d,) to a float, or (n, d) to (n,), so it can be used as a vectorised objective and as one that is
+    not. Threads may share it: they take turns.
 
     Args:
-        command: the program and its arguments; no shell sees them.
+        command: the program and its arguments; no shell interprets them.
         timeout: seconds for each batch, the start of the program included; then it is killed, the query fails, and the
-            next one starts it anew. None: wait for ever.
+            next one restarts it. None: wait for ever.
         restarts: how often one batch may be asked again because the program died.
         cwd: the folder it runs in; None: this process's.
         env: environment variables for it, beside those of this process.
 
     Raises:
-        ProgramError: from a query, for whatever the program did or did not do.
+        ProgramError: from a query, if the program fails in any way.
 
     Example:
         >>> import sys
@@ -131,7 +131,7 @@ class Program:
         cwd: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Self:
-        """A function of a Python file, in a process of its own: a crash, a hang or a leak there stays there.
+        """A function of a Python file, in a process of its own: a crash, a hang or a leak does not affect this one.
 
         What the function prints goes to that process's standard error. An exception is a failed query; the process
         goes on.
@@ -179,7 +179,7 @@ class Program:
         if not self._lock.acquire(blocking=False):
             process = self._process
             if process is not None:
-                process.kill()  # the query that holds the lock sees it die
+                process.kill()  # the query that holds the lock notices that it died
             self._lock.acquire()
         try:
             self._end(_GRACE)
@@ -196,7 +196,7 @@ class Program:
         return f"Program({list(self.command)!r})"
 
     def _values(self, points: FloatArray) -> FloatArray:
-        """Ask for the rows of `points`, once more for each restart."""
+        """Send the rows of `points`, once more for each restart."""
         request = json.dumps({"x": points.tolist()}).encode() + b"\n"
         with self._lock:
             for _ in range(self._restarts + 1):
@@ -212,9 +212,9 @@ class Program:
                     raise ProgramError(
                         f"{self._name} gave no answer in {self.timeout:g} s{process.last_lines()}"
                     ) from None
-                except _BadAnswer as nonsense:
+                except _BadAnswer as problem:
                     self._end()
-                    raise ProgramError(f"{self._name} {nonsense}{process.last_lines()}") from None
+                    raise ProgramError(f"{self._name} {problem}{process.last_lines()}") from None
                 except BaseException:  # Ctrl-C: the answer that still comes must not be taken for the next one
                     self._end()
                     raise
@@ -228,9 +228,9 @@ class Program:
             try:
                 if self._process.waits():
                     return self._process
-            except _BadAnswer as nonsense:
+            except _BadAnswer as problem:
                 self._end()
-                raise ProgramError(f"{self._name} {nonsense}") from None
+                raise ProgramError(f"{self._name} {problem}") from None
             self._end(_GRACE)
         self._refuse_if_closed()
         try:
@@ -256,11 +256,11 @@ class Program:
 
 
 class _BadAnswer(Exception):
-    """Says what a program wrote that is no answer."""
+    """What a program wrote was no valid answer."""
 
 
 class _Refusal(Exception):
-    """Says why a program did not evaluate."""
+    """A program could not evaluate; the message says why."""
 
 
 class _Process:
@@ -283,9 +283,9 @@ class _Process:
         self._drain.start()
 
     def waits(self) -> bool:
-        """Whether it lives and has said nothing that it was not asked, so that the next line is the next answer."""
+        """Whether it lives and has written nothing unasked, so that the next line is the next answer."""
         if self._popen.poll() is not None:
-            return False  # so it is for a forked process too, which must not talk to its parent's program
+            return False  # also for a forked process, which must not talk to its parent's program
         try:
             unasked = os.read(self._stdout.fileno(), _CHUNK)
         except BlockingIOError:
@@ -305,7 +305,7 @@ class _Process:
                 left = _LOOK if deadline is None else min(_LOOK, deadline - time.monotonic())
                 if left <= 0:
                     raise TimeoutError
-                dead = self._popen.poll() is not None  # asked before the pipes are: its last words are not missed
+                dead = self._popen.poll() is not None  # before the pipes are read: its last output is not missed
                 ready = selector.select(0 if dead else left)
                 if dead and not ready:
                     raise EOFError
@@ -334,7 +334,7 @@ class _Process:
         self._stdin.close()
         self._stdout.close()
         if self._owner != os.getpid():
-            self._popen.returncode = 0  # the parent's business
+            self._popen.returncode = 0  # left to the parent
             return "belongs to another process"
         by_itself = True
         try:
@@ -357,7 +357,7 @@ class _Process:
 
 
 def _drain(stream: IO[bytes], tail: bytearray) -> None:
-    """Read all there is, so that the program never waits, and keep the end."""
+    """Read all there is, so that the program never blocks, and store the end of it."""
     with stream:
         while chunk := stream.read(_CHUNK):
             tail += chunk
@@ -377,7 +377,7 @@ def _add(answer: bytearray, chunk: bytes, longest: int) -> None:
 
 
 def _longest_answer(count: int) -> int:
-    """Far beyond what `count` numbers with all their digits need, and little enough to hold."""
+    """Far more than `count` numbers with all their digits need, and few enough to hold in memory."""
     return 2**20 + 64 * count
 
 

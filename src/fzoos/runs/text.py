@@ -1,4 +1,4 @@
-"""Runs in words: a report in Markdown, and how their numbers and names are written everywhere."""
+"""Runs as text: a report in Markdown, and the format of their numbers and names everywhere."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def number(value: float | None) -> str:
 
 
 def one_line(text: object) -> str:
-    """Names and messages come from files: no line breaks, nothing that a terminal would obey.
+    """Names and messages come from files: no line breaks, no terminal control sequences.
 
     Example:
         >>> from fzoos.runs.text import one_line

@@ -15,13 +15,13 @@ __all__ = ["RunWriter"]
 
 
 class RunWriter:
-    """Writes a run as it goes on; without a path it does nothing.
+    """Writes a run while it is running; without a path it does nothing.
 
     Args:
         path: the file of runs; None: nothing is stored.
         name: the run's name in the file.
-        settings: what it was begun with.
-        x0: the start.
+        settings: the settings that it was started with.
+        x0: the start, in the user's coordinates.
         clients: N, the number of clients.
     """
 
@@ -31,12 +31,12 @@ class RunWriter:
             self._run = self._store.begin(name, describe(dict(settings)), x0, clients)
 
     def record(self, record: Record, x: FloatArray) -> None:
-        """A round is complete."""
+        """Store a complete round."""
         if self._store is not None:
             self._store.record(self._run, record, x)
 
     def finish(self, status: str, message: str) -> None:
-        """The run has ended; nothing is written after this."""
+        """Store how the run ended; nothing is written after this."""
         if self._store is not None:
             self._store.finish(self._run, status, message, {})
             self._store.close()
