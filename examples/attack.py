@@ -1,7 +1,7 @@
-"""Three parties find out together how little must change in an image for their models to misread it.
+"""Three clients find out together how little must change in an image for their models to misread it.
 
-Each party has a model of handwritten digits that nobody else may see and that knows only 7 of the 10 digits. Its
-objective is by how much its model still prefers the right digit; the parties stop when their averaged answer is wrong.
+Each client has a model of handwritten digits that nobody else may see and that knows only 7 of the 10 digits. Its
+objective is by how much its model still prefers the right digit; the clients stop when their averaged answer is wrong.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ TRAINED_ON, IMAGE, RADIUS = 1500, 1503, 0.2
 
 
 def train(own: NDArray[np.int64]) -> Module:
-    """A small network that has seen a party's own images."""
+    """A small network that has seen a client's own images."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

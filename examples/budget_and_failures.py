@@ -14,12 +14,12 @@ TARGETS = (0.1, 0.3, 0.5)
 
 
 def site(target: float) -> BatchObjective:
-    """A party whose measurements never fail."""
+    """A client whose measurements never fail."""
     return lambda x: np.mean((x - target) ** 2, axis=1)
 
 
 def unreliable_site(target: float) -> BatchObjective:
-    """A party whose measurements fail at about one point in twenty, always the same ones."""
+    """A client whose measurements fail at about one point in twenty, always the same ones."""
 
     def measure(x: FloatArray) -> FloatArray:
         y = np.mean((x - target) ** 2, axis=1)

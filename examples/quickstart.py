@@ -1,4 +1,4 @@
-"""Three parties minimise the average of their private functions; none of them shows its own."""
+"""Three clients minimise the average of their private functions; none of them reveals its own."""
 
 import numpy as np
 

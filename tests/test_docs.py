@@ -94,11 +94,13 @@ def resolve(path):
     raise ModuleNotFoundError(path)
 
 
-FORMULAS = re.findall(r"`([\w/]+)\.py:([\w.]+)`", (DOCS / "mathematics.md").read_text(encoding="utf-8"))
+CODE = re.compile(r"`([\w/]+)\.py:([\w.]+)`")
+FORMULAS = CODE.findall((DOCS / "concepts.md").read_text(encoding="utf-8"))
+ARCHITECTURE = (DOCS / "architecture.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("file", "name"), FORMULAS, ids=lambda part: part)
-def test_formulas_lead_to_code(file, name):
+@pytest.mark.parametrize(("file", "name"), sorted({*FORMULAS, *CODE.findall(ARCHITECTURE)}), ids=lambda part: part)
+def test_names_lead_to_code(file, name):
     """file.py:Name.method is there, and is defined in that file."""
     module = f"fzoos.{file.replace('/', '.')}"
     found = resolve(f"{module}.{name}")
@@ -108,6 +110,22 @@ def test_formulas_lead_to_code(file, name):
 
 def test_there_are_formulas():
     assert len(FORMULAS) > 40
+
+
+def test_tree_has_every_entry():
+    """The tree of the page on the architecture, and what is in the folder."""
+    tree = set(re.findall(r"^      (\w+)(?:/|\.py) ", ARCHITECTURE, re.MULTILINE))
+    folder = Path(fzoos.__file__).parent
+    found = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert found - {"__init__"} <= tree
+
+
+@pytest.mark.parametrize("title", ["One query", "One round"])
+def test_walks_have_at_most_ten_hops(title):
+    section = ARCHITECTURE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    hops = [int(number) for number in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)]
+    assert hops == list(range(1, len(hops) + 1))
+    assert 5 <= len(hops) <= 10
 
 
 def test_reference_has_every_public_name():
@@ -120,12 +138,12 @@ def test_reference_has_every_public_name():
 
 def test_examples_are_shown():
     """The page has all of them."""
-    shown = re.findall(r'--8<-- "examples/(.+)"', (DOCS / "examples.md").read_text(encoding="utf-8"))
+    shown = re.findall(r'--8<-- "examples/(.+)"', (DOCS / "objectives.md").read_text(encoding="utf-8"))
     assert sorted(shown) == sorted(path.name for path in (ROOT / "examples").iterdir() if path.is_file())
 
 
 @pytest.fixture
-def sixth(tmp_path):
+def tenth(tmp_path):
     """The file of the page on new algorithms, as a module on the path, and a plugin that registers it."""
     text = (DOCS / "adding.md").read_text(encoding="utf-8")
     (body,) = [body for _, title, body in BLOCK.findall(text) if title == "fedcm.py"]
@@ -135,21 +153,21 @@ def sixth(tmp_path):
     return tmp_path
 
 
-def test_sixth_algorithm_keeps_the_contract(sixth):
+def test_tenth_algorithm_keeps_the_contract(tenth):
     """The whole contract suite, and the file's own example."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "register_fedcm"]
-    command += ["-k", "fedcm or FedCM", "--doctest-modules", str(sixth / "fedcm.py"), "tests/test_contract.py"]
-    environment = os.environ | {"PYTHONPATH": str(sixth), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    command += ["-k", "fedcm or FedCM", "--doctest-modules", str(tenth / "fedcm.py"), "tests/test_contract.py"]
+    environment = os.environ | {"PYTHONPATH": str(tenth), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-3000:]
     assert int(re.findall(r"(\d+) passed", done.stdout)[0]) > 40
 
 
-def test_sixth_algorithm_is_written_as_the_others(sixth):
+def test_tenth_algorithm_is_written_as_the_others(tenth):
     """The linter has nothing to say about it."""
     for words in (["check"], ["format", "--check"]):
         command = [sys.executable, "-m", "ruff", *words, "--no-cache", "--config", str(ROOT / "pyproject.toml")]
-        done = subprocess.run([*command, str(sixth / "fedcm.py")], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([*command, str(tenth / "fedcm.py")], capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stdout
 
 

@@ -1,8 +1,8 @@
 """Runs in the tools that teams watch their experiments with: TensorBoard, MLflow, Weights & Biases.
 
 Each of them is a `callback` of `fzoos.minimize` and of studies: it is called with every round's record. Leaving the
-`with` block ends what it began; an error in the block is told to the tool. All use the same names, with the round as
-the x-axis: "F", "queries", "bytes_up", "bytes_down", "seconds", "step", "diagnostics/correction_length",
+`with` block ends what it began; an error in the block is reported to the tool. All use the same names, with the round
+as the x-axis: "F", "queries", "bytes_up", "bytes_down", "seconds", "step", "diagnostics/correction_length",
 "diagnostics/uncertainty", "distance/mean", "distance/max".
 """
 
@@ -23,7 +23,7 @@ __all__ = ["MLflow", "TensorBoard", "Together", "WandB", "metrics"]
 
 
 def metrics(record: Record) -> dict[str, float]:
-    """What the tools are told of a round. What is not known is left out.
+    """The metrics of a round for the tools. What is not known is left out.
 
     The distances are those of the clients' x from their mean; each client's own are in `Record.distances` (tools of
     this kind do not take kindly to thousands of curves).
@@ -100,7 +100,7 @@ class MLflow(_Callback):
     MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME.
 
     Args:
-        run_name: of the run that is begun.
+        run_name: the name of the run that is started.
         params: settings to log; settings of algorithms and of optimizers are taken apart.
         start: more arguments of `mlflow.start_run`, such as `tags`.
 

@@ -33,7 +33,7 @@ class Record:
         monitor: the monitor's value at x, if there is a monitor.
         diagnostics: the algorithm's own, means over clients and local steps: "correction_length" (gamma_t) and, where
             it has a surrogate, "uncertainty" (posterior over prior variance of the gradient, 1: nothing is known).
-        queries_per_client: the same for each client, as far as it has told.
+        queries_per_client: the same for each client, as last reported.
         distances: of each client's x from the mean of this round, in the unit cube; None where none came.
     """
 
@@ -83,7 +83,7 @@ class Result:
         queries_per_client: the same for each client.
         bytes_up: bytes from clients to the server.
         bytes_down: bytes from the server to clients.
-        seconds: duration.
+        seconds: how long the run took.
         status: "completed", "stopped" (by the callback), "budget", "interrupted" (Ctrl-C), "failed", or "running" (read
             from a file while the run goes on).
         message: the status in words.
@@ -162,7 +162,7 @@ def _array(values: list[float | None]) -> np.ndarray[tuple[int], np.dtype[np.int
 
 
 class NotAsked(RuntimeError):
-    """An objective has no value yet, and asking cost nothing: the values come later, from people."""
+    """An objective has no value yet, and no query was made: values are entered by hand later."""
 
 
 class ObjectiveError(RuntimeError):

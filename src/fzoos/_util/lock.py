@@ -22,7 +22,7 @@ class FileLock:
     """One process at a time; what it forks does not hold the lock.
 
     Args:
-        path: of the file to lock; it is made, and stays.
+        path: the file to lock; it is created, and stays.
 
     Example:
         >>> import tempfile

@@ -17,7 +17,7 @@ class RowCount:
     power cut it may be older still, and then tells less.
 
     Args:
-        path: of the file.
+        path: the file.
 
     Example:
         >>> import tempfile

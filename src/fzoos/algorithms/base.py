@@ -24,7 +24,7 @@ from fzoos.objectives.trajectory import Purpose, Trajectory
 __all__ = ["Algorithm", "ClientContext", "ClientHalf", "PayloadPart", "ServerHalf", "State"]
 
 State = dict[str, FloatArray]
-"""x and what else the next round depends on, the same at all parties."""
+"""x and what else the next round depends on, the same at the server and all clients."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class ClientContext:
     Args:
         trajectory: evaluates the client's objective and counts.
         rng: the client's own random generator.
-        dim: d.
-        clients: N.
-        local_steps: T.
+        dim: d, the number of variables.
+        clients: N, the number of clients.
+        local_steps: T, the number of local steps in a round.
         projected: whether iterates and queries are clipped to the cube.
         largest_matrix: numbers in the largest matrix of a local step, for the choice of BLAS threads.
     """
@@ -139,7 +139,7 @@ class ClientHalf(ABC):
         return {}
 
     def diagnostics(self) -> dict[str, float]:
-        """What the client tells of its round besides x: means over the local steps."""
+        """What the client reports of its round besides x: means over the local steps."""
         return {"correction_length": float(np.mean(self._lengths))}
 
 
@@ -150,8 +150,8 @@ class ServerHalf(ABC):
     the whole state only to a client that does not have the one before.
 
     Args:
-        dim: d.
-        local_steps: T.
+        dim: d, the number of variables.
+        local_steps: T, the number of local steps in a round.
         optimizer: the clients' optimiser; where it is not restarted each round, its moments are part of the state.
     """
 
@@ -169,7 +169,7 @@ class ServerHalf(ABC):
         Args:
             state: the one before it.
             mean: the round's averaged replies.
-            round: r.
+            round: r, the number of the round, from 1.
             seed: the one that all share.
         """
 
@@ -254,8 +254,8 @@ class Algorithm(ABC):
         """Queries of one client in one round.
 
         Args:
-            dim: d.
-            local_steps: T.
+            dim: d, the number of variables.
+            local_steps: T, the number of local steps in a round.
             first: whether it is the client's first round.
             refreshed: whether the round begins with a refresh exchange.
         """

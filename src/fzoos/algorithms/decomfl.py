@@ -124,10 +124,10 @@ class Replay(ServerHalf):
     """x_r: T steps of the optimiser from x_{r-1}, with the averaged slopes.
 
     Args:
-        dim: d.
-        local_steps: T.
+        dim: d, the number of variables.
+        local_steps: T, the number of local steps in a round.
         optimizer: what turns G(s_t, z_{r,t}) into steps.
-        settings: of the algorithm.
+        settings: the algorithm's settings.
     """
 
     def __init__(self, dim: int, local_steps: int, optimizer: Optimizer, settings: DeComFL) -> None:

@@ -44,7 +44,7 @@ def draw_along(basis: FloatArray, alpha: float, differences: FiniteDifferences, 
 
     Args:
         basis: P, shape (d, k); with k = 0 there is no subspace yet, and directions are `differences`' own.
-        alpha: alpha.
+        alpha: the share of the variance that lies in the subspace, in [0, 1].
         differences: draws z_0 and z_1.
         rng: random generator.
 
@@ -77,7 +77,7 @@ class FedHistory(FiniteDifferenceAlgorithm):
         history: l, how many steps span the subspace.
         renew: P is made anew after so many steps; None: after every l, from steps that no earlier P has seen. With 1 it
             slides along, from the second round on.
-        differences: Q, lambda and the kind of directions.
+        differences: how finite differences are made: Q, lambda and the kind of directions.
         projected: whether iterates and queries are clipped to the box.
 
     Reference:

@@ -19,7 +19,7 @@ class FedProx(FiniteDifferenceAlgorithm):
 
     Args:
         gamma: weight of the proximal term (mu in FedProx's own paper), in the objective's units per unit cube squared.
-        differences: Q, lambda and the kind of directions.
+        differences: how finite differences are made: Q, lambda and the kind of directions.
         projected: whether iterates and queries are clipped to the box.
 
     Reference:

@@ -17,7 +17,7 @@ class FiniteDifferenceAlgorithm(Algorithm):
     """Settings of the algorithms whose local gradient is FD(x): FedZO and those built on it.
 
     Args:
-        differences: Q, lambda and the kind of directions.
+        differences: how finite differences are made: Q, lambda and the kind of directions.
     """
 
     differences: FiniteDifferences = field(default_factory=FiniteDifferences)  # Q, lambda, u_q
@@ -49,7 +49,7 @@ class FedZO(FiniteDifferenceAlgorithm):
     """FedZO: g_hat = FD(x), no correction.
 
     Args:
-        differences: Q, lambda and the kind of directions.
+        differences: how finite differences are made: Q, lambda and the kind of directions.
         projected: whether iterates and queries are clipped to the box.
 
     Reference:

@@ -66,7 +66,7 @@ class ScaffoldI(FiniteDifferenceAlgorithm):
     Two exchanges a round, d floats of payload each way, and Q + 1 queries more than FedZO from the second round on.
 
     Args:
-        differences: Q, lambda and the kind of directions.
+        differences: how finite differences are made: Q, lambda and the kind of directions.
         projected: whether iterates and queries are clipped to the box.
 
     Reference:
@@ -103,7 +103,7 @@ class ScaffoldII(FiniteDifferenceAlgorithm):
     one that never took part makes no correction.
 
     Args:
-        differences: Q, lambda and the kind of directions.
+        differences: how finite differences are made: Q, lambda and the kind of directions.
         projected: whether iterates and queries are clipped to the box.
 
     Reference:

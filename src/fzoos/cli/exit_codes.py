@@ -7,10 +7,10 @@ import typer
 __all__ = ["EXIT_CODES", "complain"]
 
 EXIT_CODES = {
-    0: "done; also a study that its budget ended, or that waits for people",
+    0: "done; also a study that its budget ended, or that waits for values",
     1: "the run failed, or something unforeseen happened",
-    2: "wrong input: arguments, settings or files; nothing was begun",
-    130: "interrupted with Ctrl-C; what was reached is kept and shown",
+    2: "wrong input: arguments, settings or files; nothing was started",
+    130: "interrupted with Ctrl-C; finished rounds are stored and shown",
 }
 
 

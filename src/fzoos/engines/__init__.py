@@ -1,4 +1,4 @@
-"""Who carries the messages: this process, NVIDIA FLARE (`fzoos.engines.flare`) or Flower (`fzoos.engines.flower`)."""
+"""Engines carry the messages: this process, NVIDIA FLARE (`fzoos.engines.flare`) or Flower (`fzoos.engines.flower`)."""
 
 from fzoos.engines.local import LocalEngine
 from fzoos.engines.local_study import LocalStudy

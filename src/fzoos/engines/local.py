@@ -15,7 +15,7 @@ __all__ = ["LocalEngine", "RequestHandler"]
 
 
 class RequestHandler(Protocol):
-    """Who answers requests: a `Client`, or a `StudySite` that also remembers on disk."""
+    """What answers requests: a `Client`, or a `StudySite` that also stores queries on disk."""
 
     @property
     def queries(self) -> int:
@@ -38,15 +38,16 @@ class LocalEngine:
     Threads, not processes: objectives are arbitrary callables, and NumPy and waiting for an answer release the lock.
 
     Args:
-        clients: the clients.
-        workers: how many of them work at the same time. With one, a time-out is not kept: nobody else is there to wait.
+        clients: the clients, or the sites of a study, in the order of their indices.
+        workers: how many of them work at the same time. With one there is no time-out: an exchange runs in the caller's
+            thread.
         together: whether one client's failure ends the exchange: the others then make no further query.
     """
 
     def __init__(self, clients: Sequence[RequestHandler], workers: int = 1, together: bool = True) -> None:
         self._clients, self._together = clients, together
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="fzoos-client") if workers > 1 else None
-        self._late: dict[int, Future[Message]] = {}  # answers that were not waited for any longer
+        self._late: dict[int, Future[Message]] = {}  # answers that came too late, or have not come
 
     @property
     def queries(self) -> tuple[int, ...]:

@@ -21,9 +21,9 @@ class LocalStudy:
     """A study with all its sites here.
 
     Args:
-        study: the study.
-        folder: gets `result.db` and `journals/SITE.journal`.
-        objectives: one per site.
+        study: the study's settings.
+        folder: the folder for `result.db` and `journals/SITE.journal`.
+        objectives: the sites' objectives, in the order of `study.sites`.
         workers: how many sites work at the same time.
 
     Example:
@@ -45,7 +45,7 @@ class LocalStudy:
     def run(
         self, *, resume: bool = False, progress: bool = False, callback: Callable[[Record], Any] | None = None
     ) -> Result:
-        """Run it, or go on with it; see `conduct`."""
+        """Run it, or resume it; see `conduct`."""
         study = self._study
         with ExitStack() as stack:
             sites = [
@@ -53,7 +53,7 @@ class LocalStudy:
                 for i, (site, objective) in enumerate(zip(study.sites, self._objectives, strict=True))
             ]
             engine = stack.enter_context(LocalEngine(sites, self._workers, together=False))
-            for site in sites:  # one that nobody waits for any longer is to make no further query
+            for site in sites:  # one whose time is over makes no further query
                 stack.callback(site.stop)
             path = self._folder / "result.db"
             return conduct(study, engine, path, resume=resume, progress=progress, callback=callback)

@@ -24,7 +24,7 @@ class Observed(Algorithm):
     """Another algorithm, unchanged, whose gradient estimates are shown to an observer.
 
     Args:
-        inner: the algorithm.
+        inner: the algorithm whose estimates are compared.
         observer: called with the round, the local step t, x (in the unit cube) and g_hat.
     """
 

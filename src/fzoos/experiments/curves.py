@@ -27,9 +27,9 @@ class Curve:
 
     Attributes:
         panel: title of its panel.
-        label: of the line.
+        label: the name of the line in the legend.
         rounds: shape (n,); local steps in a figure of cosines.
-        queries: of all clients up to there, shape (n,).
+        queries: the queries of all clients so far, shape (n,).
         values: what the figure shows, shape (seeds, n).
         extra: further columns of the table, each of shape (seeds, n).
     """

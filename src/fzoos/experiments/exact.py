@@ -29,7 +29,7 @@ def exact_gradient(
     Args:
         task: with `gradient`, that of F.
         rounds: R, at most.
-        local_steps: T.
+        local_steps: T, the number of local steps in a round.
         optimizer: of the local steps.
         monitor: measures x after each round.
         callback: called with each round's record; true ends the run.

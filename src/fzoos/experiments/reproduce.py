@@ -33,7 +33,7 @@ def reproduce(
     """Make the missing runs of a figure and leave it under `results`; return its folder.
 
     Args:
-        figure: what to make.
+        figure: the figure to make.
         results: `results/FIGURE` gets the plots (PNG and PDF), curves.csv and settings.json; `results/runs` keeps the
             runs of all figures.
         jobs: runs made at the same time.

@@ -36,9 +36,9 @@ class Run:
     Args:
         task: what is minimised.
         algorithm: with its settings; None: the local steps follow the true gradient of F, which no algorithm has.
-        rounds: R.
-        local_steps: T.
-        seed: of the run.
+        rounds: R, the number of rounds.
+        local_steps: T, the number of local steps in a round.
+        seed: the seed of the run.
         image: which image of an attack; -1 for other tasks.
         quantity: what is measured. "F": F after each round, and the margin of an attack, which ends when it is
             negative. "value": F - F* where F* is known, the margin of an attack, F otherwise, with the seconds so far

@@ -44,7 +44,7 @@ def execute(
     Finished runs are kept at once: after Ctrl-C, or a crash, the next call goes on with those that are missing.
 
     Args:
-        runs: which.
+        runs: the runs to make.
         folder: where they are kept.
         jobs: runs made at the same time.
         console: where runs, and the training of models before them, are shown; default: standard error.

@@ -67,9 +67,9 @@ class Store:
         """Keep a run.
 
         Args:
-            run: what was run.
-            rows: its measurements.
-            seconds: that it took.
+            run: the run that was made.
+            rows: the run's measurements, one row per round.
+            seconds: how long it took.
             data: the digest of its task's data, where it has any.
             made: what else is to be known of how it was made, beside the versions.
         """

@@ -24,10 +24,10 @@ def check_reply(algorithm: Algorithm, request: Message, reply: Message, dim: int
 
     Args:
         algorithm: says what its payload looks like.
-        request: what was asked.
-        reply: what came.
-        dim: d.
-        local_steps: T.
+        request: the server's request.
+        reply: the client's reply to it.
+        dim: d, the number of variables.
+        local_steps: T, the number of local steps in a round.
     """
     if reply.kind != _REPLIES[request.kind] or reply.round != request.round:
         raise MessageError(

@@ -18,7 +18,7 @@ __all__ = ["Client"]
 
 
 class Client:
-    """One party: its trajectory, its half of the algorithm, its optimiser.
+    """One client: its trajectory, its half of the algorithm, its optimiser.
 
     Args:
         half: the algorithm's client half.

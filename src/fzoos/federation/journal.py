@@ -96,7 +96,7 @@ class Journal:
     """The journal of one site.
 
     Args:
-        path: of the file; made if it is not there.
+        path: the journal's file; created if it is missing.
         study: id of the study.
         site: name of the site.
         wait: seconds to wait for another process that has it.

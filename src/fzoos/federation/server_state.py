@@ -25,7 +25,7 @@ class Plan:
     """A round before it is run: who takes part and what it will cost.
 
     Args:
-        round: r.
+        round: r, the number of the round, from 1.
         participants: indices of the clients.
         queries: what it will cost all of them together.
     """

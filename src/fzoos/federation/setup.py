@@ -43,14 +43,14 @@ class Setting:
     """What all clients of a run have in common.
 
     Args:
-        box: the bounds.
-        algorithm: its settings.
+        box: the search box.
+        algorithm: the algorithm's settings.
         optimizer: what the clients do with gradient estimates.
-        clients: N.
-        local_steps: T.
+        clients: N, the number of clients.
+        local_steps: T, the number of local steps in a round.
         vectorized: whether objectives take batches.
         on_failure: what a NaN or infinite value does.
-        precision: of what the clients send.
+        precision: how finely the clients' arrays travel.
         protect: what is done to a reply before it is rounded and leaves, given the server's x.
     """
 

@@ -1,4 +1,4 @@
-"""One party of a study: a client, its journal and its objective. Bytes in, bytes out, nothing lost.
+"""A site of a study: a client, its journal and its objective. Bytes in, bytes out, and a crash loses no query.
 
 After a restart the client is made again by answering all requests of the journal once more, with the values of the
 queries from the journal: the same numbers, generator and surrogates come out, and no query is made. It needs nothing of
@@ -44,7 +44,7 @@ class StudySite:
     """A site of a study.
 
     Args:
-        study: the study.
+        study: the study's settings.
         client: the site's index in `study.sites`.
         objective: its black box, (d,) -> float, or (n, d) -> (n,) if the study is vectorised.
         journal: path of its journal.
@@ -87,7 +87,7 @@ class StudySite:
 
     @property
     def queries(self) -> int:
-        """Queries paid for so far, in all processes."""
+        """Queries made so far, in all processes."""
         return self._journal.count
 
     def answer(self, data: bytes) -> bytes:
@@ -186,7 +186,7 @@ class StudySite:
 
 
 class _Ledger:
-    """A journal as a trajectory sees it: one request at a time, its kept queries first."""
+    """A journal as the ledger of a trajectory: one request at a time, its stored queries first."""
 
     def __init__(self, journal: Journal, on_failure: OnFailure) -> None:
         self._journal, self._on_failure = journal, on_failure

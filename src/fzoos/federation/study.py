@@ -30,7 +30,7 @@ from fzoos.objectives.trajectory import Ledger, OnFailure
 
 __all__ = ["Study"]
 
-_RUNNING = frozenset(  # how the server conducts it; sites need not be told when these change
+_RUNNING = frozenset(  # how the server runs it; sites do not depend on these
     {
         "rounds",
         "participation",
@@ -50,18 +50,18 @@ class Study:
     """A study, as in `study.toml`.
 
     Args:
-        name: of the study.
+        name: the study's name.
         x0: the start: d numbers, or one number for all coordinates where `dim` is given.
         bounds: one (lower, upper) pair for all coordinates, or d pairs.
         sites: names of the sites; a client's index is its place here.
-        dim: d; needed only where x0 is one number.
-        rounds: R.
-        local_steps: T.
-        seed: of everything random, the same at all parties.
+        dim: d, the number of variables; needed only where x0 is one number.
+        rounds: R, the number of rounds.
+        local_steps: T, the number of local steps in a round.
+        seed: the seed of everything random, the same at the server and all sites.
         vectorized: whether the sites' objectives take batches.
         algorithm: "name" and settings.
         optimizer: "name" and settings.
-        weights: omega, one per site; None: all equal.
+        weights: omega, the weight of each site in the average; None: all equal.
         participation: sites that take part in a round: a float is a fraction, an int a number.
         min_clients: an exchange counts if so many sites answer; None: all that take part.
         timeout: seconds that an exchange is waited for.
@@ -70,7 +70,7 @@ class Study:
         max_queries_per_client: no site makes more queries than this.
         on_failure: what a site does when its objective returns NaN or infinity: "raise" (no answer) or "skip".
         aggregate: "mean", or the robust "median" and "trimmed".
-        precision: of the arrays in messages: "float64", "float32", "float16" or "stochastic".
+        precision: how finely arrays travel: "float64", "float32", "float16" or "stochastic".
         privacy: noise on what leaves a site: "clip", "noise", "delta" and "clip_payload"; None: no
             noise.
 

@@ -1,4 +1,4 @@
-"""Messages as bytes: a JSON header and the arrays' own bytes. Reading never runs anything and believes nothing.
+"""Messages as bytes: a JSON header and the arrays' own bytes. Reading never runs anything and checks everything.
 
     4 bytes    b"FZM1"
     4 bytes    length of the header, little-endian
@@ -78,7 +78,7 @@ def decode(data: bytes, study: str) -> Message:
 
     Raises:
         MessageError: they are not a valid message, or one of another study.
-        RemoteFailure: they are a client's reason for having no answer.
+        RemoteFailure: they are a client's reason for not answering.
     """
     header, arrays = unpack(data)
     if header.get("study") != study:
@@ -200,7 +200,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _printable(text: str) -> str:
-    """A stranger's words, safe in a terminal, a log and a database: no escape sequences, line breaks or surrogates."""
+    """Foreign text, safe in a terminal, a log and a database: no escape sequences, line breaks or surrogates."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 

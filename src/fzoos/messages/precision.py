@@ -62,7 +62,7 @@ def rounded(array: FloatArray, precision: Precision, rng: np.random.Generator | 
 
     Args:
         array: what is to be sent.
-        precision: how finely.
+        precision: how finely the array travels.
         rng: what "stochastic" draws from; the others need none.
 
     Raises:
@@ -110,8 +110,8 @@ def read(data: bytes, precision: Precision, shape: Sequence[int]) -> FloatArray:
 
     Args:
         data: `size` bytes.
-        precision: of the message.
-        shape: of the array.
+        precision: the precision that the array was written in.
+        shape: the array's shape.
 
     Raises:
         ValueError: `write` does not write that.

@@ -1,8 +1,8 @@
-"""What a party does to its messages before they leave: their arrays become the numbers that will arrive.
+"""Rounding of messages before they are sent: their arrays become the numbers that will arrive.
 
-The random numbers of stochastic rounding are a function of the party's seed, the round and the array's name. So there
-is no state to keep: a message that is made again after a crash, or sent to one client more, is the same, and all other
-random numbers of a run are those of any other precision.
+The random numbers of stochastic rounding are a function of the sender's seed, the round and the array's name. So
+there is no state to store: a message that is made again after a crash, or sent to one client more, is the same, and all
+other random numbers of a run are those of any other precision.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Rounding:
     """Rounds messages to a precision.
 
     Args:
-        precision: of the arrays; scalars stay as they are.
-        seed: of this party; needed by "stochastic" only.
+        precision: how finely arrays travel; scalars stay as they are.
+        seed: the sender's seed; needed by "stochastic" only.
 
     Example:
         >>> import numpy as np

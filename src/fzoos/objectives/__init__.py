@@ -1,1 +1,1 @@
-"""What is minimised: the box, a client's queries, and objectives that are programs or people."""
+"""What is minimised: the box, a client's queries, and objectives that are programs or evaluated by hand."""

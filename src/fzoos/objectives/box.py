@@ -71,7 +71,7 @@ class Box:
 
     @property
     def dim(self) -> int:
-        """d."""
+        """d, the number of variables."""
         return len(self.lower)
 
     def to_cube(self, x: FloatArray) -> FloatArray:

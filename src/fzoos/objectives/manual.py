@@ -1,7 +1,7 @@
-"""Objectives that people evaluate: points are asked for in a file, values are told days later if need be.
+"""Objectives evaluated by hand: points are written to a file, values are entered later, after days if need be.
 
-A folder holds, for each site, `SITE.asked.csv` (the points that are wanted now) and `SITE.told.csv` (every value that
-was ever told; rows are only added). A point is known by its id, which depends on the point alone.
+A folder holds, for each site, `SITE.asked.csv` (the points to evaluate now) and `SITE.told.csv` (every value
+entered so far; rows are only added). A point is identified by its id, which depends on the point alone.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _POLL = 0.5  # seconds
 
 
 def point_id(x: FloatArray) -> str:
-    """Twelve letters and digits by which a point is known."""
+    """A point's id: twelve letters and digits."""
     return hashlib.sha256(np.ascontiguousarray(x, "<f8").tobytes()).hexdigest()[:12]
 
 
 class ManualObjective:
-    """A vectorised objective whose values come from people.
+    """A vectorised objective whose values are entered by hand.
 
     Args:
-        folder: of the two files.
+        folder: the folder of the two files.
         site: name of the site.
-        wait: whether a call waits until the values are told; otherwise it raises `NotAsked`, and the study stops there
-            until it is taken up again.
+        wait: whether a call waits until the values are entered; otherwise it raises `NotAsked`, and the study stops
+            there until it is resumed.
 
     Example:
         >>> import tempfile
@@ -90,7 +90,7 @@ class ManualObjective:
         temporary.replace(self._asked)
 
     def wanted(self) -> list[tuple[str, list[float]]]:
-        """The points that are wanted now, each with its id, without those told since."""
+        """The points to evaluate now, each with its id, without those whose values have been entered since."""
         if not self._asked.exists():
             return []
         told = self.told()
@@ -98,17 +98,18 @@ class ManualObjective:
         return [(id, [float(v) for v in x]) for id, *x in rows if id not in told]
 
     def told(self) -> dict[str, float]:
-        """Every value that was told, by the point's id."""
+        """Every value entered so far, by the point's id."""
         if not self._told.exists():
             return {}
         rows = csv.reader(io.StringIO(self._told.read_text(encoding="utf-8")))
         return {row[0]: float(row[1]) for row in rows if len(row) == 2}
 
     def tell(self, values: Iterable[tuple[str, float]]) -> int:
-        """Hand in values by their points' ids, all or none; how many were new.
+        """Enter values by their points' ids, all or none; return how many were new.
 
         Raises:
-            ValueError: a point that is not asked for, a value that is no number, or another one than was told before.
+            ValueError: a point that is not asked for, a value that is no number, or one that differs from the value
+                entered before.
         """
         told, wanted = self.told(), {id for id, _ in self.wanted()}
         new: dict[str, float] = {}

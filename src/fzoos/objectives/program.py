@@ -37,7 +37,7 @@ _REASON = 2_000  # characters of an error that a program answered
 
 
 class ProgramError(RuntimeError):
-    """A program did not start, died, hung, answered nonsense, or answered that it could not evaluate.
+    """A program did not start, died, hung, gave an invalid answer, or answered that it could not evaluate.
 
     Example:
         >>> from fzoos.objectives.program import Program, ProgramError
@@ -50,22 +50,22 @@ class ProgramError(RuntimeError):
 
 
 class Program:
-    """An objective that is a program, in any language, kept alive between queries.
+    """An objective that is a program, in any language, and stays alive between queries.
 
-    It is started by the first query. If it dies it is started anew, and the batch that was in flight is asked again.
-    Takes x of shape (d,) and gives a float, or (n, d) and gives (n,), so it serves as a vectorised objective and as one
-    that is not. Threads may share it: they take turns.
+    It is started by the first query. If it dies it is restarted, and the batch that was in flight is sent again.
+    Maps x of shape (d,) to a float, or (n, d) to (n,), so it can be used as a vectorised objective and as one that is
+    not. Threads may share it: they take turns.
 
     Args:
-        command: the program and its arguments; no shell sees them.
+        command: the program and its arguments; no shell interprets them.
         timeout: seconds for each batch, the start of the program included; then it is killed, the query fails, and the
-            next one starts it anew. None: wait for ever.
+            next one restarts it. None: wait for ever.
         restarts: how often one batch may be asked again because the program died.
         cwd: the folder it runs in; None: this process's.
         env: environment variables for it, beside those of this process.
 
     Raises:
-        ProgramError: from a query, for whatever the program did or did not do.
+        ProgramError: from a query, if the program fails in any way.
 
     Example:
         >>> import sys
@@ -122,19 +122,19 @@ class Program:
         cwd: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Self:
-        """A function of a Python file, in a process of its own: a crash, a hang or a leak there stays there.
+        """A function of a Python file, in a process of its own: a crash, a hang or a leak does not affect this one.
 
         What the function prints goes to that process's standard error. An exception is a failed query; the process
         goes on.
 
         Args:
             path: the file; modules beside it can be imported by it.
-            function: its name there.
+            function: the name of the function in that file.
             vectorized: whether the function itself takes batches, (n, d) -> (n,), and not one x of shape (d,).
-            timeout: as above.
-            restarts: as above.
-            cwd: as above.
-            env: as above.
+            timeout: seconds for each batch, the start of the process included; None: wait for ever.
+            restarts: how often one batch may be asked again because the process died.
+            cwd: the folder it runs in; None: this process's.
+            env: environment variables for it, beside those of this process.
 
         Example:
             >>> import tempfile
@@ -170,7 +170,7 @@ class Program:
         if not self._lock.acquire(blocking=False):
             process = self._process
             if process is not None:
-                process.kill()  # the query that holds the lock sees it die
+                process.kill()  # the query that holds the lock notices that it died
             self._lock.acquire()
         try:
             self._end(_GRACE)
@@ -187,7 +187,7 @@ class Program:
         return f"Program({list(self.command)!r})"
 
     def _values(self, points: FloatArray) -> FloatArray:
-        """Ask for the rows of `points`, once more for each restart."""
+        """Send the rows of `points`, once more for each restart."""
         request = json.dumps({"x": points.tolist()}).encode() + b"\n"
         with self._lock:
             for _ in range(self._restarts + 1):
@@ -203,9 +203,9 @@ class Program:
                     raise ProgramError(
                         f"{self._name} gave no answer in {self.timeout:g} s{process.last_lines()}"
                     ) from None
-                except BadAnswer as nonsense:
+                except BadAnswer as problem:
                     self._end()
-                    raise ProgramError(f"{self._name} {nonsense}{process.last_lines()}") from None
+                    raise ProgramError(f"{self._name} {problem}{process.last_lines()}") from None
                 except BaseException:  # Ctrl-C: the answer that still comes must not be taken for the next one
                     self._end()
                     raise
@@ -219,9 +219,9 @@ class Program:
             try:
                 if self._process.waits():
                     return self._process
-            except BadAnswer as nonsense:
+            except BadAnswer as problem:
                 self._end()
-                raise ProgramError(f"{self._name} {nonsense}") from None
+                raise ProgramError(f"{self._name} {problem}") from None
             self._end(_GRACE)
         self._refuse_if_closed()
         try:
@@ -247,11 +247,11 @@ class Program:
 
 
 class _Refusal(Exception):
-    """Says why a program did not evaluate."""
+    """A program could not evaluate; the message says why."""
 
 
 def _longest_answer(count: int) -> int:
-    """Far beyond what `count` numbers with all their digits need, and little enough to hold."""
+    """Far more than `count` numbers with all their digits need, and few enough to hold in memory."""
     return 2**20 + 64 * count
 
 

@@ -30,7 +30,7 @@ from fzoos.objectives.box import Objective
 __all__ = ["main"]
 
 _GRACE = 2.0  # seconds in which the function may finish after the caller has gone
-_LOOK = 1.0  # seconds between two looks at whether the caller is there
+_LOOK = 1.0  # seconds between two checks whether the caller is alive
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Standard input and output, kept from the function: what it prints, however it does, goes to standard error."""
+    """Standard input and output, out of the function's reach: whatever it prints goes to standard error."""
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

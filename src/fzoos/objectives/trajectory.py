@@ -21,7 +21,7 @@ Purpose = Literal["initial", "refresh", "active", "difference", "query"]
 
 
 class Ledger(Protocol):
-    """Remembers queries where a crash cannot reach them."""
+    """Stores queries on disk, so that a crash does not lose them."""
 
     @property
     def count(self) -> int:
@@ -29,15 +29,15 @@ class Ledger(Protocol):
         ...
 
     def recall(self, points: FloatArray) -> FloatArray | None:
-        """The values of these points, shape (n, d), if they are the next that were paid for already."""
+        """The values of these points, shape (n, d), if they are the next queries that were made before a restart."""
         ...
 
     def record(self, points: FloatArray, values: FloatArray, round: int, step: int, purpose: Purpose) -> None:
-        """Keep what has just been paid for; it is used only after this returns."""
+        """Store queries that have just been made; their values are used only after this returns."""
         ...
 
     def fail(self, points: FloatArray, error: Exception, round: int, step: int, purpose: Purpose) -> None:
-        """Keep that these points were paid for and brought an error."""
+        """Store that evaluating these points ended with an error."""
         ...
 
 
@@ -50,8 +50,8 @@ class Trajectory:
         vectorized: whether the objective takes a batch; otherwise it is called point by point.
         client: the client's index, for error messages.
         on_failure: what a NaN or infinite value does: end the run, or be recorded as failed and left out.
-        keep: whether (x, y) are kept; finite-difference algorithms never look back.
-        ledger: where queries are kept for good, and recalled from after a restart; None: nowhere.
+        keep: whether (x, y) are stored; algorithms of finite differences do not need them.
+        ledger: stores queries on disk, and recalls them after a restart; None: they are in memory only.
 
     Example:
         >>> import numpy as np
@@ -84,7 +84,7 @@ class Trajectory:
         self.round = self.step = 0  # r and t, for messages and the ledger
         self.count = 0  # every evaluation for the answers that led here, failed ones included
         self.failed = 0
-        self.stopped = False  # set from outside when the run has ended: nothing more is to be paid for
+        self.stopped = False  # set from outside when the run has ended: no further query is made
 
     def query(self, x: FloatArray, purpose: Purpose = "query") -> FloatArray:
         """Evaluate the rows of x, shape (n, d), in one batch if the objective takes batches; NaN marks a failed one."""
@@ -97,7 +97,7 @@ class Trajectory:
         return y
 
     def adopt(self, x: FloatArray, y: FloatArray) -> None:
-        """Take note of points of the cube whose values are known; NaN marks a failed one."""
+        """Add points of the cube whose values are known; NaN marks a failed one."""
         good = np.isfinite(y)
         self.failed += int(np.sum(~good))
         if self._keep:
@@ -170,12 +170,12 @@ class Trajectory:
 
     @property
     def dim(self) -> int:
-        """d."""
+        """d, the number of variables."""
         return self.box.dim
 
     @property
     def x(self) -> FloatArray:
-        """The points kept, in the unit cube, shape (n, d); failed ones are not among them."""
+        """The stored points, in the unit cube, shape (n, d); failed ones are not among them."""
         return self._x.array  # type: ignore[no-any-return]
 
     @property

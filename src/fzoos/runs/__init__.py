@@ -1,1 +1,1 @@
-"""Runs that are kept: written, read, compared, exported, drawn and followed in a browser."""
+"""Stored runs: written, read, compared, exported, plotted and shown live in a browser."""

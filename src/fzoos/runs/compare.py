@@ -1,4 +1,4 @@
-"""Runs side by side: where their settings differ, and F where they have spent the same."""
+"""Runs side by side: where their settings differ, and F at equal cost."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def differing(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def at_equal(results: Sequence[Result], axis: str, parts: int = 4) -> list[tuple[int, list[float | None]]]:
-    """F of each run at equal cost: at a quarter, a half, ... of what the thriftiest of them has spent in the end.
+    """F of each run at equal cost: at a quarter, a half, ... of the total cost of the cheapest of them.
 
     Args:
-        results: of the runs.
-        axis: what is spent: "rounds", "queries" or "bytes".
-        parts: the number of places, at equal distances.
+        results: the results of the runs.
+        axis: the cost to compare at: "rounds", "queries" or "bytes".
+        parts: the number of costs, at equal distances.
 
     Returns:
         The cost, and F of each run in the last round that cost no more; None where there is none, or no monitor.

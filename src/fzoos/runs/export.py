@@ -21,8 +21,8 @@ def export(run: StoredRun, path: str | Path) -> None:
     """Write a run to a file, whole or not at all.
 
     Args:
-        run: the run.
-        path: of the file; its suffix says what it becomes. `.csv` and `.parquet` have one row per round and the columns
+        run: the stored run.
+        path: the file; its suffix gives the format. `.csv` and `.parquet` have one row per round and the columns
             of `Record.row`; `.json` has everything that is known of the run.
 
     Raises:
@@ -58,7 +58,7 @@ clients/0/distance'
 
 
 def as_plain(run: StoredRun) -> dict[str, Any]:
-    """Everything that is known of a run, in words, numbers and lists."""
+    """Everything that is known of a run, as text, numbers and lists."""
     known = {"id": run.summary.id, "name": run.summary.name, "started": started(run.summary.started)}
     failures = [{"round": r, "client": c, "reason": reason} for r, c, reason in run.failures]
     return plain(  # type: ignore[no-any-return]
@@ -67,7 +67,7 @@ def as_plain(run: StoredRun) -> dict[str, Any]:
 
 
 def started(seconds: float) -> str:
-    """A point in time in the way of ISO 8601.
+    """A point in time as ISO 8601 text.
 
     Example:
         >>> from fzoos.runs.export import started
@@ -78,7 +78,7 @@ def started(seconds: float) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The same as lists, numbers and words that JSON has; NaN and infinity become null.
+    """The same as lists, numbers and text that JSON has; NaN and infinity become null.
 
     Example:
         >>> import numpy as np

@@ -88,7 +88,7 @@ def table(trials: Sequence[Trial], title: str) -> Table:
 
 
 def check_plot_path(path: Path) -> None:
-    """Raise a ValueError if a plot could not be written there: better before a run than after it."""
+    """Raise a ValueError if a plot could not be written there; called before a run, not after it."""
     if not path.parent.is_dir() or path.is_dir():
         raise ValueError(f"the plot cannot be written to {path}: no such directory, or a directory itself")
     if path.suffix not in (".png", ".pdf", ".svg"):
@@ -128,7 +128,7 @@ def plot_curves(
         path: a .png, .pdf or .svg file.
         ylabel: what the values are.
         log: whether the vertical axis is logarithmic.
-        xlabels: of the two horizontal axes.
+        xlabels: the labels of the two horizontal axes.
         start: number of the first round.
         ylim: range of the vertical axis; None: that of the values.
     """

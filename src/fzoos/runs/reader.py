@@ -1,4 +1,4 @@
-"""Runs by name: where a command finds the run that it was given, and what there is to know of it."""
+"""Runs by name: how a command finds the run that it was given, and everything that is stored of it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from fzoos.runs.store import StoreError, Summary
 
 __all__ = ["DEFAULT", "StoredRun", "check_run_file", "read", "runs_at"]
 
-DEFAULT = "runs.db"  # in the current folder, where a command is not told which file
+DEFAULT = "runs.db"  # in the current folder, where a command is given no file
 
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run, with all that its file knows of it.
+    """A run, with everything that its file has of it.
 
     Attributes:
         name: FILE:ID.
-        summary: its row in a list of runs.
-        settings: what it was begun with.
-        result: what there is of it.
+        summary: the run's row in a list of runs.
+        settings: the settings that it was started with.
+        result: the run's result so far.
         failures: round, client and reason of each answer that did not come.
         extra: epsilon and delta, if it was private.
     """
@@ -48,7 +48,7 @@ def runs_at(path: str | Path | None = None) -> list[Summary]:
     """The runs of a file, the oldest first.
 
     Args:
-        path: of the file, or of a folder with a `result.db` or a `runs.db` in it; None: `runs.db` in this folder.
+        path: the file, or a folder with a `result.db` or a `runs.db` in it; None: `runs.db` in this folder.
 
     Raises:
         StoreError: there is none, or the file cannot be used.
@@ -104,7 +104,7 @@ def check_run_file(path: Path) -> None:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[Reader]:
-    """Whatever is wrong with the file is one line."""
+    """Report any problem with the file as one line."""
     try:
         with Reader(path) as reader:
             yield reader

@@ -46,7 +46,7 @@ def recommend(x: FloatArray, width: FloatArray | float = 1.0) -> FloatArray:
 
     Args:
         x: the server's x after each round, shape (R, d), R >= 1.
-        width: of the search box in each coordinate; distances are those of the unit cube.
+        width: the width of the search box in each coordinate; distances are those of the unit cube.
 
     Example:
         >>> import numpy as np
@@ -72,5 +72,5 @@ def _steps(x: FloatArray) -> int:
         q = np.cumsum(np.sum(np.diff(x, axis=0) ** 2, axis=1)[::-1])  # Q of n = 1, 2, ...
         net = np.sum((x[-1] - x[-2::-1]) ** 2, axis=1)  # N of n = 1, 2, ...
         better = net < q / n * (1.0 + 2.0 * (n * n - 1.0) / (13.0 * n * (n + 1.0) + 2.0))  # Eq. (4)
-    better[:1] = False  # of a single step N = Q: drift and noise cannot be told apart
+    better[:1] = False  # of a single step N = Q: drift and noise cannot be distinguished
     return int(n[better][-1]) if np.any(better) else 0

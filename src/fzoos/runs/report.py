@@ -82,7 +82,7 @@ def _static(name: str) -> str:
 
 
 def _hashes(page: str, tag: str) -> str:
-    """The elements of the page, for its policy: whatever else might get into it does not run."""
+    """The elements of the page, for its policy: nothing else in it is run."""
     digests = (hashlib.sha256(body.encode()).digest() for body in re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL))
     return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
 

@@ -8,8 +8,8 @@ runs         id, name, study (settings, JSON), started, status, message, x (floa
              bytes_up, bytes_down, seconds, extra (JSON), host and pid (of the process that writes it)
 rounds       run, round, queries, bytes_up, bytes_down, seconds, step, monitor, diagnostics (JSON), clients (JSON:
              queries and distances), x (float64 bytes)
-failures     run, round, client, reason, at: what was gone on from
-checkpoints  run, body, digest: the server between two exchanges; only the last one is kept
+failures     run, round, client, reason, at: answers that did not come
+checkpoints  run, body, digest: the server between two exchanges; only the last one is stored
 ===========  ========================================================================================================
 """
 
@@ -80,11 +80,11 @@ class Store:
     """A file of runs.
 
     Args:
-        path: of the file; made if it is not there and `create` is set.
-        create: whether it may be made.
+        path: the file; created if it is missing and `create` is set.
+        create: whether it may be created.
 
     Raises:
-        StoreError: it is not ours, newer than this program, locked or damaged.
+        StoreError: it is not a file of runs, newer than this program, locked or damaged.
 
     Example:
         >>> import tempfile
@@ -113,7 +113,7 @@ class Store:
             raise StoreError(f"{self.path} cannot be read as a file of runs: {error}") from None
 
     def _check(self) -> bool:
-        """Raise unless it is ours and sound, changing nothing; whether there is anything in it."""
+        """Raise unless it is an intact file of runs, without changing it; return whether there is anything in it."""
         with closing(open_readonly(self.path)) as db:
             damaged = db.execute("PRAGMA quick_check(1)").fetchone()[0]
             if damaged != "ok":
@@ -131,14 +131,14 @@ class Store:
 
     def _make(self) -> None:
         with self._transaction():
-            if not _tables(self._db):  # another process may have been quicker
+            if not _tables(self._db):  # another process may have created it in the meantime
                 for table in _TABLES.split(";\n"):
                     self._db.execute(table)
                 self._db.execute("INSERT INTO about VALUES ('format', ?)", (_FORMAT,))
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """What is written in it is there, all of it, or not at all."""
+        """A transaction: everything written in it is stored, or nothing."""
         self._execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -157,7 +157,7 @@ class Store:
         return cursor.lastrowid
 
     def take(self, run: int) -> None:
-        """This process writes the run from now on."""
+        """Make this process the run's writer."""
         values = ("running", "", platform.node(), os.getpid(), run)
         self._execute("UPDATE runs SET status = ?, message = ?, host = ?, pid = ? WHERE id = ?", values)
 
@@ -187,7 +187,7 @@ class Store:
         return found
 
     def checkpoint(self, run: int, body: bytes, queries: list[int], record: Record | None, x: FloatArray) -> None:
-        """Keep the server's state and, at the end of a round, its record: both or none."""
+        """Store the server's state and, at the end of a round, its record: both or neither."""
         with self._transaction():
             digest = hashlib.sha256(body).digest()
             self._execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)", (run, body, digest))
@@ -196,7 +196,7 @@ class Store:
                 self._insert(run, record, x)
 
     def record(self, run: int, record: Record, x: FloatArray) -> None:
-        """Keep a round of a run that has no checkpoints."""
+        """Store a round of a run that has no checkpoints."""
         with self._transaction():
             self._insert(run, record, x)
             self._execute("UPDATE runs SET queries = ? WHERE id = ?", (json.dumps(record.queries_per_client), run))
@@ -226,7 +226,7 @@ class Store:
         return bytes(body)
 
     def fail(self, run: int, round: int, client: int, reason: str) -> None:
-        """Keep that a client did not answer, and why."""
+        """Store that a client did not answer, and why."""
         self._execute("INSERT INTO failures VALUES (?, ?, ?, ?, ?)", (run, round, client, _text(reason), time.time()))
 
     def failures(self, run: int) -> list[tuple[int, int, str]]:
@@ -234,12 +234,12 @@ class Store:
         return self._db.execute("SELECT round, client, reason FROM failures WHERE run = ?", (run,)).fetchall()
 
     def finish(self, run: int, status: str, message: str, extra: Mapping[str, Any]) -> None:
-        """The outcome; a run can be taken up again all the same."""
+        """Store how the run ended; it can be resumed nevertheless."""
         values = (status, _text(message), json.dumps(dict(extra)), run)
         self._execute("UPDATE runs SET status = ?, message = ?, extra = ? WHERE id = ?", values)
 
     def result(self, run: int) -> Result:
-        """What there is of a run."""
+        """The result of a run so far."""
         columns = "x, queries, bytes_up, bytes_down, seconds, status, message, host, pid, study"
         text = (
             "SELECT round, queries, bytes_up, bytes_down, seconds, step, monitor, diagnostics, clients, x FROM rounds "
@@ -271,7 +271,7 @@ class Store:
         )
 
     def extra(self, run: int) -> dict[str, Any]:
-        """What else is known of a run: epsilon, if it was private."""
+        """Further values of a run: epsilon, if it was private."""
         found: dict[str, Any] = json.loads(self._one("SELECT extra FROM runs WHERE id = ?", run)[0])
         return found
 
@@ -288,7 +288,7 @@ class Store:
             raise StoreError(f"{self.path} cannot be written: {error}") from None
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._db.close()
 
     def __enter__(self) -> Self:
@@ -318,7 +318,7 @@ def _number(value: float | None) -> float:
 
 
 def _is_gone(host: str, pid: int) -> bool:
-    """Whether a process of this machine has ended; of others nothing is known."""
+    """Whether a process of this machine has ended; for other machines this is unknown."""
     if host != platform.node():
         return False
     try:
@@ -335,7 +335,7 @@ def _tables(db: sqlite3.Connection) -> set[str]:
 
 
 def _text(words: str) -> str:
-    """Words, perhaps of an exception, as SQLite can hold them: without half characters."""
+    """Text, perhaps of an exception, without the surrogates that SQLite cannot store."""
     return words.encode("utf-8", "backslashreplace").decode()
 
 
@@ -357,8 +357,8 @@ def load(path: str | Path, run: int | None = None) -> Result:
     """A run from a file of runs.
 
     Args:
-        path: of the file, or of a study's folder with a `result.db` in it.
-        run: its id; None: the last one.
+        path: the file, or a study's folder with a `result.db` in it.
+        run: the run's id; None: the last one.
 
     Raises:
         StoreError: there is none, or the file cannot be used.

@@ -1,4 +1,4 @@
-"""Runs in words: a report in Markdown, and how their numbers and names are written everywhere."""
+"""Runs as text: a report in Markdown, and the format of their numbers and names everywhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def markdown(runs: list[tuple[str, dict[str, Any], Result]]) -> str:
     """A report in Markdown: totals, settings, F at equal cost, and of each run some rounds and all clients.
 
     Args:
-        runs: of each a label, the settings and the result.
+        runs: a label, the settings and the result of each run.
 
     Example:
         >>> import numpy as np
@@ -57,7 +57,7 @@ def number(value: float | None) -> str:
 
 
 def one_line(text: object) -> str:
-    """Names and messages come from files: no line breaks, nothing that a terminal would obey.
+    """Names and messages come from files: no line breaks, no terminal control sequences.
 
     Example:
         >>> from fzoos.runs.text import one_line

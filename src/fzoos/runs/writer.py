@@ -15,14 +15,14 @@ __all__ = ["RunWriter"]
 
 
 class RunWriter:
-    """Writes a run as it goes on; without a path it does nothing.
+    """Writes a run while it is running; without a path it does nothing.
 
     Args:
-        path: of the file of runs, or None.
-        name: of the run.
-        settings: what it was begun with.
-        x0: the start.
-        clients: N.
+        path: the file of runs; None: nothing is stored.
+        name: the run's name in the file.
+        settings: the settings that it was started with.
+        x0: the start, in the user's coordinates.
+        clients: N, the number of clients.
     """
 
     def __init__(self, path: str | Path | None, name: str, settings: Mapping[str, Any], x0: FloatArray, clients: int):
@@ -31,12 +31,12 @@ class RunWriter:
             self._run = self._store.begin(name, describe(dict(settings)), x0, clients)
 
     def record(self, record: Record, x: FloatArray) -> None:
-        """A round is complete."""
+        """Store a complete round."""
         if self._store is not None:
             self._store.record(self._run, record, x)
 
     def finish(self, status: str, message: str) -> None:
-        """The run has ended; nothing is written after this."""
+        """Store how the run ended; nothing is written after this."""
         if self._store is not None:
             self._store.finish(self._run, status, message, {})
             self._store.close()

@@ -65,7 +65,7 @@ class Evidence:
     """log p(y) under one kernel.
 
     Args:
-        kernel: its length scale included.
+        kernel: the kernel, with its length scale.
         s: squared distances among the points, shape (n, n).
         y: observations, shape (n,), in any units.
 

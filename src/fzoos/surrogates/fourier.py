@@ -50,8 +50,8 @@ class FourierFeatures:
 
     Args:
         seed: the shared seed.
-        count: M.
-        dim: d.
+        count: M, the number of features.
+        dim: d, the number of variables.
         kernel: the kernel whose spectrum is sampled.
         device: None for NumPy, or a PyTorch device.
         orthogonal: make the frequencies orthogonal, in groups of d, and leave their lengths: each has the kernel's

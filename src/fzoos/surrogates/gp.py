@@ -39,7 +39,7 @@ class DerivedGP:
     Args:
         kernel: the kernel, its length scale in units of the cube.
         noise: sigma^2, the ridge on the standardised observations.
-        dim: d.
+        dim: d, the number of variables.
         device: None for NumPy, or a PyTorch device.
         amplitude: a, the prior's standard deviation in the units of y; None: that of the observations.
 

@@ -52,7 +52,7 @@ def log_marginal_likelihood(kernel: Kernel, noise: float, s: FloatArray, y: Floa
     """log p(y) = -(y^T A^{-1} y + log det A + n log 2 pi) / 2 with A = kappa(s) + sigma^2 I.
 
     Args:
-        kernel: the kernel.
+        kernel: the kernel, with its length scale.
         noise: sigma^2.
         s: squared distances among the points, shape (n, n).
         y: standardised observations, shape (n,).

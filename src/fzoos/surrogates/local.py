@@ -21,7 +21,7 @@ class LocalSurrogate:
 
     Args:
         trajectory: the client's queries.
-        kernel: the kernel.
+        kernel: the kernel, with its length scale.
         noise: sigma^2, or the ridge of a noise model.
         points: how many of the nearest points are used; None: all.
         device: None for NumPy, or a PyTorch device.

@@ -1,4 +1,4 @@
-"""Noise in the observations: told by the user, or fitted.
+"""Noise of the observations: given by the user, or fitted.
 
 A surrogate on standardised observations has one number for noise, the ridge lambda = sigma^2 / a^2: the variance of the
 noise over the prior variance of the function. sigma alone does not give it. Observations a short way from each other

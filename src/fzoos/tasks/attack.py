@@ -54,7 +54,7 @@ class Attack:
             On a CPU, convolutional ones may be faster after `model.to(memory_format=torch.channels_last)`.
         image: z, shape (channels, side, side).
         label: the image's class.
-        radius: of the perturbation: x is within +-radius.
+        radius: the largest perturbation of a pixel: x is within +-radius.
         pixels: says between what values the perturbed image is clipped.
         device: where the models are.
 
@@ -198,9 +198,9 @@ class Attacks:
     Args:
         dataset: "mnist" or "cifar10".
         portion: P, in (0, 1], the share of the classes that a client's model is trained on.
-        images: how many.
-        clients: N.
-        seed: of the split, the training and the draw of images.
+        images: the number of images.
+        clients: N, the number of clients.
+        seed: the seed of the split, the training and the draw of images.
         device: "cpu" or "cuda". On CUDA, cuDNN is set to deterministic algorithms and, once the models are trained, to
             full float32 precision.
         recipe: the network and its training; default: the dataset's.

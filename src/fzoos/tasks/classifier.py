@@ -62,10 +62,10 @@ def train(
     make fewer than 64 of an epoch. On the CPU, wherever it is used later: steps this small gain nothing on a GPU.
 
     Args:
-        rows: to train on.
+        rows: the rows to train on.
         test: to measure the accuracy on.
         epochs: passes over the rows.
-        seed: of the first weights and of the order of rows.
+        seed: the seed of the first weights and of the order of rows.
         progress: show a progress bar, on standard output or on the console given.
         cache: the folder that it is kept in; None: `models` of the per-user cache.
 

@@ -93,9 +93,9 @@ def client_models(
         data: images; the training images are split by class, the test images measure accuracy.
         recipe: the network and its training.
         pixels: how images are scaled.
-        clients: N.
+        clients: N, the number of clients.
         portion: P, the share of the classes that a client sees.
-        seed: of the split, the weights and the training.
+        seed: the seed of the split, the weights and the training.
         device: "cpu" or "cuda".
         progress: show a progress bar, and each model's accuracy, on standard output or on the console given.
 

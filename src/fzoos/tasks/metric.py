@@ -47,13 +47,13 @@ class Metric:
 
     Args:
         metric: "precision", "recall", "f1" or "jaccard", macro-averaged.
-        portion: P, in (0, 1].
-        seed: of the clients' shares of the data.
-        clients: N.
+        portion: P in (0, 1], the share of the classes that a client has.
+        seed: the seed of the clients' shares of the data.
+        clients: N, the number of clients.
         device: "cpu" or "cuda", for evaluating the networks.
         samples: so many rows of Covertype, drawn at random, are used in all; None: every one of the 581 012.
-        model_seed: of the halves and of the training; the same for all runs of one experiment.
-        epochs: of the training.
+        model_seed: the seed of the halves and of the training; the same for all runs of one experiment.
+        epochs: the number of epochs of the training.
         min_accuracy: a classifier below this is too weak for the metric to mean anything. Half of all rows are of one
             class.
         progress: show a progress bar while training, and the accuracy, on standard output or on the console given.

@@ -87,7 +87,7 @@ def cnn(channels: int, side: int, classes: int, width: int) -> Module:
     """Two convolutions (each followed by a pooling) and two dense layers.
 
     Args:
-        channels: of the image.
+        channels: the number of channels of the image.
         side: pixels of the (square) image's side.
         classes: K, logits.
         width: channels of the first convolution; the second has twice as many.
@@ -171,8 +171,8 @@ def train(
         model: on the device of x and y.
         x: images, shape (n, channels, side, side).
         y: labels, shape (n,).
-        recipe: how.
-        seed: of the order of images, and of the augmentation.
+        recipe: epochs, batch size, learning rate and augmentation.
+        seed: the seed of the order of images, and of the augmentation.
         on_epoch: called after each epoch.
     """
     generator = torch.Generator().manual_seed(seed)

@@ -26,9 +26,9 @@ class Noisy(Generic[T]):
     Each access to `objectives` begins the noise anew: two runs of the same task see the same.
 
     Args:
-        task: the task.
+        task: the task whose values get noise.
         share: sigma as a share of F(x_0) - F*.
-        seed: of the noise.
+        seed: the seed of the noise.
 
     Example:
         >>> from fzoos.tasks import Noisy, Quadratic

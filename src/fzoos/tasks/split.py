@@ -32,8 +32,8 @@ def classes_per_client(classes: int, portion: float) -> int:
     """c = P K, rounded to the nearest integer, halves up, and at least 1.
 
     Args:
-        classes: K.
-        portion: P, in (0, 1].
+        classes: K, the number of classes.
+        portion: P in (0, 1], the share of the classes that a client has.
 
     Example:
         >>> from fzoos.tasks.split import classes_per_client
@@ -56,10 +56,10 @@ def assign_classes(classes: int, clients: int, portion: float, seed: int) -> NDA
     column's sum, and after many of them every table with these sums is equally likely.
 
     Args:
-        classes: K.
-        clients: N.
-        portion: P, in (0, 1].
-        seed: of the draw.
+        classes: K, the number of classes.
+        clients: N, the number of clients.
+        portion: P in (0, 1], the share of the classes that a client has.
+        seed: the seed of the draw.
 
     Returns:
         A, shape (N, K).
@@ -102,9 +102,9 @@ def split_by_class(labels: ArrayLike, clients: int, portion: float, seed: int) -
 
     Args:
         labels: the class of each sample, shape (n,).
-        clients: N.
-        portion: P, in (0, 1].
-        seed: of the draw.
+        clients: N, the number of clients.
+        portion: P in (0, 1], the share of the classes that a client has.
+        seed: the seed of the draw.
 
     Returns:
         For each client the indices of its samples, increasing.

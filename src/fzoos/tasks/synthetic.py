@@ -42,10 +42,10 @@ class Synthetic(ABC):
     """A base function and N perturbed copies of it.
 
     Args:
-        dim: d.
-        clients: N.
-        heterogeneity: C.
-        seed: of the Dirichlet draws and of x0.
+        dim: d, the number of variables.
+        clients: N, the number of clients.
+        heterogeneity: C, how much the clients differ.
+        seed: the seed of the Dirichlet draws and of x0.
     """
 
     dim: int = 300

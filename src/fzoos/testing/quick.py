@@ -28,7 +28,7 @@ def make_quick(algorithm: Algorithm, dim: int = 2, local_steps: int = 2, limit: 
     Args:
         algorithm: settings of an algorithm.
         dim: d of the problem.
-        local_steps: T.
+        local_steps: T, the number of local steps in a round.
         limit: queries of a client in one round that are cheap enough.
 
     Example:

@@ -156,7 +156,7 @@ class _Restarting:
     """An engine that goes through bytes, with a new site for every message.
 
     Args:
-        study: the study.
+        study: the study's settings.
         folder: of the journals.
         stop: called before the sites work (False) and after (True); what it raises ends the server.
     """

@@ -1,7 +1,7 @@
-"""NVIDIA FLARE carries the messages: milliseconds a round, certificates for everyone, one process per site and study.
+"""NVIDIA FLARE carries the messages: milliseconds a round, certificates, one process per site and study.
 
 The server's half and a site's half are objects of FLARE's Collab API; `run` puts them into a job, hands it to FLARE's
-simulator or to a real deployment, shows how it goes, and sends it again when a process died:
+simulator or to a real deployment, shows its progress, and sends it again when a process died:
 
     from nvflare.recipe import ProdEnv
     from fzoos.engines.flare import run

@@ -1,4 +1,4 @@
-"""The server's side: calls to all sites at once, replies back, within a time."""
+"""The server's side: calls to all sites at once, and their replies within the time-out."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from fzoos.messages.message import Message
 
 __all__ = ["PATIENCE", "FlareEngine"]
 
-PATIENCE = 60.0  # seconds: a network may be away for a moment
+PATIENCE = 60.0  # seconds: a network may be down for a moment
 
-_THREADS = 16  # per site: a call that was given up keeps its thread until FLARE gives it up too
-_LOOK = 1.0  # seconds between two looks at who is still there
+_THREADS = 16  # per site: an abandoned call holds its thread until FLARE abandons it too
+_LOOK = 1.0  # seconds between two checks of who is still connected
 _SLACK = 1.0  # seconds that FLARE's time-out is longer than ours, so that a call that fails before is no time-out
 _NO_LIMIT = 30 * 24 * 3600.0  # seconds
 _SETTLE = 10.0  # seconds in which FLARE, after a call failed, may end the job because the site's process died
@@ -34,7 +34,7 @@ class _Call:
 
     client: int
     reply: Future[Any]
-    sign: Future[Any] | None = None  # the last question whether the site is there
+    sign: Future[Any] | None = None  # the last poll of the site
     asked: float = field(default_factory=time.monotonic)  # when that was
 
 
@@ -45,16 +45,16 @@ class FlareEngine:
     which takes several times as long and knows no time-out.
 
     FLARE's own time-out begins anew when a message starts to arrive, and it does not say that a site is gone: a call to
-    it just takes the whole time-out. So the time is kept here, and a site that works is asked now and then whether it
-    is there; it answers at once, since its objective runs elsewhere.
+    it just takes the whole time-out. So the time-out is measured here, and a working site is polled now and then; it
+    answers at once, since its objective runs elsewhere.
 
-    If a site's process dies FLARE ends the whole job, a few seconds later. Such an exchange has no outcome: it is done
-    again, from the checkpoint, by the job that is sent next.
+    If a site's process dies FLARE ends the whole job, a few seconds later. Such an exchange has no outcome: the next
+    job repeats it, from the checkpoint.
 
     Args:
-        study: the study.
-        patience: seconds without a sign of life after which a site is given up for this exchange. What it has done is
-            kept in its journal.
+        study: the study's settings.
+        patience: seconds without a heartbeat after which a site is left out of this exchange. What it has done is in
+            its journal.
 
     Raises:
         RunAborted: from an exchange, if FLARE ended the job.
@@ -97,7 +97,7 @@ class FlareEngine:
         return outcome
 
     def state(self) -> dict[str, Any]:
-        """How the exchange under way stands: its round, its kind, who is waited for, who failed and why."""
+        """The state of the current exchange: its round, its kind, which sites are pending, which failed and why."""
         return dict(self._state)
 
     def close(self) -> None:
@@ -114,7 +114,7 @@ class FlareEngine:
         return _Call(client, self._pool.submit(call, codec.encode(request, self._study.id)))
 
     def _collect(self, call: _Call, outcome: Outcome, *, late: bool, timeout: float | None) -> None:
-        """Take a reply, or see why there will be none."""
+        """Collect a reply, or the reason why there will be none."""
         site = self._study.sites[call.client]
         if call.reply.done():
             try:
@@ -133,7 +133,7 @@ class FlareEngine:
         return codec.decode(reply, self._study.id)
 
     def _gone(self, call: _Call) -> bool:
-        """Whether a site was asked for a sign of life and gave none."""
+        """Whether a site was polled and has not answered."""
         if call.sign is not None and call.sign.done() and call.sign.exception() is not None:
             self._refuse_if_aborted()
             return True

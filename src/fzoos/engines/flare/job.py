@@ -48,9 +48,9 @@ def recipe(study: Study, objective_factory: Factory | str | None = None, *, pati
     """A study as a recipe, for FLARE's own ways to run one (`recipe.execute(env)`, `recipe.export(folder)`).
 
     Args:
-        study: the study.
-        objective_factory: as in `client_app`.
-        patience: as in `FlareEngine`.
+        study: the study's settings.
+        objective_factory: makes a site's objective; see `client_app`.
+        patience: seconds without a heartbeat after which a site is left out; see `FlareEngine`.
 
     Example:
         >>> from fzoos.engines.flare import recipe
@@ -65,7 +65,7 @@ def recipe(study: Study, objective_factory: Factory | str | None = None, *, pati
         client=client_app(study, objective_factory),
         min_clients=study.min_clients or study.participants,
     )
-    made.set_per_site_config({site: {} for site in study.sites})  # no other site of the federation is asked
+    made.set_per_site_config({site: {} for site in study.sites})  # no other site of the federation takes part
     return made
 
 
@@ -79,20 +79,20 @@ def run(
     patience: float = PATIENCE,
     progress: bool = True,
 ) -> Result:
-    """Run a study in FLARE's simulator or in a deployment, from where it stands.
+    """Run a study in FLARE's simulator or in a deployment, or resume it.
 
     FLARE ends a job when one of its processes dies. The job is then sent again and goes on from the server's checkpoint
     and the sites' journals. In a deployment a job of the study that is running already is watched, not sent again; and
     if a site that was away comes back, the job is ended and sent again, so that the site takes part in it.
 
     Args:
-        study: the study.
+        study: the study's settings.
         env: `SimEnv(clients=list(study.sites))` or `ProdEnv("path/of/a/startup/kit", username=...)`.
-        objective_factory: as in `client_app`.
-        results: the folder here that the result is put into.
+        objective_factory: makes a site's objective; see `client_app`.
+        results: the local folder for the result.
         resubmit: how often a job that FLARE ended is sent again.
-        patience: as in `FlareEngine`.
-        progress: whether to show how it goes (in a deployment).
+        patience: seconds without a heartbeat after which a site is left out; see `FlareEngine`.
+        progress: whether to show progress (in a deployment).
 
     Raises:
         RuntimeError: the study stopped, or FLARE ended its job once too often.
@@ -146,7 +146,7 @@ def _simulate(study: Study, env: SimEnv, job: FedJob, folder: Path) -> str:
 def _deploy(study: Study, env: ProdEnv, job: FedJob, folder: Path, watch: Watch) -> str:
     """Send the job, or find it running, and watch it; empty if it came to its end, otherwise why not."""
     id, ending = _follow(env, job, watch)
-    while ending == "JOINED":  # a site came back, which takes part from the next job on
+    while ending == "JOINED":  # a site that came back takes part from the next job on
         id, ending = _follow(env, job, watch)
     if ending == "LOST":
         return "the job has no process any more"

@@ -1,7 +1,7 @@
 """What a FLARE deployment of a study allows: written into the startup kits by `nvflare provision`.
 
-FLARE as it comes lets whoever sends jobs do three things that a site would not expect: send code along, read files in
-the site's FLARE folder from afar, and receive the site's error log while a job runs. In `project.yml`, between the
+By default FLARE lets whoever sends jobs do three things that a site would not expect: send code along, read files in
+the site's FLARE folder remotely, and receive the site's error log while a job runs. In `project.yml`, between the
 static files and the certificates,
 
     - path: fzoos.engines.flare.policy.StudyPolicy
@@ -53,7 +53,7 @@ def _site(resources: dict[str, Any]) -> dict[str, Any]:
 
 
 def _server(resources: dict[str, Any], project: str) -> dict[str, Any]:
-    """Jobs are kept in a folder of the project's own: as FLARE comes, all servers on a machine share one."""
+    """Jobs are stored in a folder of the project's own: by default all servers on a machine share one."""
     text = json.dumps(resources).replace("/tmp/nvflare/", f"/tmp/nvflare/{project}/")
     return {**json.loads(text), "class_allow_list": ALLOWED}
 

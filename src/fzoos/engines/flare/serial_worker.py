@@ -14,7 +14,7 @@ _Work = Callable[[], bytes]
 
 
 class Overtaken(Exception):
-    """A newer request came before this one's turn did."""
+    """A newer request replaced this one in the queue."""
 
 
 class Closed(Exception):
@@ -24,10 +24,10 @@ class Closed(Exception):
 class SerialWorker:
     """Does work in a thread of its own, since a journal belongs to one thread.
 
-    Work that had to wait while newer work came is not done: the server has given it up and gone on. Otherwise a site
+    Work that had to wait while newer work came is not done: the server has gone on without it. Otherwise a site
     that was slow once would answer old requests for ever after.
 
-    The thread does not keep its process alive: an objective may never return.
+    The thread does not hold its process alive: an objective may never return.
 
     Example:
         >>> from fzoos.engines.flare.serial_worker import SerialWorker
@@ -63,7 +63,7 @@ class SerialWorker:
             self._open.discard(answer)
 
     def close(self, last: Callable[[], None] = lambda: None, patience: float = 5.0) -> None:
-        """Take no further work, do the last, and let go of whoever still waits after some seconds."""
+        """Take no further work, finish the last, and release callers that still wait after some seconds."""
         self._last = last
         self._queue.put(None)
         self._thread.join(patience)

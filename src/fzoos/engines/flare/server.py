@@ -19,7 +19,7 @@ from fzoos.federation.study import Study
 
 __all__ = ["ERROR_FILE", "PROGRESS", "RESULTS", "Conductor", "result_file", "server_app"]
 
-PROGRESS = "fzoos.progress"  # the question that a running job answers with how it stands
+PROGRESS = "fzoos.progress"  # the command that a running job answers with its state
 ERROR_FILE = "fzoos-error.txt"  # why a study stopped, where it was not FLARE that stopped it
 RESULTS = "FZOOS_RESULTS"  # the environment variable that names the folder of results
 
@@ -29,13 +29,13 @@ _TURN = 60.0  # seconds to wait for the job before this one, which may still be 
 class Conductor:
     """What FLARE makes in the server's process from a job's text.
 
-    The result, which is the checkpoint as well, is kept in the folder `fzoos` of the server's FLARE folder, or in the
+    The result, which is the checkpoint as well, is stored in the folder `fzoos` of the server's FLARE folder, or in the
     one that the environment variable FZOOS_RESULTS names; a copy goes into the job's own folder, from where whoever
     sent the job downloads it.
 
     Args:
-        study: the study, as a dict.
-        patience: as in `FlareEngine`.
+        study: the study's settings, as a dict.
+        patience: seconds without a heartbeat after which a site is left out; see `FlareEngine`.
     """
 
     def __init__(self, study: dict[str, Any], patience: float = PATIENCE) -> None:
@@ -71,8 +71,8 @@ def server_app(study: Study, *, patience: float = PATIENCE) -> Conductor:
     """The server's half, to be the `server` of a `CollabRecipe`.
 
     Args:
-        study: the study.
-        patience: as in `FlareEngine`.
+        study: the study's settings.
+        patience: seconds without a heartbeat after which a site is left out; see `FlareEngine`.
 
     Example:
         >>> from nvflare.collab import CollabRecipe
@@ -90,7 +90,7 @@ def result_file(study: Study) -> str:
 
 
 def _take_turn(path: Path) -> None:
-    """Wait for the job before this one to let go of the result."""
+    """Wait for the job before this one to release the result."""
     lock = FileLock(path.with_name(path.name + ".lock"))
     lock.acquire(_TURN)
     lock.release()

@@ -1,8 +1,8 @@
-"""What a site decides for itself, in a file that never leaves it.
+"""A site's own settings, in a file that never leaves it.
 
-    study = "study.toml"          # the study it agreed to; a server that runs another one gets no answer
+    study = "study.toml"          # the study it agreed to; a server that runs another one is refused
     objective = "objective.py"    # a Python file with a function objective(x), run in a process of its own
-    journal = "my-study.journal"  # where its queries are kept
+    journal = "my-study.journal"  # the file of its queries
 
 Paths are relative to the file. It is `local/fzoos.toml` in the site's FLARE folder, or what the environment variable
 FZOOS_SITE names; there "{site}" stands for the site's name, for a simulator in which all sites share an environment.
@@ -40,7 +40,7 @@ class SiteSettings:
 
     Args:
         site: the site's name.
-        folder: its FLARE folder.
+        folder: the site's FLARE folder.
         study: the job's study.
         factory: the job's objective factory, "module:function"; empty: it has none.
     """

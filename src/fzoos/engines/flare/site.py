@@ -25,7 +25,7 @@ class Site:
     """What FLARE makes in the site's process from a job's text.
 
     Args:
-        study: the job's study, as a dict.
+        study: the settings of the job's study, as a dict.
         factory: the job's objective factory, "module:function"; empty: the site's settings have one.
     """
 
@@ -37,7 +37,7 @@ class Site:
 
     @collab.init  # type: ignore[untyped-decorator]
     def open(self) -> None:
-        """Begin to take requests; what can fail is left to the first of them, since here it would end the job."""
+        """Start to accept requests; what can fail is left to the first of them, since here it would end the job."""
         self._worker = SerialWorker()
         self._name, self._folder = collab.site_name, Path(collab.workspace.get_root_dir())
         self._id = Study(**self.study).id
@@ -46,7 +46,7 @@ class Site:
     def answer(self, data: bytes) -> bytes:
         """Answer one request of the server; the other sites can call this too, and are refused.
 
-        Why there is no answer is told in words that are not the objective's: those stay in the site's log.
+        The reason for a missing answer is given without the objective's own message, which stays in the site's log.
         """
         if collab.caller != "server" or self._worker is None:
             raise PermissionError(f"requests come from the server, this one came from {collab.caller}")
@@ -61,7 +61,7 @@ class Site:
 
     @collab.publish  # type: ignore[untyped-decorator]
     def here(self) -> bool:
-        """A sign of life, while a request may be under way."""
+        """A heartbeat, also while a request is being answered."""
         return True
 
     @collab.final  # type: ignore[untyped-decorator]

@@ -18,9 +18,9 @@ from fzoos.runs.progress import round_columns
 
 __all__ = ["Watch"]
 
-_LOOK = 1.0  # seconds between two looks at a job
-_ROLL_CALL = 5.0  # seconds between two looks at who is connected
-_LOSE = 10.0  # seconds after which a job that FLARE takes for running, but that has no process, is given up
+_LOOK = 1.0  # seconds between two checks of a job
+_ROLL_CALL = 5.0  # seconds between two checks of who is connected
+_LOSE = 10.0  # seconds after which a job without a process counts as lost, though FLARE reports it as running
 _GATHER = 60.0  # seconds that a job waits for sites that are not connected, before it is sent without them
 _RECONNECT = 120.0  # seconds in which a server that is gone may come back
 _ENDED, _RUNNING = "FINISHED", "RUNNING"
@@ -28,12 +28,12 @@ _SILENT = (MetaStatusValue.NO_REPLY, MetaStatusValue.ERROR)
 
 
 class Watch:
-    """Follows a study's jobs: shows how they stand, and notices sites that came back.
+    """Monitors a study's jobs: shows their state, and detects sites that came back.
 
     Args:
-        study: the study.
-        env: the deployment.
-        progress: whether to show it.
+        study: the study's settings.
+        env: FLARE's execution environment, in which the job runs.
+        progress: whether to show the state.
     """
 
     def __init__(self, study: Study, env: ProdEnv, *, progress: bool) -> None:
@@ -71,8 +71,8 @@ class Watch:
     def follow(self, job: str) -> str:
         """Wait until a job has ended, and say how.
 
-        "LOST": FLARE takes it for running, but it has no process any more: the server was started anew, or waits for
-        news from a site that is gone. "JOINED": it was ended here, so that a site that came back can take part again.
+        "LOST": FLARE reports it as running, but it has no process any more: the server was restarted, or waits for a
+        site that is gone. "JOINED": it was ended here, so that a site that came back can take part again.
         """
         roll, called, seen = _Roll(self._study.sites), 0.0, time.monotonic()
         while not (status := self._status(job)).startswith(_ENDED):
@@ -89,11 +89,11 @@ class Watch:
         return status
 
     def download(self, job: str, folder: str) -> str:
-        """Fetch what a job that ended has left."""
+        """Download the files of a job that has ended."""
         return str(self._ask("download_job_result", job, folder))
 
     def detail(self, job: str) -> str:
-        """What FLARE says of the job's way to the server and the sites."""
+        """FLARE's messages about deploying the job to the server and the sites."""
         return ", ".join(self._ask("get_job_meta", job).get("job_deploy_detail") or [])
 
     def _status(self, job: str) -> str:
@@ -105,7 +105,7 @@ class Watch:
         return status
 
     def _show(self, job: str) -> bool:
-        """Ask a running job how it stands, which it tells except when it begins or ends; whether it has a process."""
+        """Ask a running job for its state, which it has except when it starts or ends; whether it has a process."""
         try:
             state = self._connect().do_app_command(job, PROGRESS, {})
         except JobNotRunning:
@@ -129,7 +129,7 @@ class Watch:
 
     def _clients(self) -> list[dict[str, Any]]:
         """One row for each connected client and each job that it runs."""
-        with contextlib.suppress(Exception):  # FLARE has several for: nobody is connected
+        with contextlib.suppress(Exception):  # FLARE has several messages for: nobody is connected
             return self._connect().get_client_job_status() or []
         return []
 
@@ -138,7 +138,7 @@ class Watch:
             self._bar.update(self._task, status=status)
 
     def _ask(self, command: str, *args: Any, **kwargs: Any) -> Any:
-        """Ask the server something; if it is gone, wait for it to come back."""
+        """Send the server a command; if it is gone, wait for it to come back."""
         end = time.monotonic() + _RECONNECT
         while True:
             try:
@@ -170,7 +170,7 @@ def _there(rows: Sequence[Mapping[str, Any]]) -> set[str]:
 
 
 class _Roll:
-    """Who was seen, and where.
+    """Which sites were seen, and where.
 
     A site that is connected and does not run the job has come back if it was away or ran the job before; otherwise it
     has refused it. It must be seen so twice, since a job that begins or ends is not everywhere at once.

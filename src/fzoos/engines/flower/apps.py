@@ -42,7 +42,7 @@ def client_app(
 ) -> ClientApp:
     """A site's half: answers the server's requests with the site's own black box.
 
-    Flower starts it anew for every message. What must be kept (queries, generator, replies given) is in the journal.
+    Flower starts a new process for every message. What must last (queries, generator, replies given) is in the journal.
 
     A node's config (`flower-supernode --node-config 'site="site-1" journal="site-1.journal"'`) says
 
@@ -103,7 +103,7 @@ def server_app(study: StudyLike | None = None, *, secure_aggregation: bool = Fal
 
     Args:
         study: the study or the path of its study.toml; None: the path in the run's config.
-        secure_aggregation: whether x and payload come in sums only; the sites must want it, too.
+        secure_aggregation: whether x and payload come in sums only; it must be set at the sites, too.
 
     Example:
         >>> from fzoos.engines.flower import server_app
@@ -125,12 +125,12 @@ def server_app(study: StudyLike | None = None, *, secure_aggregation: bool = Fal
 
 
 def _show(record: Record) -> None:
-    """One line per round, for `flwr run --stream` and `flwr log`: a bar would not get through."""
+    """One line per round, for `flwr run --stream` and `flwr log`: a progress bar would not be shown there."""
     print(f"round {record.round}: {record.queries} queries, step {record.step:.3g}, {record.seconds:.0f} s", flush=True)
 
 
 def _answer(data: bytes, addressee: str, context: Context, study: Study, factory: Factory) -> tuple[str, bytes]:
-    """This site and its reply; a reason to have none is told to the server without the site's own words in it."""
+    """This site and its reply; the reason for a missing one goes to the server without the objective's own message."""
     name = _site(study, context)
     try:
         if addressee != name:

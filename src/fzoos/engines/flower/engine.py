@@ -1,4 +1,4 @@
-"""The server's side: requests to nodes, replies back, within a time."""
+"""The server's side: requests to nodes, and their replies within the time-out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fzoos.messages.message import Message
 
 __all__ = ["FlowerEngine"]
 
-_NO_LIMIT = 30 * 24 * 3600.0  # seconds: Flower wants some time to live for every message
+_NO_LIMIT = 30 * 24 * 3600.0  # seconds: Flower requires a time to live for every message
 
 
 _EXPIRED = (ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE)
@@ -31,7 +31,7 @@ class _Letter:
 
     data: bytes
     round: int
-    node: Node | None = None  # whom it was last sent to; None: nobody, or one that was lost
+    node: Node | None = None  # the node it was last sent to; None: none, or one that was lost
     waiting: set[str] = field(default_factory=set)  # the Flower messages whose replies may still come
     absent_since: float = field(default_factory=time.monotonic)
 
@@ -39,16 +39,16 @@ class _Letter:
 class FlowerEngine:
     """Carries messages through a Flower `Grid`.
 
-    A message lives no longer than the exchange it belongs to, so that a site that comes back after it does not spend
-    queries on what nobody waits for. A site that restarts within an exchange is sent its request again; it answers
-    from its journal what it had done.
+    A message lives no longer than the exchange it belongs to, so that a site that comes back after it does not make
+    queries for a request that has expired. A site that restarts within an exchange is sent its request again; it
+    answers from its journal what it had done.
 
     Args:
         grid: Flower's connection to the nodes, from the `ServerApp`.
-        study: the study.
+        study: the study's settings.
         join: seconds that the first exchange waits for sites that have not connected yet (at most its time-out).
         patience: seconds that later exchanges wait for a site that is not connected, when the others have answered.
-        poll: seconds between two looks for replies.
+        poll: seconds between two checks for replies.
 
     Example:
         >>> from flwr.serverapp import ServerApp
@@ -106,7 +106,7 @@ class FlowerEngine:
             letter.waiting.add(sent)
 
     def _collect(self, client: int, letter: _Letter, outcome: Outcome) -> None:
-        """Look for the reply; one request at a time, so that nobody's broken reply hides another's good one."""
+        """Check for the reply; one request at a time, so that a broken reply does not hide a good one."""
         for sent in list(letter.waiting):
             try:
                 for reply in self._grid.pull_messages([sent]):

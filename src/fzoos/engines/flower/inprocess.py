@@ -1,8 +1,8 @@
 """Flower without a network: its own in-memory link in this process, with a thread for every node.
 
 The messages take the way they take in a deployment: through Flower's serialisation, its checks and its times to live.
-Only the network, the processes and the keys are missing. The tests use it; it also serves to try an app out, which is
-what Flower's own simulation does with Ray.
+Only the network, the processes and the keys are missing. The tests use it; it is also useful for trying an app out, for
+which Flower's own simulation needs Ray.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ __all__ = ["InProcess"]
 Scalar = bool | float | int | str
 
 _RUN = 1
-_LOOK = 0.005  # seconds between a node's looks for messages
-_HEARTBEAT = 1e6  # seconds: these nodes are online until they are taken away
+_LOOK = 0.005  # seconds between a node's checks for messages
+_HEARTBEAT = 1e6  # seconds: these nodes are online until they are removed
 
 
 class InProcess:
@@ -94,7 +94,7 @@ class InProcess:
         return node
 
     def remove(self, node: int) -> None:
-        """Take a node away, as if its heartbeat had stopped; what it is working on is lost."""
+        """Remove a node, as if its heartbeat had stopped; what it is working on is lost."""
         _, stop = self._nodes.pop(node)
         stop.set()
         self._state.deactivate_node(node)

@@ -18,7 +18,7 @@ __all__ = ["Node", "Nodes"]
 log = logging.getLogger("fzoos")
 
 _NOT_HEARD = (ErrorCode.NODE_UNAVAILABLE, ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE)
-_ASK_AGAIN = 60.0  # seconds after which a node that has not told its name is asked again
+_ASK_AGAIN = 60.0  # seconds after which a node that has not reported its name is asked again
 
 
 class Node(NamedTuple):
@@ -74,7 +74,7 @@ class Nodes:
             time.sleep(min(poll, max(0.0, end - time.monotonic())))
 
     def _ask(self, node: Node) -> str:
-        """The name that a node has told, empty until its answer is there."""
+        """The name that a node has reported, empty until its answer is there."""
         if node in self._told:
             return self._told[node]
         if node not in self._asked:

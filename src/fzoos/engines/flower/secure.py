@@ -21,25 +21,26 @@ from fzoos.messages.message import Message
 
 __all__ = ["SecureFlowerEngine"]
 
-_NO_LIMIT = 30 * 24 * 3600.0  # seconds: Flower wants some time to live for every message
+_NO_LIMIT = 30 * 24 * 3600.0  # seconds: Flower requires a time to live for every message
 
 
 class SecureFlowerEngine:
     """Carries messages through a Flower `Grid`, and replies through SecAgg+: of x and payload only sums come back.
 
-    Everyone whose vector is in the average is said to have replied the average, so that the server's own averaging
+    Every site whose vector is in the average is given the average as its reply, so that the server's own averaging
     leaves it as it is. Counts and diagnostics (scalars) come in clear. The average differs from the plain one by the
     quantisation, a random 2e-9 of an array's range for three sites. An exchange costs four of the plain kind.
 
-    This holds against a server that keeps to the protocol and looks at all it gets. A server that lies (about who is
-    lost, or by asking again with fewer sites), or a Flower operator who sends sites another program, is not kept out.
+    This protects against a server that follows the protocol and analyses all it receives. It does not protect against
+    one that lies (about who is lost, or by asking again with fewer sites), nor against a Flower operator who sends the
+    sites another program.
 
     Args:
         grid: Flower's connection to the nodes, from the `ServerApp`.
-        study: the study.
+        study: the study's settings.
         join: seconds that the first exchange waits for sites that have not connected yet (at most half its time-out).
         patience: seconds that later exchanges wait for a site that is not connected.
-        poll: seconds between two looks for replies.
+        poll: seconds between two checks for replies.
     """
 
     def __init__(

@@ -87,7 +87,7 @@ def masked_reply(message: Message, reply: Reply, study: Study, client: int, reac
     Args:
         message: Flower's message that asked for it.
         reply: the reply with its arrays.
-        study: the study.
+        study: the study's settings.
         client: this site's index in the study.
         reach: R, what the payload's numbers must stay within.
     """

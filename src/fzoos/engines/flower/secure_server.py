@@ -37,7 +37,7 @@ class Aggregate:
 
     Attributes:
         mean: the weighted average of the vectors; None if there was none.
-        told: what each node in the average said in clear beside its vector.
+        told: what each node in the average sent in clear beside its vector.
         failures: why the other nodes are not in it.
     """
 
@@ -57,7 +57,7 @@ def secure_aggregate(
         round: the round, for Flower's log.
         enough: the least number of nodes that a sum may be over.
         seconds: the time for all of it. Each stage but the one in which sites work gets a sixth, at most a minute.
-        poll: seconds between two looks for replies.
+        poll: seconds between two checks for replies.
     """
     use_strong_masks()
     start, quick = time.monotonic(), min(60.0, seconds / 6)
@@ -70,7 +70,7 @@ def secure_aggregate(
     stages = StageGrid(grid, ends, poll)
     n = len(requests)
     workflow = _Workflow(
-        num_shares=1.0,  # a share for everybody
+        num_shares=1.0,  # a share for every node
         reconstruction_threshold=max(enough, n // 2 + 1),  # more than half: nobody can be called lost and be unmasked
         max_weight=float(WEIGHT),
         clipping_range=1.0,
@@ -96,7 +96,7 @@ def secure_aggregate(
 
 
 class _Workflow(SecAggPlusWorkflow):
-    """Flower's workflow, which also stands the loss of a site before the keys are shared."""
+    """Flower's workflow, which also tolerates the loss of a site before the keys are shared."""
 
     def share_keys_stage(self, grid: Grid, context: LegacyContext, state: WorkflowState) -> bool:
         """Share the keys; who has not done so has put no mask on anything, and is no longer counted."""
@@ -108,7 +108,7 @@ class _Workflow(SecAggPlusWorkflow):
 
 
 class _Collector(FedAvg):
-    """The strategy that the workflow wants: it hands out our requests and keeps what came of them."""
+    """The strategy that the workflow needs: it hands out our requests and stores the outcome."""
 
     def __init__(self, requests: Mapping[int, tuple[bytes, str]]) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class _Collector(FedAvg):
         ]
 
     def aggregate_fit(self, server_round: int, results: list[tuple[Any, FitRes]], failures: Any) -> Any:
-        """Keep the average, which the workflow has put in the place of each node's own vector."""
+        """Store the average, which the workflow has put in the place of each node's own vector."""
         self.aggregate.told = {proxy.node_id: result.metrics for proxy, result in results}
         self.aggregate.mean = parameters_to_ndarrays(results[0][1].parameters)[0]
         return None, {}

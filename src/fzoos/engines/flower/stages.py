@@ -1,4 +1,4 @@
-"""The grid that Flower's SecAgg+ workflow is given: messages that expire, and replies looked at before it sees them.
+"""The grid that Flower's SecAgg+ workflow is given: messages that expire, and replies checked before it gets them.
 
 The workflow takes every reply for a good one and fails as a whole where one is not. Here a site whose reply is an
 error, malformed or missing is left out of what comes back, which the workflow takes for a site that was lost.
@@ -27,9 +27,9 @@ class StageGrid(Grid):
     """Sends the messages of one secure aggregation.
 
     Args:
-        grid: the true grid.
+        grid: Flower's own grid, which carries the messages.
         ends: for each stage of the protocol the time (`time.monotonic`) at which its replies must be there.
-        poll: seconds between two looks for replies.
+        poll: seconds between two checks for replies.
 
     Attributes:
         failures: why nodes were left out, by node.
@@ -83,24 +83,24 @@ class StageGrid(Grid):
         return [reply for reply, layout in zip(replies, layouts, strict=True) if layout == common]
 
     def get_node_ids(self) -> Iterable[int]:
-        """As the true grid."""
+        """As Flower's own grid."""
         return self._grid.get_node_ids()
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """As the true grid."""
+        """As Flower's own grid."""
         return self._grid.push_messages(messages)
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """As the true grid."""
+        """As Flower's own grid."""
         return self._grid.pull_messages(message_ids)
 
     def set_run(self, run: Run) -> None:
-        """As the true grid."""
+        """As Flower's own grid."""
         self._grid.set_run(run)
 
     @property
     def run(self) -> Run:
-        """As the true grid."""
+        """As Flower's own grid."""
         return self._grid.run
 
     def create_message(

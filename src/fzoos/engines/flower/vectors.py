@@ -1,4 +1,4 @@
-"""Secure aggregation's common ground: how the arrays of a reply become one bounded vector, and the way back.
+"""Shared by both sides of secure aggregation: how the arrays of a reply become one bounded vector, and the way back.
 
 SecAgg+ adds integers modulo 2^32. A number v in [-1, 1] becomes one of 2^k + 1 integers, chosen at random between the
 two next to it so that the mean is right; n clients fit if n (2^k + 1) < 2^32. The average is then off by less than
@@ -31,8 +31,8 @@ class Layout:
     """Names, lengths and ranges of the arrays in a vector.
 
     Args:
-        names: of the arrays.
-        lengths: of the arrays.
+        names: the names of the arrays.
+        lengths: the number of entries of each array.
         reach: R of every array but x, which lies in the unit cube.
 
     Example:

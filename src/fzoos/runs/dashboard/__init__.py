@@ -1,12 +1,12 @@
-"""Runs in a browser: a page that follows them (`server`), and a file of the same plots for mail and archive (`report`).
+"""Runs in a browser: a page that is updated live (`server`), and one file of the same plots, for archives (`report`).
 
 =============  =======================================================================================================
 module         what it does
 =============  =======================================================================================================
-data.py        reads files of runs, without ever writing to one, and says what changed
+data.py        reads files of runs, without ever writing to one, and reports what changed
 guard.py       who may see the page: Host header, token, security headers
-server.py      the page, its data and the events that say that a run went on (extra `fzoos[dashboard]`)
-report.py      page, style, script and data in one HTML file
+server.py      the page, its data and the events that report a run's progress (extra `fzoos[dashboard]`)
+../report.py   page, style, script and data in one HTML file
 static/        the front end, the same for both: plain HTML, CSS and JavaScript, nothing to build, nothing to fetch
 =============  =======================================================================================================
 """

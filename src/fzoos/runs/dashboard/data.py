@@ -21,8 +21,8 @@ __all__ = ["SUFFIXES", "Reader", "RunIndex", "columns", "details", "dumps", "pla
 
 SUFFIXES = (".db", ".result")  # of the files in a folder that are taken for files of runs
 
-_TIMEOUT = 1.0  # seconds that a locked file is waited for
-_FRESH = 0.25  # seconds for which a look at the files serves everyone who asks
+_TIMEOUT = 1.0  # seconds to wait for a locked file
+_FRESH = 0.25  # seconds for which the state of the files is cached
 _AGAIN = 2.0  # seconds after which a file that could not be read is tried again
 
 
@@ -30,10 +30,10 @@ class Reader(Store):
     """A file of runs that is only read, while a run writes it or long after.
 
     Args:
-        path: of the file.
+        path: the file.
 
     Raises:
-        StoreError: there is none, or it is not ours, newer than this program, locked or damaged.
+        StoreError: there is none, or it is not a file of runs, newer than this program, locked or damaged.
 
     Example:
         >>> import tempfile
@@ -57,7 +57,7 @@ class Reader(Store):
             raise StoreError(f"{self.path} is empty: no run has begun in it")
         with self._one_line():
             try:
-                self._connect("mode=ro").close()  # says soon whether it is locked, and touches nothing, ours or not
+                self._connect("mode=ro").close()  # finds out quickly whether it is locked, and changes nothing
                 if not self._check():
                     raise StoreError(f"{self.path} is empty: no run has begun in it")
             except sqlite3.OperationalError as error:
@@ -65,7 +65,7 @@ class Reader(Store):
                     raise
                 self._db = self._connect("mode=ro&immutable=1")  # SQLite cannot put files of its own into the folder
                 return
-            # It is ours. A connection that may write takes the files which SQLite puts beside it away again; we do not.
+            # It is a file of runs. Only a connection that may write removes the files that SQLite puts beside it.
             self._db = self._connect("mode=rw")
             self._db.execute("PRAGMA query_only = ON")
 
@@ -81,7 +81,7 @@ class Reader(Store):
 
     @contextmanager
     def _one_line(self) -> Iterator[None]:
-        """What SQLite complains about, as a `StoreError`."""
+        """SQLite's errors as a `StoreError`."""
         try:
             yield
         except sqlite3.Error as error:
@@ -148,7 +148,7 @@ def details(
 
 
 def columns(history: Sequence[Record]) -> dict[str, Any]:
-    """Records as columns: less to send, and what a plot wants.
+    """Records as columns: less to send, and what a plot needs.
 
     Example:
         >>> from fzoos.runs.dashboard.data import columns
@@ -189,7 +189,7 @@ class RunIndex:
     """The runs at a path: those of one file, or of all files of runs in a folder. Safe to use from several threads.
 
     Args:
-        path: of the file (then it must be a file of runs), or of a folder (then others are left alone and named).
+        path: a file of runs, or a folder; files in it that are not files of runs are listed and not touched.
 
     Raises:
         StoreError: there is nothing, or the file cannot be used.
@@ -263,7 +263,7 @@ class RunIndex:
             return book.reader.details(int(number), after)
 
     def close(self) -> None:
-        """Let go of all files."""
+        """Close all files."""
         with self._lock:
             for book in self._books.values():
                 book.close()

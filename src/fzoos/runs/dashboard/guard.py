@@ -1,4 +1,4 @@
-"""Who may see the page, and what a browser may do with it."""
+"""Access to the page, and what a browser may do with it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Turns away requests that are not meant for this page, and adds the security headers to every answer.
+    """Rejects requests that are not meant for this page, and adds the security headers to every answer.
 
     A page of another site can make a browser send requests to this machine under a name of its own (DNS rebinding), so
     a page that needs no token answers only to names of this machine. With a token the name does not matter: a browser
@@ -52,7 +52,7 @@ class Guard:
 
     Args:
         app: what is guarded.
-        token: what a visitor must know, first as `?token=`, from then on as a cookie; None: nothing.
+        token: the token that a visitor must give, first as `?token=`, from then on as a cookie; None: nothing.
         local: whether only names of this machine are answered to.
         cookie: the cookie's name; browsers do not keep ports apart, so it should contain the port.
     """
@@ -61,7 +61,7 @@ class Guard:
         self._app, self._token, self._local, self._cookie = app, token, local, cookie
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or hand it on."""
+        """Answer a request, or pass it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

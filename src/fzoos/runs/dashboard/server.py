@@ -1,4 +1,4 @@
-"""The page that follows runs, served on this machine."""
+"""The dashboard's server, on this machine."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ __all__ = ["PORT", "application", "serve", "token_for"]
 
 PORT = 8366
 _PORTS_TRIED = 100
-_INTERVAL = 0.5  # seconds between two looks at the files
-_HEARTBEAT = 15.0  # seconds after which a silent connection is used, so that a dead one is noticed
+_INTERVAL = 0.5  # seconds between two checks of the files
+_HEARTBEAT = 15.0  # seconds after which something is sent on a silent connection, so that a dead one is noticed
 
 
 def application(
@@ -47,8 +47,8 @@ def application(
     """The page as an ASGI application.
 
     Args:
-        index: the runs.
-        token: what a visitor must know; None: nothing.
+        index: finds the runs and reads them.
+        token: the token that a visitor must give; None: none is needed.
         local: whether it answers to names of this machine only.
         cookie: the name of the cookie that keeps the token.
         stopping: whether the server is about to end; streams end when it is.
@@ -93,7 +93,7 @@ def application(
 
 
 async def _events(index: RunIndex, stopping: Callable[[], bool]) -> AsyncIterator[str]:
-    """The list of runs, at once and whenever it changes; the page then asks for the rounds that it has not got."""
+    """The list of runs, at once and whenever it changes; the page then requests the rounds that it does not have."""
     yield "retry: 1000\n\n"
     sent, last = "", -_HEARTBEAT
     while not stopping():
@@ -122,10 +122,10 @@ def serve(
     """Serve the page until Ctrl-C.
 
     Args:
-        index: the runs.
+        index: finds the runs and reads them.
         host: the address to listen at. Beyond this machine a token is needed; it is made if none is given.
-        port: where to begin to look for a free port; 0: any.
-        token: what a visitor must know; None: nothing, if only this machine can reach the page.
+        port: the first port to try; 0: any.
+        token: the token that a visitor must give; None: none is needed if only this machine can reach the page.
         announce: called with the address and the port, once the page can be opened.
 
     Raises:
