@@ -71,7 +71,7 @@ def as_table(algorithm: Algorithm) -> dict[str, Any]:
     Example:
         >>> from fzoos import FedZO, FiniteDifferences
         >>> from fzoos.testing import as_table
-        >>> as_table(FedZO(FiniteDifferences(count=2)))
+        >>> as_table(FedZO(differences=FiniteDifferences(count=2)))
         {'name': 'fedzo', 'differences': {'name': 'FiniteDifferences', 'count': 2}}
     """
     return {"name": algorithm.name, **_changed_settings(algorithm)}
