@@ -89,7 +89,7 @@ class Scale:
         check_device_name(self.device)
 
     def pick_rounds(self, full: int, quick: int) -> int:
-        """R."""
+        """R, the number of rounds."""
         return int(self.pick(full, quick)) if self.rounds is None else self.rounds
 
     def repetitions(self, full: int = 5, quick: int = 2) -> range:
@@ -102,7 +102,7 @@ class Scale:
 
     @property
     def features(self) -> int:
-        """M."""
+        """M, the number of random features."""
         return int(self.pick(10_000, 500))
 
     @property

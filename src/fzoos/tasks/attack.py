@@ -94,7 +94,7 @@ class Attack:
 
     @property
     def dim(self) -> int:
-        """d."""
+        """d, the number of variables."""
         return int(np.prod(self.image.shape[1:]))
 
     @property

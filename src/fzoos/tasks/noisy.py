@@ -63,12 +63,12 @@ class Noisy(Generic[T]):
 
     @property
     def dim(self) -> int:
-        """d."""
+        """d, the number of variables."""
         return self.task.dim
 
     @property
     def clients(self) -> int:
-        """N."""
+        """N, the number of clients."""
         return self.task.clients
 
     @property
