@@ -407,7 +407,7 @@ def test_what_each_side_has(algorithm, precision):
             exact, sent = sent, Rounding(precision, study.seeds.server).arrays({"x": sent}, r)["x"]
             assert precision == "float64" or r == 1 or not np.array_equal(sent, exact)
         for client in clients:
-            assert client._state["x"].tobytes() == sent.tobytes()
+            assert client.x.tobytes() == sent.tobytes()
 
 
 def test_float64_changes_nothing(folder):

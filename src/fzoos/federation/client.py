@@ -43,6 +43,11 @@ class Client:
         self._x_round = 0
 
     @property
+    def x(self) -> FloatArray | None:
+        """The server's x of this round."""
+        return self._state.get("x")
+
+    @property
     def queries(self) -> int:
         """Queries paid for so far."""
         return self._half.context.trajectory.paid
