@@ -20,7 +20,6 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks.beyond.ablation import PART as ABLATION
@@ -81,7 +80,6 @@ def _make(plan: Sequence[Planned], folder: Path, jobs: int, device: str) -> int:
         failed.append(f"{words[run.name]}: {type(error).__name__}: {error}")
         print(f"\n{failed[-1]}", file=sys.stderr)
 
-    plan = [each for each in plan if each.label != "FedCMA" or find_spec("cmaes") is not None]
     runs = [each.run(device) for each in sorted(plan, key=lambda each: each.cost, reverse=True)]
     words = {each.run(device).name: str(each) for each in plan}
     execute(runs, folder, jobs, made={"made": _made(device)}, on_error=report)
@@ -119,8 +117,6 @@ def _footnote(found: FoundRuns, planned: Sequence[Planned]) -> str:
     seeds = sorted({run.seed for run in found if run.problem.kind != "attack"})
     words = f"{len(found)} of {len(planned)} runs" + (f", seeds {', '.join(map(str, seeds))}" if seeds else "")
     words += "; toy sizes, not those above" if any(run.problem.toy for run in planned) else ""
-    if "FedCMA" in {run.label for run in planned} - {run.label for run in found}:
-        words += "; no FedCMA, which needs the package cmaes"
     return "\n".join([f"{words}. Made by:", "", *(f"- {made}" for made in sorted({f.made for f in found.values()}))])
 
 

@@ -168,11 +168,11 @@ class WandB(_Callback):
 
     def __call__(self, record: Record) -> None:
         """Log a round."""
-        told = metrics(record)
-        for name in told.keys() - self._known:
+        measured = metrics(record)
+        for name in measured.keys() - self._known:
             self.run.define_metric(name, step_metric="round")  # its own count of steps goes up with every log
-        self._known |= told.keys()
-        self.run.log({"round": record.round} | told)
+        self._known |= measured.keys()
+        self.run.log({"round": record.round} | measured)
 
     def close(self, failed: bool = False) -> None:
         """Finish the run, if it was begun here."""

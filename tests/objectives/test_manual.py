@@ -52,7 +52,7 @@ def test_all_or_none(tmp_path, told, message):
     wrong = {"first": ids[1], "again": ids[0]}.get(told[0], told[0])
     with pytest.raises(ValueError, match=message):
         site.tell([(wrong, told[1]), (ids[1], 5.0)])
-    assert set(site.told()) == {ids[0]}
+    assert set(site.values()) == {ids[0]}
 
 
 def test_waits(tmp_path):

@@ -23,6 +23,8 @@ from inspect import isabstract
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from fzoos._util.renamed import old_name
+
 __all__ = ["choose_kind", "read_record"]
 
 _PLAIN: dict[Any, tuple[tuple[type, ...], str]] = {  # what is accepted for a type, and how it is called
@@ -57,6 +59,8 @@ def read_record(where: str, cls: Any, table: Mapping[str, Any], make: Callable[.
     """
     known = {f.name: f for f in fields(cls) if f.init}
     new_names: Mapping[str, str] = getattr(cls, "renamed_fields", {})
+    for old in new_names.keys() & table.keys():
+        old_name(f"{where}.{old}", new_names[old])
     table = {new_names.get(name, name): value for name, value in table.items()}
     for name in table:
         if name not in known:

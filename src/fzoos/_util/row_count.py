@@ -23,12 +23,12 @@ class RowCount:
         >>> import tempfile
         >>> from pathlib import Path
         >>> from fzoos._util.row_count import RowCount
-        >>> tally = RowCount(Path(tempfile.mkdtemp()) / "site-1.journal.rows")
-        >>> tally.count
+        >>> rows = RowCount(Path(tempfile.mkdtemp()) / "site-1.journal.rows")
+        >>> rows.count
         0
-        >>> tally.note(12); tally.count
+        >>> rows.note(12); rows.count
         12
-        >>> tally.close()
+        >>> rows.close()
     """
 
     def __init__(self, path: Path) -> None:

@@ -86,7 +86,7 @@ def compare(
     title = f"{kind.name}: C = {heterogeneity:g}, d = {dim}, N = {clients}, T = {local_steps}"
     title += f", noise {noise:g}" if noise else ""
     title += f", mean of {seeds} seeds" if seeds > 1 else f", seed {seed}"
-    aside = json_file == STDOUT  # what is for people then goes to stderr
+    aside = json_file == STDOUT  # what is not data then goes to stderr
     if trials:
         Console(stderr=aside).print(table(trials, title))
         _plot(trials, path, title, aside)

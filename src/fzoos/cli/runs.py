@@ -175,8 +175,8 @@ def _show_rounds(console: Console, kept: StoredRun, count: int) -> None:
     table = _table([], heads, title="last rounds")
     for r in shown:
         counts = [f"{r.queries:,}", decimal(r.bytes_up + r.bytes_down), f"{r.seconds:.1f}", number(r.step)]
-        told = [number(r.diagnostics.get(name)) for name in names]
-        _row(table, [str(r.round), number(r.monitor), *counts, *told])
+        diagnostics = [number(r.diagnostics.get(name)) for name in names]
+        _row(table, [str(r.round), number(r.monitor), *counts, *diagnostics])
     console.print(table)
 
 

@@ -74,7 +74,7 @@ def study(
         raise ValueError(f"{folder / 'result.db'} holds a run: go on with --resume, or move it and journals/ away")
     black_box = folder / "site" / "objective.py"
     if not black_box.exists():
-        raise ValueError(f"there is no {black_box}; for values that people find, see fzoos ask")
+        raise ValueError(f"there is no {black_box}; for values that are found by hand, see fzoos ask")
     objectives = [
         Program.python(black_box, vectorized=settings.vectorized, env={"SITE": site}) for site in settings.sites
     ]
@@ -88,9 +88,9 @@ def ask(
     site: Site = None,
     output: Annotated[Path | None, typer.Option(help="Write the points there, not to standard output.")] = None,
 ) -> int:
-    """Print the points that people should evaluate next, as a table to fill in (CSV) and to hand to `fzoos tell`."""
+    """Print the points to evaluate next, as a table to fill in (CSV) and to hand to `fzoos tell`."""
     settings = Study.load(folder / "study.toml")
-    people = _people(settings, folder, site)
+    manual = _manual_objectives(settings, folder, site)
     result = None
     try:
         # All sites are waited for, and a batch is asked for at once.
@@ -101,7 +101,7 @@ def ask(
     except JournalError as error:  # a site's own process has it, and asks
         if "in use" not in str(error):
             raise
-    rows = [[name, id, *map(repr, x), ""] for name, group in people.items() for id, x in group.wanted()]
+    rows = [[name, id, *map(repr, x), ""] for name, group in manual.items() for id, x in group.wanted()]
     if not rows:
         if result is not None and result.status != "stopped":
             _show(folder, result)
@@ -118,7 +118,7 @@ def ask(
 def tell(folder: Folder, values: Annotated[Path, typer.Argument(metavar="FILE", help="CSV: site, id, value.")]) -> int:
     """Hand in values for points of `fzoos ask`; some of them will do, the rest can come later."""
     settings = Study.load(folder / "study.toml")
-    people = _people(settings, folder, None)
+    manual = _manual_objectives(settings, folder, None)
     given: dict[str, list[tuple[str, float]]] = {}
     with open(values, newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
@@ -126,7 +126,7 @@ def tell(folder: Folder, values: Annotated[Path, typer.Argument(metavar="FILE", 
         if missing:
             raise ValueError(f"{values} has no column {min(missing)!r}; it must have site, id and value")
         for number, row in enumerate(reader, start=2):
-            if row["site"] not in people:
+            if row["site"] not in manual:
                 raise ValueError(f"{values}, line {number}: there is no site {row['site']!r}")
             if not (row["value"] or "").strip():
                 continue
@@ -134,15 +134,15 @@ def tell(folder: Folder, values: Annotated[Path, typer.Argument(metavar="FILE", 
                 given.setdefault(row["site"], []).append((row["id"], float(row["value"])))
             except ValueError:
                 raise ValueError(f"{values}, line {number}: value must be a number, got {row['value']!r}") from None
-    count = sum(people[name].tell(group) for name, group in given.items())
-    left = sum(len(group.wanted()) for group in people.values())
+    count = sum(manual[name].tell(group) for name, group in given.items())
+    left = sum(len(group.wanted()) for group in manual.values())
     typer.echo(
         f"{count} new values taken" + (f"; {left} are still asked for" if left else f"; next: fzoos ask {folder}")
     )
     return 0
 
 
-def _people(settings: Study, folder: Path, site: str | None) -> dict[str, ManualObjective]:
+def _manual_objectives(settings: Study, folder: Path, site: str | None) -> dict[str, ManualObjective]:
     if site is not None and site not in settings.sites:
         raise ValueError(f"there is no site {site!r}; the sites are {', '.join(settings.sites)}")
     return {name: ManualObjective(folder / "people", name) for name in settings.sites if site in (None, name)}

@@ -13,7 +13,7 @@ replies    request, body, generator: what was answered, and the random generator
 =========  ==========================================================================================================
 
 Every row carries SHA-256(the row before it in the table, this row), so that a flipped bit or a missing row is seen when
-the journal is opened; that its end is there is known from the number of rows, in a file beside it (`tally.py`). What is
+the journal is opened; that its end is there is known from the number of rows, in a file beside it (`RowCount`). What is
 refused is left as it was. A journal belongs to one process at a time, which holds a lock beside it.
 
 A commit is on the disk when it returns (write-ahead log, synchronous = FULL): neither `kill -9` nor a power cut loses a

@@ -19,10 +19,10 @@ Ending = tuple[Status, str]
 
 
 class Recorder(Protocol):
-    """Where a run is kept: in memory, in a file of runs."""
+    """Where the records of a run go: to memory, to a file of runs."""
 
     def after_exchange(self, record: Record | None, x: FloatArray) -> None:
-        """Keep what an exchange has changed.
+        """Record what an exchange has changed.
 
         Args:
             record: of the round that the exchange completed, if it did.
@@ -136,7 +136,7 @@ class RoundLoop:
 
 
 def _ending(error: TooFewClients) -> Ending:
-    """A study whose sites wait for values from people has stopped; any other one has failed."""
+    """A study whose sites wait for values that are found by hand has stopped; any other one has failed."""
     waiting = [str(e.__cause__) for e in error.failures.values() if isinstance(e.__cause__, NotAsked)]
     if len(waiting) == len(error.failures):
         return "stopped", "; ".join(waiting)

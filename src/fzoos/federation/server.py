@@ -6,7 +6,7 @@ One round r, for an algorithm of two exchanges (the first is skipped in round 1 
     update:   averaged payload (and x_{r-1}, to whom it has not gone yet) -> participants;  each replies its x_i
               x_r = sum_i omega_i x_i
 
-An algorithm that rebuilds x has a server half, which all parties run, and x does not travel:
+An algorithm that rebuilds x has a server half, which server and clients run, and x does not travel:
 
     update:   averaged payload of round r-1 -> participants that have x_{r-2};  x_{r-1} and the rest of the state -> the
               others;  each replies its payload, whose average gives x_r here and, in round r+1, at the participants
@@ -80,7 +80,7 @@ class Server:
         dropouts: None: the first failure of a client is raised.
         combine: how the clients' arrays become one: "mean", "median" or "trimmed".
         rounding: what is done to requests before they leave; x and payload stay here as they are.
-        on_failure: told the client, the round and the reason of each failure that is gone on from.
+        on_failure: called with the client, the round and the reason of each failure that is gone on from.
     """
 
     def __init__(

@@ -54,7 +54,7 @@ class ServerState:
     """The server between two exchanges; another server goes on from it exactly as this one would have.
 
     Args:
-        shared: x_r, in the unit cube, and what else of an algorithm that rebuilds x is the same at all parties.
+        shared: x_r, in the unit cube, and what else server and clients have alike where an algorithm rebuilds x.
         generator: draws the participants.
         queries: of each client, as it last reported.
         round: r, of the last complete round.

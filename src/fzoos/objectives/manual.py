@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.renamed import old_name
 from fzoos.result import NotAsked
 
 __all__ = ["ManualObjective", "point_id"]
@@ -59,31 +60,31 @@ class ManualObjective:
     def __init__(self, folder: str | Path, site: str, wait: bool = False) -> None:
         self._site, self._wait = site, wait
         self._folder = Path(folder)
-        self._asked, self._told = (self._folder / f"{site}.{what}.csv" for what in ("asked", "told"))
+        self._asked, self._answered = (self._folder / f"{site}.{what}.csv" for what in ("asked", "told"))
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """The values of the rows of x, shape (n, d), or of one point of shape (d,)."""
         points = np.atleast_2d(x)
         ids = [point_id(point) for point in points]
-        told = self.told()
-        if not all(id in told for id in ids):
-            self._ask(points, ids, told)
+        values = self.values()
+        if not all(id in values for id in ids):
+            self._ask(points, ids, values)
             if not self._wait:
-                count = len({id for id in ids if id not in told})
+                count = len({id for id in ids if id not in values})
                 raise NotAsked(f"{self._site} waits for the values of {count} point{'s' if count > 1 else ''}")
-            while not all(id in told for id in ids):
+            while not all(id in values for id in ids):
                 time.sleep(_POLL)
-                told = self.told()
+                values = self.values()
         self._asked.unlink(missing_ok=True)
-        return np.array([told[id] for id in ids])
+        return np.array([values[id] for id in ids])
 
-    def _ask(self, points: FloatArray, ids: list[str], told: dict[str, float]) -> None:
+    def _ask(self, points: FloatArray, ids: list[str], values: dict[str, float]) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["id", *(f"x{j + 1}" for j in range(points.shape[1]))])
         for id, point in dict(zip(ids, points, strict=True)).items():
-            if id not in told:
+            if id not in values:
                 writer.writerow([id, *(repr(float(v)) for v in point)])
         temporary = self._asked.with_suffix(".tmp")
         temporary.write_text(text.getvalue(), encoding="utf-8")
@@ -93,16 +94,21 @@ class ManualObjective:
         """The points to evaluate now, each with its id, without those whose values have been entered since."""
         if not self._asked.exists():
             return []
-        told = self.told()
+        values = self.values()
         rows = list(csv.reader(io.StringIO(self._asked.read_text(encoding="utf-8"))))[1:]
-        return [(id, [float(v) for v in x]) for id, *x in rows if id not in told]
+        return [(id, [float(v) for v in x]) for id, *x in rows if id not in values]
+
+    def values(self) -> dict[str, float]:
+        """Every value entered so far, by the point's id."""
+        if not self._answered.exists():
+            return {}
+        rows = csv.reader(io.StringIO(self._answered.read_text(encoding="utf-8")))
+        return {row[0]: float(row[1]) for row in rows if len(row) == 2}
 
     def told(self) -> dict[str, float]:
-        """Every value entered so far, by the point's id."""
-        if not self._told.exists():
-            return {}
-        rows = csv.reader(io.StringIO(self._told.read_text(encoding="utf-8")))
-        return {row[0]: float(row[1]) for row in rows if len(row) == 2}
+        """`values`, by its name of the last release."""
+        old_name("ManualObjective.told()", "ManualObjective.values()")
+        return self.values()
 
     def tell(self, values: Iterable[tuple[str, float]]) -> int:
         """Enter values by their points' ids, all or none; return how many were new.
@@ -111,12 +117,12 @@ class ManualObjective:
             ValueError: a point that is not asked for, a value that is no number, or one that differs from the value
                 entered before.
         """
-        told, wanted = self.told(), {id for id, _ in self.wanted()}
+        known, wanted = self.values(), {id for id, _ in self.wanted()}
         new: dict[str, float] = {}
         for id, value in values:
-            before = told.get(id, new.get(id))
+            before = known.get(id, new.get(id))
             if before is not None and before != value:
-                raise ValueError(f"the value of {id} was told before: {before:g}, not {value:g}")
+                raise ValueError(f"the value of {id} was given before: {before:g}, not {value:g}")
             if before is None:
                 if id not in wanted:
                     raise ValueError(f"{id!r} is not among the points that {self._site} is asked for")
@@ -124,7 +130,7 @@ class ManualObjective:
                     raise ValueError(f"the value of {id} must be a finite number, got {value}")
                 new[id] = value
         if new:
-            with open(self._told, "a", encoding="utf-8") as file:
+            with open(self._answered, "a", encoding="utf-8") as file:
                 file.write("".join(f"{id},{value!r}\n" for id, value in new.items()))
                 file.flush()
                 os.fsync(file.fileno())

@@ -300,12 +300,12 @@ class Store:
 
 def _record(row: tuple[Any, ...]) -> Record:
     names = ("round", "queries", "bytes_up", "bytes_down", "seconds", "step", "monitor")
-    told = json.loads(row[8])
+    per_client = json.loads(row[8])
     return Record(
         **dict(zip(names, row, strict=False)),
         diagnostics={name: _number(value) for name, value in json.loads(row[7]).items()},
-        queries_per_client=tuple(told["queries"]),
-        distances=tuple(told["distances"]),
+        queries_per_client=tuple(per_client["queries"]),
+        distances=tuple(per_client["distances"]),
     )
 
 

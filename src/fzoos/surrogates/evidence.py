@@ -107,8 +107,8 @@ class Evidence:
         """
 
         def amplitude(ratio: float) -> float:
-            told = noise / math.sqrt(ratio)
-            return max(self.amplitude(ratio), told) if ratio <= low else told
+            known = noise / math.sqrt(ratio)
+            return max(self.amplitude(ratio), known) if ratio <= low else known
 
         ratio = self._best(amplitude, low, high)
         return Ridge(ratio, amplitude(ratio))

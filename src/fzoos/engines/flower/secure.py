@@ -92,16 +92,16 @@ class SecureFlowerEngine:
         )
         outcome.failures.update({clients[node]: error for node, error in result.failures.items()})
         if result.mean is not None:
-            self._share_out(result.mean, {clients[node]: told for node, told in result.told.items()}, outcome)
+            self._share_out(result.mean, {clients[node]: clear for node, clear in result.reported.items()}, outcome)
         return outcome
 
     def _share_out(
         self,
         mean: FloatArray,
-        told: Mapping[int, Mapping[str, Any]],
+        reported: Mapping[int, Mapping[str, Any]],
         outcome: Outcome,
     ) -> None:
-        for client, clear in told.items():
+        for client, clear in reported.items():
             try:
                 bare = codec.decode(clear["reply"], self._study.id)
                 arrays = Layout.parse(str(clear["layout"])).split(mean)

@@ -37,12 +37,12 @@ class Aggregate:
 
     Attributes:
         mean: the weighted average of the vectors; None if there was none.
-        told: what each node in the average sent in clear beside its vector.
+        reported: what each node in the average sent in clear beside its vector.
         failures: why the other nodes are not in it.
     """
 
     mean: FloatArray | None = None
-    told: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    reported: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     failures: dict[int, Exception] = field(default_factory=dict)
 
 
@@ -91,7 +91,7 @@ def secure_aggregate(
     except Exception as error:  # shares that do not fit together, for example: then there is no sum
         problem = error
     result = collector.aggregate
-    result.failures = {node: stages.failures.get(node, problem) for node in requests if node not in result.told}
+    result.failures = {node: stages.failures.get(node, problem) for node in requests if node not in result.reported}
     return result
 
 
@@ -123,6 +123,6 @@ class _Collector(FedAvg):
 
     def aggregate_fit(self, server_round: int, results: list[tuple[Any, FitRes]], failures: Any) -> Any:
         """Store the average, which the workflow has put in the place of each node's own vector."""
-        self.aggregate.told = {proxy.node_id: result.metrics for proxy, result in results}
+        self.aggregate.reported = {proxy.node_id: result.metrics for proxy, result in results}
         self.aggregate.mean = parameters_to_ndarrays(results[0][1].parameters)[0]
         return None, {}

@@ -141,10 +141,10 @@ def _check_lists(config: ConfigRecord, one: str, two: str, kinds: tuple[type, ty
         raise MessageError(f"{one} and {two} must be lists of equal lengths")
 
 
-def _check_vectors(told: ConfigRecord, config: ConfigRecord) -> None:
+def _check_vectors(reported: ConfigRecord, config: ConfigRecord) -> None:
     """The masked weight and the masked vector, of the length that the layout says."""
     parts: Any = config[Key.MASKED_PARAMETERS]
     weight, vector = (bytes_to_ndarray(part) for part in parts)
-    length = Layout.parse(str(told["layout"])).length
+    length = Layout.parse(str(reported["layout"])).length
     if weight.shape != (1,) or vector.shape != (length,) or {weight.dtype.kind, vector.dtype.kind} != {"i"}:
         raise MessageError(f"masked vector of shape {vector.shape}, the layout gives {length}")
