@@ -39,7 +39,7 @@ def test_points_travel_exactly(tmp_path):
     [
         (("nonsense", 1.0), "'nonsense' is not among the points that a is asked for"),
         (("first", float("nan")), "must be a finite number, got nan"),
-        (("again", 2.0), "was told before: 1, not 2"),
+        (("again", 2.0), "was given before: 1, not 2"),
     ],
 )
 def test_all_or_none(tmp_path, told, message):
