@@ -15,9 +15,9 @@ from fzoos import (
     UnseenDirections,
     minimize,
 )
-from fzoos.algorithms.base import ClientContext
+from fzoos.algorithms.base import ClientContext, PayloadPart
 from fzoos.algorithms.fzoos import client
-from fzoos.algorithms.fzoos.parts import Entry, Part
+from fzoos.algorithms.fzoos.parts import Part
 from fzoos.algorithms.fzoos.step_scale import StepScale
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Box
@@ -44,7 +44,7 @@ G, W, L, S, GU = {"g": (D,)}, {"w": (M,)}, {"log_length_scale": (1,)}, {"log_ste
 def test_what_is_sent_is_what_the_parts_say(settings, payload, carried):
     """Names and shapes, in the order in which they travel; those of one or two numbers that must be known before the
     next payload is made go out again."""
-    assert list(settings.payload(D).items()) == list(payload.items())
+    assert [(name, part.shape) for name, part in settings.payload(D).items()] == list(payload.items())
     assert settings.carried == carried
     trajectory = Trajectory(lambda x: float(x @ x), Box.of((0, 1), D))
     half = settings.client(ClientContext(trajectory, np.random.default_rng(0), D, 2, 1, True))
@@ -66,7 +66,7 @@ def test_a_new_number_touches_one_part(monkeypatch):
     class WithDistance(StepScale):
         @classmethod
         def sends(cls, settings, dim):
-            return super().sends(settings, dim) | {"distance": Entry((2,), carried=True)}
+            return super().sends(settings, dim) | {"distance": PayloadPart((2,), carried=True)}
 
         def take(self, x, request):
             super().take(x, request)
