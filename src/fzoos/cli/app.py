@@ -64,9 +64,7 @@ add_examples(app)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; whatever goes wrong is one line on stderr, and exit code 2 if the input was wrong."""
-    warnings.formatwarning = lambda message, *_, **__: (
-        f"fzoos: {message}\n"
-    )  # one line, too
+    warnings.formatwarning = lambda message, *_, **__: f"fzoos: {message}\n"  # one line, too
     try:
         code = app(args=arguments, prog_name="fzoos", standalone_mode=False)
     except _UsageError as error:
