@@ -143,7 +143,7 @@ def test_examples_are_shown():
 
 
 @pytest.fixture
-def tenth(tmp_path):
+def eleventh(tmp_path):
     """The file of the page on new algorithms, as a module on the path, and a plugin that registers it."""
     text = (DOCS / "adding.md").read_text(encoding="utf-8")
     (body,) = [body for _, title, body in BLOCK.findall(text) if title == "fedcm.py"]
@@ -153,21 +153,21 @@ def tenth(tmp_path):
     return tmp_path
 
 
-def test_tenth_algorithm_keeps_the_contract(tenth):
+def test_eleventh_algorithm_keeps_the_contract(eleventh):
     """The whole contract suite, and the file's own example."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "register_fedcm"]
-    command += ["-k", "fedcm or FedCM", "--doctest-modules", str(tenth / "fedcm.py"), "tests/test_contract.py"]
-    environment = os.environ | {"PYTHONPATH": str(tenth), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    command += ["-k", "fedcm or FedCM", "--doctest-modules", str(eleventh / "fedcm.py"), "tests/test_contract.py"]
+    environment = os.environ | {"PYTHONPATH": str(eleventh), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-3000:]
     assert int(re.findall(r"(\d+) passed", done.stdout)[0]) > 50
 
 
-def test_tenth_algorithm_is_written_as_the_others(tenth):
+def test_eleventh_algorithm_is_written_as_the_others(eleventh):
     """The linter has nothing to say about it."""
     for words in (["check"], ["format", "--check"]):
         command = [sys.executable, "-m", "ruff", *words, "--no-cache", "--config", str(ROOT / "pyproject.toml")]
-        done = subprocess.run([*command, str(tenth / "fedcm.py")], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([*command, str(eleventh / "fedcm.py")], capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stdout
 
 

@@ -2,7 +2,7 @@
 
 from fzoos._util.old_names import OLD_ATTRIBUTES, OLD_MODULES, OLD_NAMES
 from fzoos._util.renamed import keep_old_names
-from fzoos.algorithms import DeComFL, FedCMA, FedHistory, FedProx, FedZO, FZooS, HiSo, ScaffoldI, ScaffoldII
+from fzoos.algorithms import DeComFL, FedCMA, FedHistory, FedLBFGS, FedProx, FedZO, FZooS, HiSo, ScaffoldI, ScaffoldII
 from fzoos.algorithms.finite_differences import FiniteDifferences
 from fzoos.algorithms.fzoos.correction_lengths import Constant, DistanceAware, Measured, Reciprocal, Theoretical
 from fzoos.algorithms.fzoos.query_designs import ActiveQueries, InitialDesign, UnseenDirections
@@ -30,6 +30,7 @@ __all__ = [
     "FZooS",
     "FedCMA",
     "FedHistory",
+    "FedLBFGS",
     "FedProx",
     "FedZO",
     "FiniteDifferences",

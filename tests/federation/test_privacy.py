@@ -298,6 +298,7 @@ ALGORITHMS = {  # of three rounds: arrays by hand
     "hiso": ({"name": "hiso", "differences": {"count": 2}}, 3),  # s
     "fedhistory": ({"name": "fedhistory", "differences": {"count": 2}}, 3),  # x
     "fedcma": ({"name": "fedcma", "population": 4}, 6),  # x and s
+    "fedlbfgs": ({"name": "fedlbfgs"}, 3),  # g
     "fzoos": (PLAIN | {"initial": {"points": 4, "radius": 0.1}}, 5),  # x; w from round 2 on
     "fzoos, gradients": (  # x and g, from round 1 on
         {"name": "fzoos", "length": {"name": "Constant"}, "steps": False},

@@ -5,6 +5,7 @@ from fzoos.algorithms.base import Algorithm
 from fzoos.algorithms.decomfl import DeComFL
 from fzoos.algorithms.fedcma import FedCMA
 from fzoos.algorithms.fedhistory import FedHistory
+from fzoos.algorithms.fedlbfgs import FedLBFGS
 from fzoos.algorithms.fedprox import FedProx
 from fzoos.algorithms.fedzo import FedZO
 from fzoos.algorithms.fzoos import FZooS
@@ -18,6 +19,7 @@ __all__ = [
     "FZooS",
     "FedCMA",
     "FedHistory",
+    "FedLBFGS",
     "FedProx",
     "FedZO",
     "HiSo",
@@ -37,6 +39,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
         HiSo,
         FedHistory,
         FedCMA,
+        FedLBFGS,
         FZooS,
     )
 }
