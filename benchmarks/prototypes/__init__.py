@@ -1,0 +1,1 @@
+"""Two prototypes of an algorithm without settings, and the problems they were measured on."""
