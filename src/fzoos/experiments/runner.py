@@ -16,6 +16,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import TaskID
+from threadpoolctl import threadpool_limits
 
 from fzoos.experiments.run import Run
 from fzoos.experiments.store import Store
@@ -85,7 +86,8 @@ class _Work:
 
     def __call__(self, run: Run, tell: Any) -> None:
         data, started = run.task.data, time.perf_counter()  # the data as they are now: the run may take hours
-        rows = run(lambda round, value: tell(run.fingerprint, round, value))
+        with threadpool_limits(1):  # BLAS and PyTorch: a run takes one core, `jobs` takes more
+            rows = run(lambda round, value: tell(run.fingerprint, round, value))
         Store(self.folder).save(run, rows, time.perf_counter() - started, data, self.made)
 
 
