@@ -32,7 +32,7 @@ class PayloadPart:
     """One array that clients send beside x, and what differential privacy may do with it.
 
     Args:
-        shape: of the array.
+        shape: the shape of the array.
         privacy: "clip": it leaves a site shortened to the study's clip and with noise on it, like x; "refuse": noise
             would leave nothing of it, as of a single number, so that a study with differential privacy does not begin.
         instead: for what is refused, which settings do without it, as they stand in a study's file.

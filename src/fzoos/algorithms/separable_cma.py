@@ -47,8 +47,8 @@ class SeparableCMA:
     Args:
         mean: m of the first generation, at least two coordinates.
         deviations: standard deviations of the first generation, one for each coordinate.
-        population: lambda.
-        seed: of the points.
+        population: lambda, the number of points in a generation.
+        seed: the seed of the points that are drawn.
 
     Reference:
         R. Ros and N. Hansen, "A Simple Modification in CMA-ES Achieving Linear Time and Space Complexity", PPSN 2008.

@@ -30,7 +30,7 @@ def exact_gradient(
         task: with `gradient`, that of F.
         rounds: R, at most.
         local_steps: T, the number of local steps in a round.
-        optimizer: of the local steps.
+        optimizer: what turns gradients into local steps.
         monitor: measures x after each round.
         callback: called with each round's record; true ends the run.
     """

@@ -44,8 +44,8 @@ class Run:
             negative. "value": F - F* where F* is known, the margin of an attack, F otherwise, with the seconds so far
             and, in the last row, the value at the recommended x. "cosine": of the gradient estimates within the last
             round.
-        optimizer: of the local steps.
-        precision: of the messages.
+        optimizer: what turns gradients into local steps.
+        precision: how finely the numbers in messages travel.
         target: a run that measures "value" ends when that is the target or below; None: it does not.
         knows_noise: whether FZooS is given the standard deviation of a noisy task.
         name: by which the run is kept, in place of its settings: it is found again when a setting has another name

@@ -45,7 +45,7 @@ def conduct(
     Args:
         study: what to do.
         engine: carries messages to the sites.
-        path: of the file of runs.
+        path: the file of runs that gets the result.
         resume: go on from the file's last checkpoint, if there is one; otherwise a new run is begun.
         progress: show a progress bar.
         callback: called after each round; a true return value ends the run.

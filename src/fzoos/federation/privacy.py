@@ -47,10 +47,10 @@ class Privacy:
     """Clip and noise on what leaves a site.
 
     Args:
-        clip: S of a step.
-        noise: z.
-        delta: delta.
-        clip_payload: S of payload arrays; None: `clip`.
+        clip: S, the length to which a step is shortened before noise is added, in units of the unit cube.
+        noise: z, the noise multiplier: the standard deviation of the noise for privacy is z S.
+        delta: delta, the probability with which epsilon may be exceeded.
+        clip_payload: S of the payload's arrays; None: that of a step.
 
     Example:
         >>> from fzoos.federation.privacy import Privacy

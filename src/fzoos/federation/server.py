@@ -71,7 +71,7 @@ class Server:
         engine: carries messages to the clients.
         algorithm: its settings.
         x: x_0 in the unit cube, shape (d,).
-        local_steps: T.
+        local_steps: T, the number of local steps in a round.
         weights: omega, shape (N,).
         participants: how many clients take part in a round.
         shared_seed: the seed that all clients share (of the random features).

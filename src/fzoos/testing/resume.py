@@ -157,7 +157,7 @@ class _Restarting:
 
     Args:
         study: the study's settings.
-        folder: of the journals.
+        folder: where the journals are.
         stop: called before the sites work (False) and after (True); what it raises ends the server.
     """
 

@@ -49,7 +49,7 @@ class SiteObjective:
 
     Args:
         site: the site's name.
-        folder: of its files.
+        folder: where its files are.
     """
 
     site: str

@@ -39,7 +39,7 @@ class FZooSClient(ClientHalf):
 
     Args:
         context: what the client half works with.
-        settings: of the algorithm.
+        settings: the algorithm's settings.
     """
 
     def __init__(self, context: ClientContext, settings: FZooS) -> None:

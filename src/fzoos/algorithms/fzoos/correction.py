@@ -34,7 +34,7 @@ class Correction(Part, ABC):
     """A client's part of the correction: sends what tells the others of its gradient, takes the average.
 
     Args:
-        settings: of the algorithm.
+        settings: the algorithm's settings.
         context: what the client half works with.
         model: the client's surrogate.
     """

@@ -91,9 +91,9 @@ class Theoretical(CorrectionLength):
     """gamma = G / (G + 2 omega kappa rho^{(r-1) T} + 2 N epsilon) (Cor. 1).
 
     Args:
-        heterogeneity: G.
-        decay: rho.
-        feature_error: epsilon.
+        heterogeneity: G, how far the clients' squared gradients are from their mean's.
+        decay: rho, the factor by which one query shrinks the uncertainty.
+        feature_error: epsilon, the squared error of the random features' gradient.
         delta: failure probability of the error bound, in omega.
 
     Example:

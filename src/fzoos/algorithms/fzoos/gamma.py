@@ -38,7 +38,7 @@ class Gamma(Part):
     """Says gamma_t by the settings' correction length; sends ||g_i||^2 and U_i where that is measured.
 
     Args:
-        settings: of the algorithm.
+        settings: the algorithm's settings.
         context: what the client half works with.
         model: the client's surrogate.
         correction: knows g_i and g; it must have taken a request before this part does.

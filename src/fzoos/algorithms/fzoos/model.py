@@ -36,7 +36,7 @@ class Model:
     """Kernel, ridge, sigma and the radius that they demand of queries; it neither sends nor takes anything.
 
     Args:
-        settings: of the algorithm.
+        settings: the algorithm's settings.
         context: what the client half works with.
     """
 

@@ -23,7 +23,7 @@ class Queries:
     """Asks what the settings' designs say.
 
     Args:
-        settings: of the algorithm.
+        settings: the algorithm's settings.
         context: what the client half works with.
         model: says how uncertain points are, and how far from x noise makes it worth asking.
     """

@@ -48,9 +48,9 @@ def explained(kernel: Kernel, ratio: float, count: int, distance: float) -> floa
 
     Args:
         kernel: its length scale included.
-        ratio: lambda.
-        count: m.
-        distance: h.
+        ratio: lambda, the variance of the noise over that of the function.
+        count: m, the number of points around x.
+        distance: h, how far they are from x.
 
     Example:
         >>> from fzoos.surrogates.kernels import SquaredExponential
@@ -74,7 +74,7 @@ def best_distance(kernel: Kernel, ratio: float, count: int) -> float:
     Args:
         kernel: its length scale included.
         ratio: lambda; the floor of a noise model, 1e-6, stands for none.
-        count: m.
+        count: m, the number of points around x.
 
     Example:
         >>> from fzoos.surrogates.kernels import Matern52
@@ -102,9 +102,9 @@ def best_radius(kernel: Kernel, ratio: float, dim: int, count: int, at_most: flo
 
     Args:
         kernel: its length scale included.
-        ratio: lambda.
-        dim: d.
-        count: m.
+        ratio: lambda, the variance of the noise over that of the function.
+        dim: d, the number of variables.
+        count: m, the number of points around x.
         at_most: the largest radius, as a share of the box. Eq. (1) believes the kernel at any distance. Far from x the
             function is not what a kernel with one length scale expects, and that error grows with the distance, while
             most of what there is to gain has been gained.

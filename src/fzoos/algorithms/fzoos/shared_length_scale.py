@@ -24,7 +24,7 @@ class SharedLengthScale(Part):
     """Sends log l_i where it is fitted; takes the average, log l, before the next payload is made.
 
     Args:
-        settings: of the algorithm.
+        settings: the algorithm's settings.
         model: what goes on with the length scale.
     """
 

@@ -45,7 +45,7 @@ class TrustRegion:
     they were followed too far: a server that turns back has overshot. Neither values nor changes travel.
 
     Args:
-        tolerance: tau.
+        tolerance: tau, the error of prediction at which steps stay as they are.
         smallest: s is at least this.
         largest: s is at most this; it begins with 1.
 
