@@ -34,8 +34,9 @@ class ReproducibilityChecks(Checks):
         assert any(counts != first.queries_per_client for counts in runs)
 
     def test_without_a_seed(self) -> None:
-        """No seed: two runs differ."""
-        assert not np.array_equal(self.run(seed=None).x, self.run(seed=None).x)
+        """No seed: runs differ. Where little is drawn, as FedLBFGS's d signs, two of them may well be alike, not ten."""
+        first = self.run(seed=None)
+        assert any(not np.array_equal(self.run(seed=None).x, first.x) for _ in range(9))
 
     def test_global_random_state(self) -> None:
         """The run neither reads nor moves NumPy's global generator."""
