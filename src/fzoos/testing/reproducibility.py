@@ -34,7 +34,7 @@ class ReproducibilityChecks(Checks):
         assert any(counts != first.queries_per_client for counts in runs)
 
     def test_without_a_seed(self) -> None:
-        """No seed: runs differ. Where little is drawn, as FedLBFGS's d signs, two of them may well be alike, not ten."""
+        """No seed: runs differ. Where little is drawn, as FedLBFGS's d signs, two may be alike, but not ten."""
         first = self.run(seed=None)
         assert any(not np.array_equal(self.run(seed=None).x, first.x) for _ in range(9))
 
