@@ -77,7 +77,8 @@ def minimize(
             each array) or "stochastic" (1, rounded at random so that the mean is right).
         monitor: maps x to a number that is recorded each round; neither counted nor shown to the algorithm.
         callback: called with each round's `Record`; the run stops if it returns True.
-        seed: makes the run reproducible bit for bit on the same machine, whatever `workers` is.
+        seed: makes the run reproducible bit for bit on the same machine; whatever `workers` is where the process has
+            one BLAS thread (OPENBLAS_NUM_THREADS=1), otherwise runs of one worker and of several differ in rounding.
         workers: clients that work at the same time, on threads. With one, our own small matrices are multiplied on one
             BLAS thread and objectives keep all of theirs; with more, the number of BLAS threads is left alone:
             OPENBLAS_NUM_THREADS=1 is then the faster choice.

@@ -97,3 +97,15 @@ def test_results_do_not_depend_on_the_threads_that_the_process_was_given() -> No
         for n in ("1", "2")
     }
     assert len(outputs) == 1
+
+
+def test_workers_change_no_bit_where_the_process_has_one_thread() -> None:
+    """With more, one worker's arithmetic has one thread and several workers' all of them: they differ in rounding."""
+    code = (
+        "import numpy as np, fzoos\n"
+        "f = [lambda x, c=c: float(np.sum((x - c) ** 2)) for c in (0.1, 0.3)]\n"
+        "runs = [fzoos.minimize(f, np.zeros(150), bounds=(-1, 1), rounds=2, seed=1, workers=w).x for w in (1, 2)]\n"
+        "assert np.array_equal(*runs)\n"
+    )
+    environment = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PATH": ""}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
