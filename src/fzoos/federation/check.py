@@ -33,11 +33,7 @@ def check_reply(algorithm: Algorithm, request: Message, reply: Message, dim: int
         raise MessageError(
             f"answered {request.kind!r} of round {request.round} with {reply.kind!r} of round {reply.round}"
         )
-    expected: dict[str, tuple[int, ...]] = {}
-    if algorithm.protocol.returns_x(request.kind):
-        expected["x"] = (dim,)
-    if algorithm.protocol.returns_payload(request.kind):
-        expected |= algorithm.shapes(dim, local_steps)
+    expected = {name: part.shape for name, part in algorithm.reply_parts(dim, local_steps, request).items()}
     _check_arrays(reply.arrays, expected, set(expected))
     queries = reply.scalars.get("queries", -1)
     if not 0 <= queries < _MAX_QUERIES or queries != int(queries):
@@ -57,13 +53,23 @@ def check_request(algorithm: Algorithm, request: Message, dim: int, local_steps:
         state = {name: array.shape for name, array in half.start(np.zeros(dim)).items()}
         allowed = state if "x" in request.arrays else payload
         _check_arrays(request.arrays, allowed, set(allowed))
+    elif algorithm.steered:
+        _check_steered(algorithm, request, dim, local_steps)
     else:
         needed = {"x"} if algorithm.protocol.requires_x(request.kind) else set()
         _check_arrays(request.arrays, {"x": (dim,)} | payload, needed)
     _check_inside(algorithm, request)
-    _check_scalars(request.scalars, {"seed"})
+    _check_scalars(request.scalars, {"seed", *algorithm.told})
     if algorithm.shares_seed and "seed" not in request.scalars:
         raise MessageError("the request does not tell the seed that all clients share")
+
+
+def _check_steered(algorithm: Algorithm, request: Message, dim: int, local_steps: int) -> None:
+    """x, if it is there; and what the first exchange of such a round has brought."""
+    opening = Message("refresh", request.round, {}, request.scalars)
+    asked = {} if request.kind == "refresh" else algorithm.reply_parts(dim, local_steps, opening)
+    payload = {name: part.shape for name, part in asked.items()}
+    _check_arrays(request.arrays, {"x": (dim,)} | payload, set(payload))
 
 
 def check_precision_of(message: Message, precision: Precision, *, or_exact: bool = False) -> None:

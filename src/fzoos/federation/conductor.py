@@ -51,7 +51,7 @@ def conduct(
         callback: called after each round; a true return value ends the run.
 
     Returns:
-        The result. Its status is "completed", "stopped", "budget", "interrupted" or "failed" (too few sites answered);
+        The result. Its status is "completed", "converged", "stopped", "budget", "interrupted" or "failed" (too few sites answered);
         all but the first can be taken up again with `resume`.
 
     Raises:
@@ -114,6 +114,7 @@ class _Conductor:
             self,
             rounds=study.rounds,
             max_queries=study.max_queries,
+            tolerance=study.algorithm_settings.tolerance if study.tolerance is None else study.tolerance,
             callback=callback,
             progress=progress,
         )

@@ -68,6 +68,7 @@ class ServerState:
         seconds: spent in exchanges so far.
         diagnostics: of the last round, means over the clients.
         distances: of each client's x from the mean in the last round; None where none came.
+        resting: how many of the last rounds have hardly moved x.
 
     Example:
         >>> import json
@@ -94,6 +95,7 @@ class ServerState:
     seconds: float = 0.0
     diagnostics: dict[str, float] = field(default_factory=dict)
     distances: list[float | None] = field(default_factory=list)
+    resting: int = 0
 
     @property
     def x(self) -> FloatArray:

@@ -14,7 +14,7 @@ from typing import Any, get_args
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.checks import check_count, check_positive
+from fzoos._util.checks import check_count, check_number, check_positive
 from fzoos.algorithms.base import Algorithm
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.federation.aggregate import AGGREGATES
@@ -39,6 +39,7 @@ _RUNNING = frozenset(  # how the server runs it; sites do not depend on these
         "retries",
         "max_queries",
         "max_queries_per_client",
+        "tolerance",
         "aggregate",
         "vectorized",
     }
@@ -68,6 +69,8 @@ class Study:
         retries: how often an exchange with too few answers is tried again before the run stops.
         max_queries: the run stops before a round that would take all sites together beyond this number.
         max_queries_per_client: no site makes more queries than this.
+        tolerance: the run ends, "converged", after three rounds that moved no coordinate of x by more than this share of
+            the box; 0: it never does; None: the algorithm's own.
         on_failure: what a site does when its objective returns NaN or infinity: "raise" (no answer) or "skip".
         aggregate: "mean", or the robust "median" and "trimmed".
         precision: how finely arrays travel: "float64", "float32", "float16" or "stochastic".
@@ -102,6 +105,7 @@ class Study:
     retries: int = 2
     max_queries: int | None = None
     max_queries_per_client: int | None = None
+    tolerance: float | None = None
     on_failure: OnFailure = "raise"
     aggregate: str = "mean"
     precision: Precision = "float64"
@@ -136,6 +140,8 @@ class Study:
         for name in ("max_queries", "max_queries_per_client"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name), low=1)
+        if self.tolerance is not None:
+            check_number("tolerance", self.tolerance, 0.0)
         if self.on_failure not in get_args(OnFailure):
             raise ValueError(f"on_failure must be one of {', '.join(get_args(OnFailure))}, got {self.on_failure!r}")
         if self.aggregate not in list(AGGREGATES):
@@ -245,7 +251,8 @@ class Study:
 
     def check(self, request: Message) -> None:
         """Raise a MessageError unless a server of this study may ask this."""
-        check_precision_of(request, self.precision, or_exact=self.algorithm_settings.protocol.rebuilds)
+        exact = self.algorithm_settings.rebuilds or self.algorithm_settings.steered
+        check_precision_of(request, self.precision, or_exact=exact)
         check_request(self.algorithm_settings, request, self.dim, self.local_steps, self.optimizer_settings)
 
     def protect(self, reply: Message, x: FloatArray) -> Message:

@@ -9,13 +9,13 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import PayloadPart
-from fzoos.algorithms.fzoos.model import Model
-from fzoos.algorithms.fzoos.parts import Part
+from fzoos.algorithms.fixed_fzoos.model import Model
+from fzoos.algorithms.fixed_fzoos.parts import Part
 from fzoos.messages.message import Arrays, Message
 from fzoos.surrogates.length_scale import fit_length_scale
 
 if TYPE_CHECKING:
-    from fzoos.algorithms.fzoos import FZooS
+    from fzoos.algorithms.fixed_fzoos import FixedFZooS
 
 __all__ = ["SharedLengthScale"]
 
@@ -28,11 +28,11 @@ class SharedLengthScale(Part):
         model: what goes on with the length scale.
     """
 
-    def __init__(self, settings: FZooS, model: Model) -> None:
+    def __init__(self, settings: FixedFZooS, model: Model) -> None:
         self._settings, self._model = settings, model
 
     @classmethod
-    def sends(cls, settings: FZooS, dim: int) -> dict[str, PayloadPart]:
+    def sends(cls, settings: FixedFZooS, dim: int) -> dict[str, PayloadPart]:
         """log l_i."""
         return (
             {}
