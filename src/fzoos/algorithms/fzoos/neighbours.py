@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext
 from fzoos.surrogates.region import Choice, RegionProcess
+from fzoos.surrogates.trend import without_outliers
 
 __all__ = ["Neighbours"]
 
@@ -22,6 +23,7 @@ _NOISY, _MORE = 1e-3, 3  # from this ridge on a client has noise, and uses three
 _REACH = 30.0  # points further than this many Delta sqrt(d) cost digits, and are left out while enough others are left
 _HEIGHT, _STEEP = 0.25, 100.0  # of the fence, from where on it counts and how much
 _HALVINGS = 30
+_STAR = 5  # values of a star with which an outlier can be told
 
 
 class Neighbours:
@@ -58,6 +60,18 @@ class Neighbours:
         both = [self._context.project(x + sign * offset) for sign in (1.0, -1.0)]
         best = max(both, key=lambda u: (self._allowed(u), round(float(np.sum((u - x) ** 2)), 15)))
         self.ask(self.inside(best, x))
+
+    def doubt_star(self, count: int) -> None:
+        """Leave out what is not credible of the last `count` values, which are those of a star."""
+        values = self._context.trajectory.y[-count:]
+        if len(values) >= _STAR:
+            first = len(self._context.trajectory) - len(values)
+            self._outliers.update(first + int(k) for k in np.flatnonzero(~without_outliers(values)))
+
+    def credible(self, x: FloatArray) -> bool:
+        """Whether the last value at x is not an outlier."""
+        at = np.flatnonzero(np.all(self._context.trajectory.x == x, axis=1))
+        return bool(len(at)) and int(at[-1]) not in self._outliers
 
     def inside(self, x: FloatArray, centre: FloatArray) -> FloatArray:
         """x, halved towards a centre that had a value until it is allowed."""
@@ -110,7 +124,7 @@ class Neighbours:
         labels = np.repeat([0.0, 1.0], [len(good), len(self._failed)])
         near = np.argsort(np.sum((points - x) ** 2, axis=1), kind="stable")[: _most_points(len(x))]
         mixed = 0.0 < labels[near].mean() < 1.0
-        self._fence = RegionProcess(points[near], labels[near], x, quadratic=False) if mixed else None
+        self._fence = RegionProcess(points[near], labels[near], x, plain=True) if mixed else None
 
 
 def _most_points(dim: int) -> int:

@@ -78,17 +78,16 @@ class RegionClient:
         if math.isfinite(value):
             self._good = x
         self._ask_around(x, delta, first)
-        power = -1.0 if self._good is not None else 0.0
-        if math.isfinite(value):
-            power = self._power(x, delta, predicted, before, value)
-        failed = float(not math.isfinite(value) and self._good is not None)
-        numbers = RegionNumbers(math.log(delta) + math.log(2.0) * power, failed=failed)
+        failed = not math.isfinite(value)
         if self._good is None or self._neighbours.count < 2:  # it has no say yet
             self.process, self._gradient = None, np.zeros_like(x)
+            numbers = RegionNumbers(math.log(delta))
         else:
             self.process = self._neighbours.fit(self._good, delta)
             self._gradient = self.process(x)[1]
-            numbers = numbers._replace(unknown=float(np.trace(self.process.unknown(x))) / len(x))
+            power = -1.0 if failed else self._power(x, delta, predicted, before, value)
+            unknown = float(np.trace(self.process.unknown(x))) / len(x)
+            numbers = RegionNumbers(math.log(delta) + math.log(2.0) * power, unknown, float(failed))
         return {"gradient": self._gradient, "region": np.array(numbers)}
 
     def _ask_around(self, x: FloatArray, delta: float, first: bool) -> None:
@@ -104,10 +103,12 @@ class RegionClient:
             rows = np.linalg.eigh(process.unknown(centre))[1][:, -1:].T
         for row in rows:
             self._neighbours.ask_aside(centre, row * (delta * math.sqrt(dim)))
+        if first:
+            self._neighbours.doubt_star(dim)
 
     def _power(self, x: FloatArray, delta: float, predicted: float, before: float, value: float) -> float:
-        """1: double Delta, -1: halve it."""
-        if math.isnan(predicted) or self.process is None:
+        """1: double Delta, -1: halve it, 0: there is nothing to compare, or the value is not credible."""
+        if math.isnan(predicted) or self.process is None or not self._neighbours.credible(x):
             return 0.0
         change, sigma = abs(predicted - before) + abs(value - before), math.sqrt(2.0) * self.process.sigma
         error = max(abs(predicted - value) - sigma, 0.0) / change if change > 0.0 else 0.0

@@ -119,7 +119,10 @@ class FZooSServer(Steering):
         moved = float(np.sqrt(np.mean((there - x) ** 2)))
         mode = Mode.DEALT if differ < _ALIKE * (participants - 1) else Mode.SHARED
         numbers = self._next(control, mode)._replace(line=step.line, length=step.length, told=1.0)
-        return _state(there, x, numbers, next_scales(scales, now, star.curvature, step.length, moved, self._dim))
+        after = next_scales(scales, now, star.curvature, step.length, moved, self._dim)
+        if control.mode is Mode.DEALT and mode is Mode.SHARED:  # what was measured is how much the clients differ
+            after = scales._replace(reach=step.length or scales.reach)
+        return _state(there, x, numbers, after)
 
     def _moved(self, x: FloatArray, mean: Arrays, step: Step) -> FloatArray:
         if not step.line:
