@@ -186,6 +186,10 @@ class Steering(ABC):
     def rebuilds(self, state: State) -> bool:
         """Whether participants of the last round can work out x from what they are told."""
 
+    def reported(self, state: State) -> FloatArray:
+        """What the run's x is: that of the next round, or one that is known to be better."""
+        return state["x"]
+
     @abstractmethod
     def next_state(self, state: State, mean: Arrays, seed: int, participants: int) -> State:
         """The state after a round.
@@ -258,6 +262,7 @@ class Algorithm(ABC):
 
     name: ClassVar[str]  # on the command line and in a study's file: the class's name in lower case
     label: ClassVar[str]  # in tables and legends: the class's name
+    version: ClassVar[int] = 1  # goes up when the same settings mean other numbers: old studies are then other studies
     descends: ClassVar[bool] = True  # whether local steps are the optimiser's; those of a search are its own
     keeps_trajectory: ClassVar[bool] = False  # whether clients look back at their queries
     shares_seed: ClassVar[bool] = False  # whether requests carry the seed that all clients share

@@ -68,7 +68,7 @@ class RoundLoop:
         self._rounds, self._max_queries, self._tolerance = rounds, max_queries, tolerance
         self._monitor, self._callback, self._progress = monitor, callback, progress
         self._x, self._recorded = box.from_cube(server.x), server.round  # after the last round that was recorded
-        self._place = server.x  # the same in the unit cube
+        self._place = server.state.x  # where the server looks next, in the unit cube
 
     def run(self) -> Result:
         """The rounds, and what the recorder makes of them.
@@ -126,7 +126,7 @@ class RoundLoop:
 
     def _record(self) -> Record:
         state, before = self._server.state, self._x
-        self._x = self._box.from_cube(state.x)
+        self._x = self._box.from_cube(self._server.x)
         moved = float(np.max(np.abs(state.x - self._place), initial=0.0))
         state.resting, self._place = (state.resting + 1 if moved < self._tolerance else 0), state.x
         return Record(

@@ -117,7 +117,7 @@ class Server:
     @property
     def x(self) -> FloatArray:
         """x_r, in the unit cube."""
-        return self.state.x
+        return self.state.x if self._steering is None else self._steering.reported(self.state.shared)
 
     @property
     def round(self) -> int:

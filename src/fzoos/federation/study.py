@@ -190,6 +190,8 @@ class Study:
         settings = {name: value for name, value in self.settings.items() if name not in _RUNNING}
         if self.precision == "float64":  # a study from before there was a choice is still the same
             del settings["precision"]
+        if self.algorithm_settings.version != 1:  # the same file means something else than it did
+            settings["version"] = self.algorithm_settings.version
         settings |= {"x0": self.start, "bounds": [self.box.lower, self.box.upper], "weights": self.omega}
         settings = json.loads(json.dumps(settings, default=_plain), parse_int=_number)
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]

@@ -42,6 +42,7 @@ class _Numbers(NamedTuple):
     line: float = 0.0
     length: float = 0.0
     told: float = 0.0  # whether the last participants can work out x from line and length
+    careful: float = 0.0  # whether somebody has had no value at a centre
 
 
 class FZooSServer(Steering):
@@ -91,6 +92,10 @@ class FZooSServer(Steering):
         """Whether participants of the last round need not be told x."""
         return bool(_Numbers(*state["numbers"]).told)
 
+    def reported(self, state: State) -> FloatArray:
+        """x; once somebody had no value at a centre, the last one at which everybody had."""
+        return state["good"] if _Numbers(*state["numbers"]).careful else state["x"]
+
     def next_state(self, state: State, mean: Arrays, seed: int, participants: int) -> State:
         """The state after a round, from the averages of both exchanges."""
         if _Numbers(*state["numbers"]).mode == Mode.REGION:
@@ -100,13 +105,15 @@ class FZooSServer(Steering):
     def _after_region(self, state: State, mean: Arrays) -> State:
         failed = RegionNumbers(*mean["region"]).failed > 0.0
         good = state["good"] if failed else state["x"]
-        return _state(mean["x"], good, _Numbers(Mode.REGION), Scales(radius=delta_of(mean)))
+        careful = max(_Numbers(*state["numbers"]).careful, float(failed))
+        return _state(mean["x"], good, _Numbers(Mode.REGION, careful=careful), Scales(radius=delta_of(mean)))
 
     def _after_lines(self, state: State, mean: Arrays, control: Control, participants: int) -> State:
         x, star, scales = state["x"], StarNumbers(*mean["star"]), Scales(*state["scales"])
         if star.failed > 0.0:  # back to where everybody had a value, and not as far the next time
             shorter = scales._replace(reach=scales.reach * LINE[0])
-            return _state(state["good"], state["good"], self._next(control, control.mode), shorter)
+            again = self._next(control, control.mode)._replace(careful=1.0)
+            return _state(state["good"], state["good"], again, shorter)
         slope = Slope(mean["fresh"], star.curvature)
         step = Step(0, 0.0)
         if control.mode is not Mode.PILOT:
@@ -118,7 +125,8 @@ class FZooSServer(Steering):
         now = self._quality(x, mean, slope, control)
         moved = float(np.sqrt(np.mean((there - x) ** 2)))
         mode = Mode.DEALT if differ < _ALIKE * (participants - 1) else Mode.SHARED
-        numbers = self._next(control, mode)._replace(line=step.line, length=step.length, told=1.0)
+        careful = _Numbers(*state["numbers"]).careful
+        numbers = self._next(control, mode)._replace(line=step.line, length=step.length, told=1.0, careful=careful)
         after = next_scales(scales, now, star.curvature, step.length, moved, self._dim)
         if control.mode is Mode.DEALT and mode is Mode.SHARED:  # what was measured is how much the clients differ
             after = scales._replace(reach=step.length or scales.reach)

@@ -58,6 +58,7 @@ class FZooS(Algorithm):
         old_name(f"FZooS({fixed[0]}=...)", f"FixedFZooS({fixed[0]}=...); FZooS() has no settings")
         return FixedFZooS(*args, **settings)
 
+    version: ClassVar[int] = 2
     descends: ClassVar[bool] = False
     keeps_trajectory: ClassVar[bool] = True
     shares_seed: ClassVar[bool] = True
