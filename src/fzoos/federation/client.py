@@ -86,7 +86,7 @@ class Client:
         if self._server is not None:
             request = self._rebuilt(self._server, request)
         elif "x" in request.arrays:
-            self._state = {"x": request.arrays["x"]}
+            self._state, self._x_round = {"x": request.arrays["x"]}, request.round
         elif self._x_round != request.round:
             raise MessageError("an update without x, and no refresh of its round that brought it")
         return self._update(self._state["x"], request)
@@ -96,7 +96,9 @@ class Client:
         if "x" in request.arrays:
             return request.arrays["x"]
         if not isinstance(self._half, SteeredHalf) or self._x_round != request.round - 1:
-            raise MessageError(f"a refresh of round {request.round} without x, and no round before it to work it out from")
+            raise MessageError(
+                f"a refresh of round {request.round} without x, and no round before it to work it out from"
+            )
         return self._half.rebuild(request)
 
     def _rebuilt(self, server: ServerHalf, request: Message) -> Message:
