@@ -29,7 +29,7 @@ def test_a_parabola_is_minimised(vertex, reach):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_against_polyfit(seed):
-    """Any values: the parabola through the lowest place and its neighbours, by polyfit, its vertex kept between them."""
+    """Any values: the parabola through the lowest place and its neighbours, by polyfit, its vertex between them."""
     values = np.append(0.0, np.random.default_rng(seed).standard_normal(5))
     places = np.append(0.0, T)
     low = int(np.argmin(values))
@@ -48,7 +48,7 @@ def test_against_polyfit(seed):
 
 
 def test_the_ends_of_a_line():
-    """Still falling at the last place: it is the step. Rising from the start: no step, or one before the first place."""
+    """Still falling at the last place: it is the step. Rising from the start: no step, or one before any place."""
     assert one(-T) == Step(1, 4.0)
     assert one(T) == Step(0, 0.0)
     assert one(T**2) == Step(0, 0.0)

@@ -207,8 +207,8 @@ def test_failures_on_the_lines():
 
 @pytest.mark.parametrize("mode", [Mode.SHARED, Mode.DEALT])
 def test_no_value_at_x(mode):
-    """From the beginning: zeros, no complaint, no say in the lines, and as many queries as planned. After it had one: it
-    says that x failed."""
+    """From the beginning: zeros, no complaint, no say in the lines, and as many queries as planned. After it had
+    one: it says that x failed."""
     broken = [True]
     client, asked = make(lambda u: math.nan if broken[0] else function(u))
     told = control(mode, participants=2, share=0.5) if mode is Mode.DEALT else control(mode)
