@@ -328,9 +328,7 @@ class Algorithm(ABC):
             refreshed: whether the round begins with a refresh exchange.
         """
 
-    def planned(
-        self, dim: int, local_steps: int, scalars: Mapping[str, float], *, first: bool, refreshed: bool
-    ) -> int:
+    def planned(self, dim: int, local_steps: int, scalars: Mapping[str, float], *, first: bool, refreshed: bool) -> int:
         """The same, given the numbers that come with the request, where they matter."""
         return self.queries(dim, local_steps, first=first, refreshed=refreshed)
 

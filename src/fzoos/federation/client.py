@@ -96,7 +96,9 @@ class Client:
         if "x" in request.arrays:
             return request.arrays["x"]
         if not isinstance(self._half, SteeredHalf) or self._x_round != request.round - 1:
-            raise MessageError(f"a refresh of round {request.round} without x, and no round before it to work it out from")
+            raise MessageError(
+                f"a refresh of round {request.round} without x, and no round before it to work it out from"
+            )
         return self._half.rebuild(request)
 
     def _rebuilt(self, server: ServerHalf, request: Message) -> Message:

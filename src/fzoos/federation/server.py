@@ -174,7 +174,7 @@ class Server:
         finally:
             self.state.seconds += time.perf_counter() - started
 
-    def _told(self, participants: tuple[int, ...], client: int) -> dict[str, float]:
+    def _told(self, participants: tuple[int, ...], client: int) -> Mapping[str, float]:
         """The numbers that go with the requests to a client."""
         if self._steering is None:
             return self._seed

@@ -69,8 +69,8 @@ class Study:
         retries: how often an exchange with too few answers is tried again before the run stops.
         max_queries: the run stops before a round that would take all sites together beyond this number.
         max_queries_per_client: no site makes more queries than this.
-        tolerance: the run ends, "converged", after three rounds that moved no coordinate of x by more than this share of
-            the box; 0: it never does; None: the algorithm's own.
+        tolerance: the run ends, "converged", after three rounds that moved no coordinate of x by more than this share
+            of the box; 0: it never does; None: the algorithm's own.
         on_failure: what a site does when its objective returns NaN or infinity: "raise" (no answer) or "skip".
         aggregate: "mean", or the robust "median" and "trimmed".
         precision: how finely arrays travel: "float64", "float32", "float16" or "stochastic".

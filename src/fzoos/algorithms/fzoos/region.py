@@ -1,15 +1,15 @@
 """A client's part of a round with a trust region: the surrogates know all directions.
 
-    first time   ask x and d orthonormal directions at distance Delta sqrt(d)
-    exchange 1   p = mu_i(x);  ask y = f_i(x);  ask x +- Delta sqrt(d) v, v the direction of which least is known
-                 sent: g_i = grad mu_i(x), log Delta + power_i log 2, the unknown share, whether y failed
-    exchange 2   x_i = argmin mu_i + delta_i over the box and |. - x|_inf <= Delta   (L-BFGS-B, no queries)
-                 sent: x_i
+first time   ask x and d orthonormal directions at distance Delta sqrt(d)
+exchange 1   p = mu_i(x);  ask y = f_i(x);  ask x +- Delta sqrt(d) v, v the direction of which least is known
+             sent: g_i = grad mu_i(x), log Delta + power_i log 2, the unknown share, whether y failed
+exchange 2   x_i = argmin mu_i + delta_i over the box and |. - x|_inf <= Delta   (L-BFGS-B, no queries)
+             sent: x_i
 
-    e_i = max(|p - y| - sqrt2 sigma, 0) / (|p - mu(x')| + |y - mu(x')|),    x' the centre before
-    power_i = min(1 - e_i / 0.2, 4 cos of the last two moves) in [-1, 1]
-        only what was used doubles: 0 where the move was below Delta / 2, -1 below Delta / 10
-        who sees only noise abstains; y failed: -1
+e_i = max(|p - y| - sqrt2 sigma, 0) / (|p - mu(x')| + |y - mu(x')|),    x' the centre before
+power_i = min(1 - e_i / 0.2, 4 cos of the last two moves) in [-1, 1]
+    only what was used doubles: 0 where the move was below Delta / 2, -1 below Delta / 10
+    who sees only noise abstains; y failed: -1
 """
 
 from __future__ import annotations

@@ -10,13 +10,13 @@ import numpy as np
 
 from fzoos._util.renamed import old_name
 from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf, PayloadPart
+from fzoos.algorithms.fixed_fzoos import FixedFZooS
 from fzoos.algorithms.fzoos.client import FZooSClient
 from fzoos.algorithms.fzoos.control import Control, Mode
 from fzoos.algorithms.fzoos.directions import star_size
 from fzoos.algorithms.fzoos.region import RegionNumbers
 from fzoos.algorithms.fzoos.server import FZooSServer
 from fzoos.algorithms.fzoos.star import LINE, StarNumbers
-from fzoos.algorithms.fixed_fzoos import FixedFZooS
 from fzoos.messages.message import Message
 
 __all__ = ["FZooS"]
@@ -28,9 +28,9 @@ class FZooS(Algorithm):
 
     Up to 100 dimensions the clients' surrogates know all directions from the first round on. Each client then minimises
     its own surrogate, corrected by what the averaged gradients of all rounds say of the others, in a trust region that
-    grows and shrinks with the quality of its predictions: two queries a client and round. In more dimensions a round
-    is a star of queries around x, from which clients make two gradients each, and a search along both averages. How wide the
-    star is, and whether all clients ask the same directions or each its own, follows from what was measured before.
+    grows and shrinks with the quality of its predictions: two queries a client and round. In more dimensions a round is
+    a star of queries around x, from which clients make two gradients each, and a search along both averages. How wide
+    the star is, and whether all clients ask the same directions or each its own, follows from what was measured before.
 
     Neither the local steps T nor the optimiser given to `minimize` are used. `FZooS.paper()` is the algorithm of the
     paper, with its settings; `FZooS.weights()` one with settings that sends weights, for differential privacy.
@@ -120,9 +120,7 @@ class FZooS(Algorithm):
             control = Control(0, Mode.SHARED, control.radius)
         return self._count(control, dim, first)
 
-    def planned(
-        self, dim: int, local_steps: int, scalars: Mapping[str, float], *, first: bool, refreshed: bool
-    ) -> int:
+    def planned(self, dim: int, local_steps: int, scalars: Mapping[str, float], *, first: bool, refreshed: bool) -> int:
         """What a client will ask, given what it is told."""
         return self._count(Control.of(scalars), dim, first)
 

@@ -1,11 +1,11 @@
 """A client's part of a round with a star: fewer points than dimensions.
 
-    exchange 1   ask x and x +- H u_j, H = h sqrt(d), one side each, signs alternate
-                 fresh_i = grad mu(x) by this star alone,  memory_i = grad mu(x) by the nearest 2 d of all own points
-                 dealt: ask x +- H fresh_i / |fresh_i|; then a direction that only this client asked counts 1 / omega_i
-    exchange 2   two lines, -fresh and -memory as averaged, projected at the box: ask x + t v at five t of each
-                 not dealt: ask x +- H fresh / |fresh|
-                 sent are the differences to f_i(x) alone
+exchange 1   ask x and x +- H u_j, H = h sqrt(d), one side each, signs alternate
+             fresh_i = grad mu(x) by this star alone,  memory_i = grad mu(x) by the nearest 2 d of all own points
+             dealt: ask x +- H fresh_i / |fresh_i|; then a direction that only this client asked counts 1 / omega_i
+exchange 2   two lines, -fresh and -memory as averaged, projected at the box: ask x + t v at five t of each
+             not dealt: ask x +- H fresh / |fresh|
+             sent are the differences to f_i(x) alone
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def inward(line: FloatArray, x: FloatArray, projected: bool) -> FloatArray:
     if largest == 0.0:
         return np.zeros_like(line)
     line = line / largest  # first, so that squares neither overflow nor vanish
-    return line / np.sqrt(np.sum(line * line))
+    return line / float(np.sqrt(np.sum(line * line)))
 
 
 def _pair(x: FloatArray, length: float, gradient: FloatArray) -> FloatArray:
