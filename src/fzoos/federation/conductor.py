@@ -51,8 +51,8 @@ def conduct(
         callback: called after each round; a true return value ends the run.
 
     Returns:
-        The result. Its status is "completed", "converged", "stopped", "budget", "interrupted" or "failed" (too few sites
-        answered); all but the first two can be taken up again with `resume`.
+        The result. Its status is "completed", "converged", "stopped", "budget", "interrupted" or "failed" (too few
+        sites answered); all but the first two can be taken up again with `resume`.
 
     Raises:
         StoreError: the file cannot be used, or is of another study.
