@@ -216,6 +216,7 @@ CONDUCT = {
     "max_queries_per_client": 30,
     "aggregate": "median",
     "vectorized": True,
+    "lost_journals": ("a",),
 }
 MATTERS = {
     "name": "other",

@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Protocol, Self
 
 from fzoos._util.blas import blas_threads_untouched
-from fzoos.federation.exchange import Outcome
+from fzoos.federation.exchange import Outcome, Undelivered
 from fzoos.messages.message import Message
 
 __all__ = ["LocalEngine", "RequestHandler"]
@@ -67,7 +67,7 @@ class LocalEngine:
             try:
                 outcome.replies[i] = self._clients[i].handle(request)
             except Exception as error:
-                outcome.failures[i] = error
+                outcome.failures[i], outcome.counts[i] = error, self._clients[i].queries
                 if self._together:
                     break
         return outcome
@@ -77,7 +77,7 @@ class LocalEngine:
         pending: dict[Future[Message], int] = {}
         for i, request in requests.items():
             if i in self._late and not self._late[i].done():
-                outcome.failures[i] = TimeoutError("still busy with an earlier request")
+                outcome.failures[i] = Undelivered("still busy with an earlier request")
             else:
                 pending[pool.submit(self._clients[i].handle, request)] = i
         end = None if timeout is None else time.monotonic() + timeout
@@ -104,7 +104,7 @@ class LocalEngine:
         if error is None:
             outcome.replies[client] = future.result()
         elif isinstance(error, Exception):
-            outcome.failures[client] = error
+            outcome.failures[client], outcome.counts[client] = error, self._clients[client].queries
         else:
             raise error
 

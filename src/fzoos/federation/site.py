@@ -98,7 +98,7 @@ class StudySite:
             return self._reply(data, request)
         except Exception as error:
             log.warning("site %s has no answer: %s", self._study.sites[self._index], error)
-            return encode_failure(_public(error), self._study.id)
+            return encode_failure(_public(error), self._study.id, self.queries)
 
     def handle(self, request: Message) -> Message:
         """The same, for an engine in this process: messages in place of bytes; raises where there is no answer."""
