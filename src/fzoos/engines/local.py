@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from functools import partial
 from typing import Protocol, Self
 
 from fzoos._util.blas import blas_threads_untouched
+from fzoos.engines.daemon_threads import DaemonThreads
 from fzoos.federation.exchange import Outcome, Undelivered
 from fzoos.messages.message import Message
 
@@ -42,11 +44,18 @@ class LocalEngine:
         workers: how many of them work at the same time. With one there is no time-out: an exchange runs in the caller's
             thread.
         together: whether one client's failure ends the exchange: the others then make no further query.
+        patience: seconds that queries under way are waited for at the end; None: for ever.
     """
 
-    def __init__(self, clients: Sequence[RequestHandler], workers: int = 1, together: bool = True) -> None:
-        self._clients, self._together = clients, together
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="fzoos-client") if workers > 1 else None
+    def __init__(
+        self,
+        clients: Sequence[RequestHandler],
+        workers: int = 1,
+        together: bool = True,
+        patience: float | None = None,
+    ) -> None:
+        self._clients, self._together, self._patience = clients, together, patience
+        self._pool = DaemonThreads(workers, "fzoos-client") if workers > 1 else None
         self._late: dict[int, Future[Message]] = {}  # answers that came too late, or have not come
 
     @property
@@ -72,14 +81,14 @@ class LocalEngine:
                     break
         return outcome
 
-    def _parallel(self, pool: ThreadPoolExecutor, requests: Mapping[int, Message], timeout: float | None) -> Outcome:
+    def _parallel(self, pool: DaemonThreads, requests: Mapping[int, Message], timeout: float | None) -> Outcome:
         outcome = Outcome()
         pending: dict[Future[Message], int] = {}
         for i, request in requests.items():
             if i in self._late and not self._late[i].done():
                 outcome.failures[i] = Undelivered("still busy with an earlier request")
             else:
-                pending[pool.submit(self._clients[i].handle, request)] = i
+                pending[pool.submit(partial(self._clients[i].handle, request))] = i
         end = None if timeout is None else time.monotonic() + timeout
         try:
             while pending:
@@ -122,4 +131,4 @@ class LocalEngine:
 
     def __exit__(self, *exc: object) -> None:
         if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+            self._pool.close(self._patience)

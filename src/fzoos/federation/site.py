@@ -177,12 +177,20 @@ class StudySite:
         """Make no further query; an answer under way ends at the next one (called from another thread)."""
         self._ledger.stopped = True
 
+    def abort(self) -> None:
+        """The same, and a program is ended at once: it may never answer."""
+        self.stop()
+        self._end_objective()
+
     def close(self) -> None:
         """End the objective, if it is a program, and let others have the journal."""
+        self._end_objective()
+        self._journal.close()
+
+    def _end_objective(self) -> None:
         close: Callable[[], None] | None = getattr(self._objective, "close", None)
         if close is not None:
             close()
-        self._journal.close()
 
     def __enter__(self) -> Self:
         return self
