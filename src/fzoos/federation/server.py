@@ -84,7 +84,7 @@ class Server:
         rng: draws the participants.
         optimizer: what the clients do with gradient estimates; needed where the algorithm rebuilds x.
         dropouts: None: the first failure of a client is raised.
-        combine: how the clients' arrays become one: "mean", "median" or "trimmed".
+        combine: how the clients' arrays become one: a name of `AGGREGATES`.
         rounding: what is done to requests before they leave; x and payload stay here as they are.
         noisy: whether replies got noise for privacy.
         on_failure: called with the client, the round and the reason of each failure that is gone on from.

@@ -70,7 +70,7 @@ class Study:
         max_queries: the run stops before a round that would take all sites together beyond this number.
         max_queries_per_client: no site makes more queries than this.
         on_failure: what a site does when its objective returns NaN or infinity: "raise" (no answer) or "skip".
-        aggregate: "mean", or the robust "median" and "trimmed".
+        aggregate: "mean", or one that a few wrong replies cannot move far: "clipped", "trimmed" or "median".
         precision: how finely arrays travel: "float64", "float32", "float16" or "stochastic".
         lost_journals: sites that may go on with a new or an older journal than the server remembers; what they had paid
             is still counted.
