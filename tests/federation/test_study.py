@@ -135,8 +135,8 @@ BAD = [
     (None, "max_queries_per_client = 1.5", "max_queries_per_client must be an integer"),
     (None, 'on_failure = "ignore"', "on_failure must be one of raise, skip, got 'ignore'"),
     (None, "on_failure = []", "on_failure must be one of raise, skip"),
-    (None, 'aggregate = "max"', "aggregate must be one of mean, median, trimmed, got 'max'"),
-    (None, 'aggregate = ["mean"]', "aggregate must be one of mean, median, trimmed, got ['mean']"),
+    (None, 'aggregate = "max"', "aggregate must be one of mean, median, trimmed, clipped, got 'max'"),
+    (None, 'aggregate = ["mean"]', "aggregate must be one of mean, median, trimmed, clipped, got ['mean']"),
     (None, 'precision = "double"', "precision must be one of float64, float32, float16, stochastic, got 'double'"),
     (None, "precision = 16", "precision must be one of float64, float32, float16, stochastic, got 16"),
     (None, "tiemout = 3", "there is no setting 'tiemout'; the settings are name, x0, bounds"),
@@ -218,6 +218,7 @@ CONDUCT = {
     "tolerance": 1e-3,
     "aggregate": "median",
     "vectorized": True,
+    "lost_journals": ("a",),
 }
 MATTERS = {
     "name": "other",

@@ -89,9 +89,16 @@ class _Conductor:
             shared_seed=study.seeds.shared,
             rng=np.random.default_rng(study.seeds.server),
             optimizer=study.optimizer_settings,
-            dropouts=Dropouts(needed, study.timeout, study.retries),
+            dropouts=Dropouts(
+                needed,
+                study.timeout,
+                study.retries,
+                study.max_queries,
+                frozenset(map(study.sites.index, study.lost_journals)),
+            ),
             combine=study.aggregate,
             rounding=Rounding(study.precision, study.seeds.server),
+            noisy=study.privacy is not None,
             on_failure=self._failed,
         )
         last = store.last

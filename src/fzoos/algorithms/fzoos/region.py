@@ -28,7 +28,7 @@ from fzoos.algorithms.fzoos.neighbours import Neighbours
 from fzoos.messages.message import Arrays
 from fzoos.surrogates.region import RegionProcess
 
-__all__ = ["FIRST_DELTA", "RegionClient", "RegionNumbers", "delta_of"]
+__all__ = ["FIRST_DELTA", "HIGH", "LOW", "RegionClient", "RegionNumbers", "delta_of"]
 
 FIRST_DELTA = 0.1
 _LEAST_DELTA, _MOST_DELTA = 1e-9, 0.5
@@ -43,6 +43,11 @@ class RegionNumbers(NamedTuple):
     log_delta: float
     unknown: float = 1.0  # trace of the gradient's posterior covariance over the prior's
     failed: float = 0.0  # 1: f_i has no value at x
+
+
+LOW = RegionNumbers(math.log(_LEAST_DELTA / 2.0), -1.0, 0.0)
+HIGH = RegionNumbers(math.log(2.0 * _MOST_DELTA), 1e3, 1.0)
+"""What an honest client sends lies between them; rounding may take a trace below zero."""
 
 
 def delta_of(mean: Arrays) -> float:

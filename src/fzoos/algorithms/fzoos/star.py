@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms.base import ClientContext
+from fzoos.algorithms.base import LARGEST, ClientContext
 from fzoos.algorithms.fzoos.control import Control, Mode
 from fzoos.algorithms.fzoos.directions import Directions, star_directions
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays
 from fzoos.surrogates.trend import Slope, fit_slope, without_outliers
 
-__all__ = ["LINE", "StarClient", "StarNumbers", "inward"]
+__all__ = ["HIGH", "LINE", "LOW", "StarClient", "StarNumbers", "inward"]
 
 LINE = (0.25, 0.5, 1.0, 2.0, 4.0)  # where a line is asked, in units of L
 _POINTS = 2  # nearest points of the surrogate with memory, over d
@@ -40,6 +40,11 @@ class StarNumbers(NamedTuple):
     predicted: float = 0.0  # dealt: that prediction, squared
     variance: float = 0.0  # dealt: |fresh_i|^2 over the number of directions
     failed: float = 0.0  # 1: f_i has no value at x
+
+
+LOW = StarNumbers(-LARGEST, 0.0, -LARGEST, 0.0, 0.0, 0.0)
+HIGH = StarNumbers(LARGEST, LARGEST, LARGEST, LARGEST, LARGEST, 1.0)
+"""What an honest client sends lies between them."""
 
 
 class StarClient:
