@@ -19,7 +19,13 @@ NAMES = {
 
 def run(callback, **more):
     f = lambda x: float(x @ x)
-    settings = {"algorithm": FixedFZooS(features=50, steps=None), "rounds": 3, "local_steps": 2, "monitor": f, "seed": 0}
+    settings = {
+        "algorithm": FixedFZooS(features=50, steps=None),
+        "rounds": 3,
+        "local_steps": 2,
+        "monitor": f,
+        "seed": 0,
+    }
     return minimize([f, f], np.ones(3), bounds=(-1, 1), callback=callback, **(settings | more))
 
 

@@ -101,7 +101,9 @@ def test_early() -> None:
 
 def test_settings_of_fzoos() -> None:
     """FZooS has no settings any more; those of the last release make a FixedFZooS, whose defaults are those it had."""
-    with pytest.warns(FutureWarning, match=r"FZooS\(noise=...\) is now FixedFZooS\(noise=...\); FZooS\(\) has no settings"):
+    with pytest.warns(
+        FutureWarning, match=r"FZooS\(noise=...\) is now FixedFZooS\(noise=...\); FZooS\(\) has no settings"
+    ):
         assert FZooS(noise=0.1) == FixedFZooS(noise=0.1)
     with pytest.warns(FutureWarning):
         assert dataclasses.replace(FZooS(projected=False), points=9) == FixedFZooS(points=9, projected=False)

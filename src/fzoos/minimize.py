@@ -64,7 +64,7 @@ def minimize(
         algorithm: settings of an algorithm.
         rounds: R, rounds of communication at most.
         local_steps: T, local steps of each client in a round.
-        optimizer: what the clients do with gradient estimates, where the algorithm leaves it to them; None: Adam(0.01).
+        optimizer: what the clients do with gradient estimates, if the algorithm leaves it to them; None: `Adam()`.
         weights: omega, not negative, in any scale; default: all equal.
         participation: clients that take part in a round, drawn at random: a float is a fraction, an int a number.
             Clients of weight zero never take part.

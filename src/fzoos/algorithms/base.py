@@ -21,7 +21,20 @@ from fzoos.messages.message import Arrays, Message
 from fzoos.objectives.box import clip_to_cube
 from fzoos.objectives.trajectory import Purpose, Trajectory
 
-__all__ = ["Algorithm", "ClientContext", "ClientHalf", "PayloadPart", "ServerHalf", "State", "SteeredHalf", "Steering"]
+__all__ = [
+    "LARGEST",
+    "Algorithm",
+    "ClientContext",
+    "ClientHalf",
+    "PayloadPart",
+    "ServerHalf",
+    "State",
+    "SteeredHalf",
+    "Steering",
+]
+
+LARGEST = 1e100
+"""No number of a message is larger: its square, and sums of squares, can still be computed by everybody."""
 
 State = dict[str, FloatArray]
 """x and what else the next round depends on, the same at the server and all clients."""
@@ -29,7 +42,7 @@ State = dict[str, FloatArray]
 
 @dataclass(frozen=True)
 class PayloadPart:
-    """One array that clients send beside x, and what differential privacy may do with it.
+    """One array that clients send beside x: its range, and what differential privacy may do with it.
 
     Args:
         shape: the shape of the array.
@@ -37,6 +50,9 @@ class PayloadPart:
             would leave nothing of it, as of a single number, so that a study with differential privacy does not begin.
         instead: for what is refused, which settings do without it, as they stand in a study's file.
         carried: whether its average goes out again with the next refresh request.
+        low: the smallest number that an honest client sends, of all or of each; a reply with a smaller one is refused.
+        high: the largest. A range is checked for each reply, before any average: one number of one client that is out
+            of all proportion would otherwise decide what all of them do. Noise for privacy may leave it.
 
     Example:
         >>> from fzoos.algorithms.base import PayloadPart
@@ -44,12 +60,16 @@ class PayloadPart:
         'clip'
         >>> PayloadPart((1,), "refuse", "fit = false").instead
         'fit = false'
+        >>> PayloadPart((2,), low=0.0).low                   # squares, say
+        0.0
     """
 
     shape: tuple[int, ...]
     privacy: Literal["clip", "refuse"] = "clip"
     instead: str = ""
     carried: bool = False
+    low: float | tuple[float, ...] = -LARGEST
+    high: float | tuple[float, ...] = LARGEST
 
 
 @dataclass(frozen=True)
@@ -328,9 +348,7 @@ class Algorithm(ABC):
             refreshed: whether the round begins with a refresh exchange.
         """
 
-    def planned(
-        self, dim: int, local_steps: int, scalars: Mapping[str, float], *, first: bool, refreshed: bool
-    ) -> int:
+    def planned(self, dim: int, local_steps: int, scalars: Mapping[str, float], *, first: bool, refreshed: bool) -> int:
         """The same, given the numbers that come with the request, where they matter."""
         return self.queries(dim, local_steps, first=first, refreshed=refreshed)
 

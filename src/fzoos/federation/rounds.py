@@ -108,9 +108,11 @@ class RoundLoop:
         """Begin the next round, or say why the budget does not allow it."""
         server, most = self._server, self._max_queries
         plan = server.plan()
-        more = 0 if server.begun else plan.queries  # a round that has begun was allowed when it did
-        if most is not None and sum(server.state.queries) + more > most:
-            return f"the next round needs {plan.queries} queries, the budget is {most}"
+        # A round that has begun was allowed when it did.
+        more, silent = (0, 0) if server.begun else (plan.queries, sum(server.state.unknown))
+        if most is not None and sum(server.state.queries) + silent + more > most:
+            doubt = f"; clients that did not answer may have made {silent} of it" if silent else ""
+            return f"the next round needs {plan.queries} queries, the budget is {most}{doubt}"
         server.begin(plan)
         return None
 

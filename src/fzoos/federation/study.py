@@ -42,6 +42,7 @@ _RUNNING = frozenset(  # how the server runs it; sites do not depend on these
         "tolerance",
         "aggregate",
         "vectorized",
+        "lost_journals",
     }
 )
 
@@ -69,11 +70,13 @@ class Study:
         retries: how often an exchange with too few answers is tried again before the run stops.
         max_queries: the run stops before a round that would take all sites together beyond this number.
         max_queries_per_client: no site makes more queries than this.
-        tolerance: the run ends, "converged", after three rounds that moved no coordinate of x by more than this share of
-            the box; 0: it never does; None: the algorithm's own.
+        tolerance: the run ends, "converged", after three rounds that moved no coordinate of x by more than this share
+            of the box; 0: it never does; None: the algorithm's own.
         on_failure: what a site does when its objective returns NaN or infinity: "raise" (no answer) or "skip".
-        aggregate: "mean", or the robust "median" and "trimmed".
+        aggregate: "mean", or one that a few wrong replies cannot move far: "clipped", "trimmed" or "median".
         precision: how finely arrays travel: "float64", "float32", "float16" or "stochastic".
+        lost_journals: sites that may go on with a new or an older journal than the server remembers; what they had paid
+            is still counted.
         privacy: noise on what leaves a site: "clip", "noise", "delta" and "clip_payload"; None: no
             noise.
 
@@ -110,6 +113,7 @@ class Study:
     aggregate: str = "mean"
     precision: Precision = "float64"
     privacy: Mapping[str, Any] | None = None
+    lost_journals: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -137,6 +141,10 @@ class Study:
             check_count("min_clients", self.min_clients, low=1)
             if self.min_clients > len(sites):
                 raise ValueError(f"min_clients is {self.min_clients} but there are only {len(sites)} sites")
+        lost: Any = self.lost_journals
+        if not isinstance(lost, (list, tuple)) or not set(lost) <= set(sites):
+            raise ValueError(f"lost_journals must be a list of sites of the study, got {lost!r}")
+        object.__setattr__(self, "lost_journals", tuple(lost))
         for name in ("max_queries", "max_queries_per_client"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name), low=1)
@@ -255,7 +263,14 @@ class Study:
         """Raise a MessageError unless a server of this study may ask this."""
         exact = self.algorithm_settings.rebuilds or self.algorithm_settings.steered
         check_precision_of(request, self.precision, or_exact=exact)
-        check_request(self.algorithm_settings, request, self.dim, self.local_steps, self.optimizer_settings)
+        check_request(
+            self.algorithm_settings,
+            request,
+            self.dim,
+            self.local_steps,
+            self.optimizer_settings,
+            noisy=self.privacy is not None,
+        )
 
     def protect(self, reply: Message, x: FloatArray) -> Message:
         """A reply as it may leave a site; x is the server's, in the cube."""

@@ -103,10 +103,10 @@ class RegionProcess:
         count, dim = self.offsets.shape
         rho, star = math.sqrt(self.rho2), count <= dim + 1
         lengths = rho * (_LENGTHS[-1:] if star else _LENGTHS)
-        kinds, ridges = ((_NONE, _BOWL, _QUADRATIC)[: 2 if star else 3], _RIDGES)
         if plain:
-            kinds, ridges = (_NONE,), (_SMOOTH,)
-        return [(float(length), kind, ridges) for length in lengths for kind in kinds]
+            return [(float(length), _NONE, (_SMOOTH,)) for length in lengths]
+        kinds = (_NONE, _BOWL) if star else (_NONE, _BOWL, _QUADRATIC)
+        return [(float(length), kind, _RIDGES) for length in lengths for kind in kinds]
 
     @property
     def choice(self) -> Choice:

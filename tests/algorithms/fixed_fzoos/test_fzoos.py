@@ -551,8 +551,9 @@ def test_paper():
     assert FedZO().differences.directions == "gaussian"
     defaults = {name: p.default for name, p in inspect.signature(minimize).parameters.items()}
     assert (defaults["rounds"], defaults["local_steps"]) == (50, 10)
-    assert defaults["optimizer"] == Adam(0.01, restart=True)
-    assert isinstance(defaults["algorithm"], FixedFZooS)
+    assert defaults["optimizer"] is None
+    assert (Adam().learning_rate, Adam().restart) == (0.01, True)
+    assert defaults["algorithm"] == FZooS()
 
 
 def test_paper_can_be_changed():

@@ -54,7 +54,7 @@ class Gamma(Part):
     def sends(cls, settings: FixedFZooS, dim: int) -> dict[str, PayloadPart]:
         """||g_i||^2 and U_i."""
         return (
-            {"measured": PayloadPart((2,), "refuse", 'length = { name = "Constant" }, or preset = "weights",')}
+            {"measured": PayloadPart((2,), "refuse", 'length = { name = "Constant" }, or preset = "weights",', low=0.0)}
             if isinstance(settings.length, Measured)
             else {}
         )

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["SharedLengthScale"]
 
 
+_SLACK = 1e-9  # a logarithm is rounded
+
+
 class SharedLengthScale(Part):
     """Sends log l_i where it is fitted; takes the average, log l, before the next payload is made.
 
@@ -34,11 +37,10 @@ class SharedLengthScale(Part):
     @classmethod
     def sends(cls, settings: FixedFZooS, dim: int) -> dict[str, PayloadPart]:
         """log l_i."""
-        return (
-            {}
-            if settings.fit is None
-            else {"log_length_scale": PayloadPart((1,), "refuse", "fit = false", carried=True)}
-        )
+        if settings.fit is None:
+            return {}
+        low, high = math.log(settings.fit.low) - _SLACK, math.log(settings.fit.high) + _SLACK
+        return {"log_length_scale": PayloadPart((1,), "refuse", "fit = false", carried=True, low=low, high=high)}
 
     def take(self, x: FloatArray, request: Message) -> None:
         """log l; with two exchanges from the refresh request, as payloads of one round must share it."""

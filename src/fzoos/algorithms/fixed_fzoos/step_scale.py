@@ -99,11 +99,11 @@ class StepScale(Part):
     @classmethod
     def sends(cls, settings: FixedFZooS, dim: int) -> dict[str, PayloadPart]:
         """log s_i."""
-        return (
-            {}
-            if settings.steps is None
-            else {"log_step": PayloadPart((1,), "refuse", 'steps = false, or preset = "weights",', carried=True)}
-        )
+        if settings.steps is None:
+            return {}
+        low, high = settings.steps.within(-math.inf), settings.steps.within(math.inf)
+        advice = 'steps = false, or preset = "weights",'
+        return {"log_step": PayloadPart((1,), "refuse", advice, carried=True, low=low, high=high)}
 
     def take(self, x: FloatArray, request: Message) -> None:
         """log s."""

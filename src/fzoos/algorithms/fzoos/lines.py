@@ -10,9 +10,9 @@
                 dealt where G' = mean |U_0 fresh_i|^2 / |U_0 fresh|^2 - 1 is below (N - 1) / 4, else shared
 
 The pair: errors of the m slopes are part of fresh, so that along fresh the true slope is q |fresh| with q = signal /
-(signal + error): two queries of each client test all m directions. The radius: a slope's squared error is sigma^2 / H^2
-by noise and H^2 Var(u'Au) / 4 by curvature, with Var(u'Au) >= 2 lambda^2 / d for a random u; the sum is least at this H.
-phi: noise and ripple are as large at every H, curvature that differs between directions grows as H^4.
+(signal + error): two queries of each client test all m directions. The radius: a slope's squared error is sigma^2 /
+H^2 by noise and H^2 Var(u'Au) / 4 by curvature, with Var(u'Au) >= 2 lambda^2 / d for a random u; the sum is least at
+this H. phi: noise and ripple are as large at every H, curvature that differs between directions grows as H^4.
 """
 
 from __future__ import annotations

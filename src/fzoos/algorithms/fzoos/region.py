@@ -1,15 +1,15 @@
 """A client's part of a round with a trust region: the surrogates know all directions.
 
-    first time   ask x and d orthonormal directions at distance Delta sqrt(d)
-    exchange 1   p = mu_i(x);  ask y = f_i(x);  ask x +- Delta sqrt(d) v, v the direction of which least is known
-                 sent: g_i = grad mu_i(x), log Delta + power_i log 2, the unknown share, whether y failed
-    exchange 2   x_i = argmin mu_i + delta_i over the box and |. - x|_inf <= Delta   (L-BFGS-B, no queries)
-                 sent: x_i
+first time   ask x and d orthonormal directions at distance Delta sqrt(d)
+exchange 1   p = mu_i(x);  ask y = f_i(x);  ask x +- Delta sqrt(d) v, v the direction of which least is known
+             sent: g_i = grad mu_i(x), log Delta + power_i log 2, the unknown share, whether y failed
+exchange 2   x_i = argmin mu_i + delta_i over the box and |. - x|_inf <= Delta   (L-BFGS-B, no queries)
+             sent: x_i
 
-    e_i = max(|p - y| - sqrt2 sigma, 0) / (|p - mu(x')| + |y - mu(x')|),    x' the centre before
-    power_i = min(1 - e_i / 0.2, 4 cos of the last two moves) in [-1, 1]
-        only what was used doubles: 0 where the move was below Delta / 2, -1 below Delta / 10
-        who sees only noise abstains; y failed: -1
+e_i = max(|p - y| - sqrt2 sigma, 0) / (|p - mu(x')| + |y - mu(x')|),    x' the centre before
+power_i = min(1 - e_i / 0.2, 4 cos of the last two moves) in [-1, 1]
+    only what was used doubles: 0 where the move was below Delta / 2, -1 below Delta / 10
+    who sees only noise abstains; y failed: -1
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fzoos.algorithms.fzoos.neighbours import Neighbours
 from fzoos.messages.message import Arrays
 from fzoos.surrogates.region import RegionProcess
 
-__all__ = ["FIRST_DELTA", "RegionClient", "RegionNumbers", "delta_of"]
+__all__ = ["FIRST_DELTA", "HIGH", "LOW", "RegionClient", "RegionNumbers", "delta_of"]
 
 FIRST_DELTA = 0.1
 _LEAST_DELTA, _MOST_DELTA = 1e-9, 0.5
@@ -43,6 +43,11 @@ class RegionNumbers(NamedTuple):
     log_delta: float
     unknown: float = 1.0  # trace of the gradient's posterior covariance over the prior's
     failed: float = 0.0  # 1: f_i has no value at x
+
+
+LOW = RegionNumbers(math.log(_LEAST_DELTA / 2.0), -1.0, 0.0)
+HIGH = RegionNumbers(math.log(2.0 * _MOST_DELTA), 1e3, 1.0)
+"""What an honest client sends lies between them; rounding may take a trace below zero."""
 
 
 def delta_of(mean: Arrays) -> float:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fzoos._util.renamed import old_name
-from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf, PayloadPart
+from fzoos.algorithms.base import LARGEST, Algorithm, ClientContext, ClientHalf, PayloadPart
+from fzoos.algorithms.fixed_fzoos import FixedFZooS
+from fzoos.algorithms.fzoos import region, star
 from fzoos.algorithms.fzoos.client import FZooSClient
 from fzoos.algorithms.fzoos.control import Control, Mode
 from fzoos.algorithms.fzoos.directions import star_size
-from fzoos.algorithms.fzoos.region import RegionNumbers
 from fzoos.algorithms.fzoos.server import FZooSServer
-from fzoos.algorithms.fzoos.star import LINE, StarNumbers
-from fzoos.algorithms.fixed_fzoos import FixedFZooS
+from fzoos.algorithms.fzoos.star import LINE
 from fzoos.messages.message import Message
 
 __all__ = ["FZooS"]
@@ -28,9 +28,9 @@ class FZooS(Algorithm):
 
     Up to 100 dimensions the clients' surrogates know all directions from the first round on. Each client then minimises
     its own surrogate, corrected by what the averaged gradients of all rounds say of the others, in a trust region that
-    grows and shrinks with the quality of its predictions: two queries a client and round. In more dimensions a round
-    is a star of queries around x, from which clients make two gradients each, and a search along both averages. How wide the
-    star is, and whether all clients ask the same directions or each its own, follows from what was measured before.
+    grows and shrinks with the quality of its predictions: two queries a client and round. In more dimensions a round is
+    a star of queries around x, from which clients make two gradients each, and a search along both averages. How wide
+    the star is, and whether all clients ask the same directions or each its own, follows from what was measured before.
 
     Neither the local steps T nor the optimiser given to `minimize` are used. `FZooS.paper()` is the algorithm of the
     paper, with its settings; `FZooS.weights()` one with settings that sends weights, for differential privacy.
@@ -113,16 +113,15 @@ class FZooS(Algorithm):
         return FZooSServer(dim, self.projected)
 
     def queries(self, dim: int, local_steps: int, *, first: bool, refreshed: bool) -> int:
-        """Of one client among many: a trust region's, or those of a shared star."""
+        """Of a trust region; at most, of a star."""
         steering = self.steering(dim)
         control = steering.control(steering.start(np.zeros(dim)), 0)
-        if control.mode is not Mode.REGION and not first:
-            control = Control(0, Mode.SHARED, control.radius)
-        return self._count(control, dim, first)
+        if control.mode is Mode.REGION:
+            return self._count(control, dim, first)
+        kinds = (replace(control, mode=Mode.SHARED), replace(control, mode=Mode.DEALT, participants=2))
+        return max(self._count(kind, dim, first) for kind in kinds)
 
-    def planned(
-        self, dim: int, local_steps: int, scalars: Mapping[str, float], *, first: bool, refreshed: bool
-    ) -> int:
+    def planned(self, dim: int, local_steps: int, scalars: Mapping[str, float], *, first: bool, refreshed: bool) -> int:
         """What a client will ask, given what it is told."""
         return self._count(Control.of(scalars), dim, first)
 
@@ -136,10 +135,10 @@ class FZooS(Algorithm):
         """All that may come back averaged: gradients, and the numbers beside them."""
         return {
             "gradient": PayloadPart((dim,)),
-            "region": _numbers(len(RegionNumbers._fields)),
+            "region": _numbers(region.LOW, region.HIGH),
             "fresh": PayloadPart((dim,)),
             "memory": PayloadPart((dim,)),
-            "star": _numbers(len(StarNumbers._fields)),
+            "star": _numbers(star.LOW, star.HIGH),
         }
 
     def reply_parts(self, dim: int, local_steps: int, request: Message) -> dict[str, PayloadPart]:
@@ -150,10 +149,13 @@ class FZooS(Algorithm):
             return {name: payload[name] for name in names if not (name == "memory" and mode is Mode.PILOT)}
         if mode is Mode.REGION:
             return {"x": PayloadPart((dim,))}
-        answer = {} if mode is Mode.DEALT else {"pair": _numbers(1)}
-        lines = _numbers(2 * len(LINE))
-        return answer if mode is Mode.PILOT else {**answer, "lines": lines, "failed": lines}
+        answer = {} if mode is Mode.DEALT else {"pair": _numbers((-LARGEST,), (LARGEST,))}
+        if mode is Mode.PILOT:
+            return answer
+        count = 2 * len(LINE)
+        lines, failed = _numbers((-LARGEST,) * count, (LARGEST,) * count), _numbers((0.0,) * count, (1.0,) * count)
+        return {**answer, "lines": lines, "failed": failed}
 
 
-def _numbers(count: int) -> PayloadPart:
-    return PayloadPart((count,), "refuse", 'preset = "weights"')
+def _numbers(low: tuple[float, ...], high: tuple[float, ...]) -> PayloadPart:
+    return PayloadPart((len(low),), "refuse", 'preset = "weights"', low=low, high=high)

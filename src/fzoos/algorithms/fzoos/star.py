@@ -1,11 +1,11 @@
 """A client's part of a round with a star: fewer points than dimensions.
 
-    exchange 1   ask x and x +- H u_j, H = h sqrt(d), one side each, signs alternate
-                 fresh_i = grad mu(x) by this star alone,  memory_i = grad mu(x) by the nearest 2 d of all own points
-                 dealt: ask x +- H fresh_i / |fresh_i|; then a direction that only this client asked counts 1 / omega_i
-    exchange 2   two lines, -fresh and -memory as averaged, projected at the box: ask x + t v at five t of each
-                 not dealt: ask x +- H fresh / |fresh|
-                 sent are the differences to f_i(x) alone
+exchange 1   ask x and x +- H u_j, H = h sqrt(d), one side each, signs alternate
+             fresh_i = grad mu(x) by this star alone,  memory_i = grad mu(x) by the nearest 2 d of all own points
+             dealt: ask x +- H fresh_i / |fresh_i|; then a direction that only this client asked counts 1 / omega_i
+exchange 2   two lines, -fresh and -memory as averaged, projected at the box: ask x + t v at five t of each
+             not dealt: ask x +- H fresh / |fresh|
+             sent are the differences to f_i(x) alone
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms.base import ClientContext
+from fzoos.algorithms.base import LARGEST, ClientContext
 from fzoos.algorithms.fzoos.control import Control, Mode
 from fzoos.algorithms.fzoos.directions import Directions, star_directions
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays
 from fzoos.surrogates.trend import Slope, fit_slope, without_outliers
 
-__all__ = ["LINE", "StarClient", "StarNumbers", "inward"]
+__all__ = ["HIGH", "LINE", "LOW", "StarClient", "StarNumbers", "inward"]
 
 LINE = (0.25, 0.5, 1.0, 2.0, 4.0)  # where a line is asked, in units of L
 _POINTS = 2  # nearest points of the surrogate with memory, over d
@@ -40,6 +40,11 @@ class StarNumbers(NamedTuple):
     predicted: float = 0.0  # dealt: that prediction, squared
     variance: float = 0.0  # dealt: |fresh_i|^2 over the number of directions
     failed: float = 0.0  # 1: f_i has no value at x
+
+
+LOW = StarNumbers(-LARGEST, 0.0, -LARGEST, 0.0, 0.0, 0.0)
+HIGH = StarNumbers(LARGEST, LARGEST, LARGEST, LARGEST, LARGEST, 1.0)
+"""What an honest client sends lies between them."""
 
 
 class StarClient:
@@ -160,7 +165,7 @@ def inward(line: FloatArray, x: FloatArray, projected: bool) -> FloatArray:
     if largest == 0.0:
         return np.zeros_like(line)
     line = line / largest  # first, so that squares neither overflow nor vanish
-    return line / np.sqrt(np.sum(line * line))
+    return line / float(np.sqrt(np.sum(line * line)))
 
 
 def _pair(x: FloatArray, length: float, gradient: FloatArray) -> FloatArray:
