@@ -95,7 +95,7 @@ class Client:
         """The server's x, which a steered client may be able to work out."""
         if "x" in request.arrays:
             return request.arrays["x"]
-        if not isinstance(self._half, SteeredHalf) or self._x_round != request.round - 1:
+        if not isinstance(self._half, SteeredHalf) or not self._state or self._x_round != request.round - 1:
             raise MessageError(
                 f"a refresh of round {request.round} without x, and no round before it to work it out from"
             )
