@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -29,10 +30,11 @@ __all__ = ["minimize"]
 
 
 def minimize(
-    objectives: Sequence[Objective],
+    objectives: Objective | Sequence[Objective],
     x0: ArrayLike,
     *,
-    bounds: ArrayLike,
+    bounds: Any = None,
+    scale: ArrayLike | None = None,
     algorithm: Algorithm = FZooS(),
     rounds: int = 50,
     local_steps: int = 10,
@@ -46,6 +48,7 @@ def minimize(
     monitor: Callable[[FloatArray], Any] | None = None,
     callback: Callable[[Record], Any] | None = None,
     seed: int | None = None,
+    rng: int | np.random.Generator | np.random.SeedSequence | None = None,
     workers: int = 1,
     progress: bool = False,
     store: str | Path | None = None,
@@ -57,9 +60,13 @@ def minimize(
     unit cube, the box scaled to [0, 1] in every coordinate.
 
     Args:
-        objectives: the f_i, one per client: x of shape (d,) to a float, or, if `vectorized`, (n, d) to (n,).
+        objectives: the f_i, one per client: x of shape (d,) to a float, or, if `vectorized`, (n, d) to (n,). A single
+            function is that of a single client.
         x0: the start, shape (d,), inside the bounds.
-        bounds: one (lower, upper) pair for all coordinates, or d pairs.
+        bounds: one (lower, upper) pair for all coordinates, d pairs, or a `scipy.optimize.Bounds`. A coordinate whose
+            bounds are equal is fixed. None or infinity: no bound on that side, or none at all; `scale` is then needed.
+        scale: what a unit of the cube is in coordinates without bounds, a number or d of them: about how far x may have
+            to go. Learning rates and radii are in these units.
         algorithm: settings of an algorithm.
         rounds: R, rounds of communication at most.
         local_steps: T, local steps of each client in a round.
@@ -76,9 +83,10 @@ def minimize(
         precision: how finely arrays travel: "float64" (8 bytes a number), "float32" (4), "float16" (2, with a scale for
             each array) or "stochastic" (1, rounded at random so that the mean is right).
         monitor: maps x to a number that is recorded each round; neither counted nor shown to the algorithm.
-        callback: called with each round's `Record`; the run stops if it returns True.
+        callback: called with each round's `Record`; the run stops if it returns True or raises `StopIteration`.
         seed: makes the run reproducible bit for bit on the same machine; whatever `workers` is where the process has
             one BLAS thread (OPENBLAS_NUM_THREADS=1), otherwise runs of one worker and of several differ in rounding.
+        rng: the same as SciPy has it: an int is a seed, a `SeedSequence` too; a `Generator` gives one and goes on.
         workers: clients that work at the same time, on threads. With one, our own small matrices are multiplied on one
             BLAS thread and objectives keep all of theirs; with more, the number of BLAS threads is left alone:
             OPENBLAS_NUM_THREADS=1 is then the faster choice.
@@ -91,6 +99,7 @@ def minimize(
 
     Raises:
         ObjectiveError: an objective raised or returned NaN or infinity; its `result` has everything up to then.
+        Exception: what the monitor or the callback raised, with a note that names it and with such a `result`.
 
     Example:
         >>> import numpy as np
@@ -101,21 +110,29 @@ def minimize(
         ...                   algorithm=FZooS(), rounds=20, seed=0)
         >>> bool(np.all(abs(result.x - 0.5) < 0.05))
         True
+
+        One function, without bounds, and with SciPy's names:
+
+        >>> result = minimize(site(4.0), np.zeros(5), scale=2.0, rounds=30, rng=0)
+        >>> result.success, result.nit, bool(np.all(abs(result["x"] - 4.0) < 0.05))
+        (True, 30, True)
     """
+    objectives = [objectives] if callable(objectives) else objectives
     _check_settings(algorithm, optimizer, rounds, local_steps, max_queries, on_failure, seed, workers)
     check_precision(precision)
     _check_callables(objectives, monitor, callback)
-    start, box = check_start(x0, bounds)
+    start, box = check_start(x0, bounds, scale)
+    server_algorithm, algorithm = _open_algorithms(algorithm, box)
     count = len(objectives)
     omega = check_weights(weights, count)
 
-    seeds = Seeds.of(seed, count)
+    seeds = Seeds.of(_root(seed, rng), count)
     setting = Setting(box, algorithm, optimizer, count, local_steps, vectorized, on_failure, precision)
     clients = [setting.client(i, f, seeds.clients[i]) for i, f in enumerate(objectives)]
     with LocalEngine(clients, workers) as engine:
         server = Server(
             engine,
-            algorithm,
+            server_algorithm,
             box.to_cube(start),
             local_steps=local_steps,
             weights=omega,
@@ -126,8 +143,9 @@ def minimize(
             rounding=Rounding(precision, seeds.server),
         )
         settings = {"algorithm": algorithm, "optimizer": optimizer, "rounds": rounds, "local_steps": local_steps}
-        settings |= {"bounds": bounds, "weights": weights, "participation": participation, "seed": seed}
-        settings |= {"precision": precision}
+        settings |= {"bounds": _plain_bounds(bounds, box), "weights": weights, "participation": participation}
+        settings |= {"seed": rng if seed is None else seed, "precision": precision}
+        settings |= {} if scale is None else {"scale": scale}
         writer = RunWriter(store, name or algorithm.label, settings, start, count)
         loop = RoundLoop(
             server,
@@ -172,7 +190,7 @@ class _History:
             status=status,
             message=message,
             history=tuple(self._records),
-            recommended=recommend(np.array(walk), self._box.upper - self._box.lower),
+            recommended=recommend(np.array(walk), self._box.widths),
         )
 
 
@@ -201,9 +219,45 @@ def _check_settings(
     check_count("workers", workers, low=1)
 
 
+def _root(seed: int | None, rng: Any) -> int | np.random.SeedSequence | None:
+    """What all randomness comes from."""
+    if rng is None:
+        return seed
+    if seed is not None:
+        raise ValueError("seed and rng say the same thing: give one of them")
+    if isinstance(rng, np.random.SeedSequence):
+        return rng
+    if isinstance(rng, np.random.Generator):
+        return np.random.SeedSequence(rng.integers(2**32, size=4, dtype=np.uint64).tolist())
+    if isinstance(rng, bool) or not isinstance(rng, (int, np.integer)):
+        raise TypeError(f"rng must be an integer, a numpy.random.Generator or a SeedSequence, got {rng!r}")
+    check_count("rng", rng)
+    return int(rng)
+
+
+def _open_algorithms(algorithm: Algorithm, box: Box) -> tuple[Algorithm, Algorithm]:
+    """Of the server, which must not take an x beyond an open face for an error, and of the clients."""
+    if not box.is_open or not algorithm.projected:
+        return algorithm, algorithm
+    free = replace(algorithm, projected=False)
+    if not algorithm.protocol.rebuilds:
+        return free, algorithm  # clients project onto the faces that there are
+    if not box.is_unbounded:
+        raise ValueError(f"bounds must be finite or all missing for {algorithm.label}, whose server projects x as well")
+    return free, free
+
+
+def _plain_bounds(bounds: Any, box: Box) -> Any:
+    """As a file of runs has them: what JSON has no number for is None."""
+    if not box.is_open:
+        return np.stack([box.lower, box.upper], axis=1) if hasattr(bounds, "lb") else bounds
+    assert box.floor is not None
+    assert box.ceiling is not None
+    rows = zip(box.lower.tolist(), box.upper.tolist(), np.isinf(box.floor), np.isinf(box.ceiling), strict=True)
+    return [[None if below else low, None if above else high] for low, high, below, above in rows]
+
+
 def _check_callables(objectives: Any, monitor: Any, callback: Any) -> None:
-    if callable(objectives):
-        raise TypeError("objectives must be a sequence of functions, one per client; got a single function")
     if not hasattr(objectives, "__len__"):
         raise TypeError(f"objectives must be a sequence of functions, one per client; got {objectives!r}")
     if not len(objectives):

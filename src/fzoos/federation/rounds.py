@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 import numpy as np
@@ -45,7 +46,7 @@ class RoundLoop:
         rounds: R, rounds at most.
         max_queries: the run stops before a round that would take all clients together beyond this number.
         monitor: maps x, in the user's coordinates, to a number for the record.
-        callback: called with each round's record; the run stops if it returns True.
+        callback: called with each round's record; the run stops if it returns True or raises StopIteration.
         progress: show a progress bar.
     """
 
@@ -71,6 +72,7 @@ class RoundLoop:
 
         Raises:
             ObjectiveError: an objective failed, and nobody goes on without it; its `result` has everything up to then.
+            Exception: whatever the monitor or the callback raised, with a note that says so, and with a `result`, too.
         """
         try:
             status, message = self._run()
@@ -82,7 +84,9 @@ class RoundLoop:
             error.result = self._recorder.finish("failed", str(error))
             raise
         except BaseException as error:
-            self._recorder.finish("failed", f"{type(error).__name__}: {error}")
+            result = self._recorder.finish("failed", f"{type(error).__name__}: {error}")
+            with suppress(AttributeError):  # an exception may have no room for it
+                error.result = result  # type: ignore[attr-defined]
             raise
         return self._recorder.finish(status, message)
 
@@ -94,7 +98,7 @@ class RoundLoop:
                     return "budget", over_budget
                 record = self._round()
                 bar.show(record)
-                if self._callback is not None and self._callback(record):
+                if self._is_stopped_by_callback(record):
                     return "stopped", f"the callback stopped the run after round {record.round}"
         return "completed", f"all {self._rounds} rounds are done"
 
@@ -128,11 +132,33 @@ class RoundLoop:
             bytes_down=state.bytes_down,
             seconds=state.seconds,
             step=float(np.linalg.norm(self._x - before)),
-            monitor=None if self._monitor is None else float(self._monitor(self._x.copy())),
+            monitor=self._monitored(state.round),
             diagnostics=state.diagnostics,
             queries_per_client=tuple(state.queries),
             distances=tuple(state.distances),
         )
+
+    def _monitored(self, round: int) -> float | None:
+        if self._monitor is None:
+            return None
+        try:
+            value = self._monitor(self._x.copy())
+        except Exception as error:
+            error.add_note(f"It was raised by the monitor after round {round}.")
+            raise
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise TypeError(f"monitor must return a number, got {value!r} after round {round}") from None
+
+    def _is_stopped_by_callback(self, record: Record) -> bool:
+        try:
+            return self._callback is not None and bool(self._callback(record))
+        except StopIteration:
+            return True
+        except Exception as error:
+            error.add_note(f"It was raised by the callback after round {record.round}.")
+            raise
 
 
 def _ending(error: TooFewClients) -> Ending:

@@ -32,9 +32,13 @@ class Seeds:
     clients: tuple[np.random.SeedSequence, ...]
 
     @classmethod
-    def of(cls, seed: int | None, clients: int) -> Seeds:
+    def of(cls, seed: int | np.random.SeedSequence | None, clients: int) -> Seeds:
         """From one seed; None: from the operating system."""
-        server, shared, *each = np.random.SeedSequence(seed).spawn(2 + clients)
+        if isinstance(seed, np.random.SeedSequence):  # a copy: spawning changes what is spawned next
+            root = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key, pool_size=seed.pool_size)
+        else:
+            root = np.random.SeedSequence(seed)
+        server, shared, *each = root.spawn(2 + clients)
         return cls(server, int(shared.generate_state(1)[0]), tuple(each))
 
 

@@ -119,6 +119,9 @@ class Study:
         if len(set(sites)) != len(sites):
             raise ValueError(f"sites must have different names, got {list(sites)}")
         object.__setattr__(self, "sites", tuple(sites))
+        if hasattr(self.bounds, "lb"):  # scipy.optimize.Bounds, of which a file knows nothing
+            lower, upper = np.broadcast_arrays(self.bounds.lb, self.bounds.ub)
+            object.__setattr__(self, "bounds", np.stack([lower, upper], axis=-1).tolist())
         check_count("dim", self.dim)
         if self.dim and np.ndim(self.x0) == 0:
             object.__setattr__(self, "x0", [self.x0] * self.dim)
@@ -246,7 +249,7 @@ class Study:
     def check(self, request: Message) -> None:
         """Raise a MessageError unless a server of this study may ask this."""
         check_precision_of(request, self.precision, or_exact=self.algorithm_settings.protocol.rebuilds)
-        check_request(self.algorithm_settings, request, self.dim, self.local_steps, self.optimizer_settings)
+        check_request(self.algorithm_settings, request, self.box.dim, self.local_steps, self.optimizer_settings)
 
     def protect(self, reply: Message, x: FloatArray) -> Message:
         """A reply as it may leave a site; x is the server's, in the cube."""

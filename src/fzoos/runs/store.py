@@ -341,8 +341,8 @@ def _text(words: str) -> str:
 
 def _recommended(walk: list[FloatArray], study: Mapping[str, Any]) -> FloatArray:
     """From x after each round, or before the first."""
-    box = Box.of(study["bounds"], len(walk[0])) if "bounds" in study else None
-    return recommend(np.array(walk), 1.0 if box is None else box.upper - box.lower)
+    box = Box.of(study["bounds"], len(walk[0]), study.get("scale")) if "bounds" in study else None
+    return recommend(np.array(walk), 1.0 if box is None else box.widths)
 
 
 def _array(body: bytes) -> FloatArray:
