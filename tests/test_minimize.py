@@ -342,12 +342,6 @@ def test_the_point_is_told_even_if_the_objective_writes_into_it():
     assert caught.value.x == pytest.approx([0.5, 0.5, 0.5])
 
 
-def test_raising_is_never_skipped():
-    """on_failure = "skip" is about values; an objective that raises ends the run."""
-    with pytest.raises(ObjectiveError, match="client 0 raised ZeroDivisionError"):
-        call(objectives=[Failing(2, error_of)], on_failure="skip")
-
-
 def test_error_in_an_objective_that_minimizes():
     """An ObjectiveError from a run inside an objective is that objective's failure: client and round are the outer
     run's, the inner error is the cause."""

@@ -15,6 +15,7 @@ from fzoos._util.checks import check_count
 from fzoos.algorithms import Algorithm, FZooS
 from fzoos.algorithms.optimizers import Adam, Optimizer
 from fzoos.engines.local import LocalEngine
+from fzoos.federation.client import Client
 from fzoos.federation.rounds import RoundLoop
 from fzoos.federation.server import Server
 from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
@@ -77,9 +78,9 @@ def minimize(
         vectorized: whether objectives take batches. Finite differences, initial designs and active queries then go out
             as one batch each.
         max_queries: the run stops before a round that would take all clients together beyond this number.
-        on_failure: what happens when an objective returns NaN or infinity: "raise" ends the run with an
-            `ObjectiveError`; "skip" records the point as failed (it counts), leaves it out and goes on. An objective
-            that raises always ends the run.
+        on_failure: what happens when an objective raises, or returns NaN or infinity: "raise" ends the run with an
+            `ObjectiveError`; "skip" counts the point (`Result.failed`), leaves it out and goes on; the first failure is
+            logged and is in `Result.first_failure`.
         precision: how finely arrays travel: "float64" (8 bytes a number), "float32" (4), "float16" (2, with a scale for
             each array) or "stochastic" (1, rounded at random so that the mean is right).
         monitor: maps x to a number that is recorded each round; neither counted nor shown to the algorithm.
@@ -150,7 +151,7 @@ def minimize(
         loop = RoundLoop(
             server,
             box,
-            _History(server, engine, box, writer),
+            _History(server, engine, clients, box, writer),
             rounds=rounds,
             max_queries=max_queries,
             monitor=monitor,
@@ -163,8 +164,10 @@ def minimize(
 class _History:
     """A run in memory and, if it has a file, there as well."""
 
-    def __init__(self, server: Server, engine: LocalEngine, box: Box, writer: RunWriter) -> None:
-        self._server, self._engine, self._box, self._writer = server, engine, box, writer
+    def __init__(
+        self, server: Server, engine: LocalEngine, clients: Sequence[Client], box: Box, writer: RunWriter
+    ) -> None:
+        self._server, self._engine, self._clients, self._box, self._writer = server, engine, clients, box, writer
         self._records: list[Record] = []
         self._walk: list[FloatArray] = []  # x after each round
         self._start = box.from_cube(server.x)
@@ -177,7 +180,10 @@ class _History:
 
     def finish(self, status: Status, message: str) -> Result:
         """The queries of a round that is not complete are there as well: they were paid for."""
-        self._writer.finish(status, message)
+        failed = sum(client.failed for client in self._clients)
+        first = next((client.first_failure for client in self._clients if client.first_failure), "")
+        extra = {"failed": failed, "first_failure": first} if failed else {}
+        self._writer.finish(status, message, self._engine.queries, extra)
         walk, state = self._walk or [self._start], self._server.state
         return Result(
             x=walk[-1],
@@ -191,6 +197,8 @@ class _History:
             message=message,
             history=tuple(self._records),
             recommended=recommend(np.array(walk), self._box.widths),
+            failed=failed,
+            first_failure=first,
         )
 
 

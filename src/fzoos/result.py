@@ -38,6 +38,7 @@ class Record:
             it has a surrogate, "uncertainty" (posterior over prior variance of the gradient, 1: nothing is known).
         queries_per_client: the same for each client, as last reported.
         distances: of each client's x from the mean of this round, in the unit cube; None where none came.
+        failed: queries that failed and were left out, of all clients up to the end of this round.
     """
 
     round: int
@@ -50,6 +51,7 @@ class Record:
     diagnostics: Mapping[str, float] = field(default_factory=dict)
     queries_per_client: tuple[int, ...] = ()
     distances: tuple[float | None, ...] = ()
+    failed: int = 0
 
     @property
     def row(self) -> dict[str, float | None]:
@@ -69,6 +71,7 @@ class Record:
             "bytes_down": self.bytes_down,
             "seconds": self.seconds,
             "step": self.step,
+            **({"failed": self.failed} if self.failed else {}),
             **{f"diagnostics/{name}": value for name, value in self.diagnostics.items()},
             **{f"clients/{i}/queries": count for i, count in enumerate(self.queries_per_client)},
             **{f"clients/{i}/distance": distance for i, distance in enumerate(self.distances)},
@@ -96,6 +99,9 @@ class Result:
         history: one `Record` per complete round.
         recommended: the x to take: the last, or the mean of the last few where noise makes them wander about a point
             (`fzoos.runs.recommend`).
+        failed: queries that failed and were left out (`on_failure="skip"`); they are among `queries`.
+        first_failure: the first of them: a traceback, or what was returned. Empty if there was none; in a study it
+            stays at the site.
 
     Example:
         >>> import numpy as np
@@ -119,6 +125,8 @@ class Result:
     message: str
     history: tuple[Record, ...]
     recommended: FloatArray = field(default_factory=lambda: np.empty(0))
+    failed: int = 0
+    first_failure: str = ""
 
     def __post_init__(self) -> None:
         if not self.recommended.size:  # nobody has thought about it
@@ -183,6 +191,8 @@ class Result:
             rows.append(("", "a mean of the last rounds is recommended: see `recommended`"))
         rows += [("F(x)", "not known" if self.fun is None else f"{self.fun:.6g}"), ("rounds", str(self.rounds))]
         rows.append(("queries", f"{self.queries:,} ({', '.join(f'{n:,}' for n in self.queries_per_client)})"))
+        if self.failed:
+            rows.append(("failed", f"{self.failed:,} of them, the first: {self.first_failure.rpartition(chr(10))[2]}"))
         rows.append(("bytes", f"{self.bytes_up:,} up, {self.bytes_down:,} down"))
         rows.append(("seconds", f"{self.seconds:.2f}"))
         return "\n\n".join(part for part in (plain_table((), rows, words=2), self._last_rounds()) if part)

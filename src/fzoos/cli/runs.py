@@ -154,6 +154,9 @@ def _facts(kept: StoredRun) -> dict[str, str]:
     facts["rounds"] = str(result.rounds)
     each = ", ".join(f"{kept.client(i)} {count:,}" for i, count in enumerate(result.queries_per_client[:10]))
     facts["queries"] = f"{result.queries:,} ({each}{', ...' if len(result.queries_per_client) > 10 else ''})"
+    if result.failed:
+        first = f"; the first: {result.first_failure.splitlines()[-1]}" if result.first_failure else ""
+        facts["failed"] = f"{result.failed:,} of these queries{first}"
     facts["bytes"] = f"{decimal(result.bytes_up)} up, {decimal(result.bytes_down)} down"
     facts["seconds"] = f"{result.seconds:.2f}"
     if "epsilon" in kept.extra:

@@ -136,6 +136,7 @@ class RoundLoop:
             diagnostics=state.diagnostics,
             queries_per_client=tuple(state.queries),
             distances=tuple(state.distances),
+            failed=sum(state.failed.values()),
         )
 
     def _monitored(self, round: int) -> float | None:

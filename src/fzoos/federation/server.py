@@ -203,7 +203,7 @@ class Server:
     def _mean_scalars(self, replies: dict[int, Message]) -> dict[str, float]:
         """Of what all of them report, but for the queries, which are counted for each client."""
         weights = self._weights[list(replies)]
-        names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - {"queries"}
+        names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - {"queries", "failed"}
         return {
             name: float(np.average([reply.scalars[name] for reply in replies.values()], weights=weights))
             for name in sorted(names)
@@ -255,6 +255,7 @@ class Server:
             else:
                 replies[i] = reply
                 self.state.queries[i] = max(self.state.queries[i], int(reply.scalars["queries"]))
+                self.state.failed[i] = max(self.state.failed.get(i, 0), int(reply.scalars.get("failed", 0)))
         if not failures:  # an engine that ends with the first failure has no word on the others
             for i in set(requests) - set(replies):
                 failures[i] = RuntimeError("neither a reply nor a reason came back")

@@ -45,6 +45,10 @@ def _restored_plan(values: Mapping[str, Any] | None) -> Plan | None:
     return None if values is None else Plan(values["round"], tuple(values["participants"]), values["queries"])
 
 
+def _restored_counts(values: Mapping[str, int]) -> dict[int, int]:
+    return {int(client): count for client, count in values.items()}  # JSON has no numbers for names
+
+
 _ARRAYS = {"arrays": True}  # a field of named arrays
 _SET = {"restore": set}  # from its JSON value
 
@@ -68,6 +72,7 @@ class ServerState:
         seconds: spent in exchanges so far.
         diagnostics: of the last round, means over the clients.
         distances: of each client's x from the mean in the last round; None where none came.
+        failed: queries that failed, of each client that reported.
 
     Example:
         >>> import json
@@ -94,6 +99,7 @@ class ServerState:
     seconds: float = 0.0
     diagnostics: dict[str, float] = field(default_factory=dict)
     distances: list[float | None] = field(default_factory=list)
+    failed: dict[int, int] = field(default_factory=dict, metadata={"restore": _restored_counts})
 
     @property
     def x(self) -> FloatArray:

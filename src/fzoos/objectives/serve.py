@@ -48,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if os.getsid(0) == os.getpid():  # started by `Program`, which gives every program a session of its own
         atexit.register(_end_helpers)  # before all that the file registers, hence done after it
         threading.Thread(target=_end_with_caller, args=(requests.fileno(), os.getppid()), daemon=True).start()
-    _serve(requests, answers, lambda: _load(chosen.file, chosen.function), _vector if chosen.vectorized else _scalars)
+    evaluate = _vector if chosen.vectorized else _scalars
+    _serve(requests, answers, chosen.file, lambda: _load(chosen.file, chosen.function), evaluate)
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
@@ -84,6 +85,7 @@ def _end_with_caller(requests: int, caller: int) -> None:
 def _serve(
     requests: BinaryIO,
     answers: BinaryIO,
+    file: Path,
     load: Callable[[], Objective],
     evaluate: Callable[[Objective, FloatArray], list[float]],
 ) -> None:
@@ -97,10 +99,16 @@ def _serve(
             answer: dict[str, Any] = {"y": evaluate(objective, np.array(json.loads(line)["x"], dtype=np.float64))}
         except (Exception, SystemExit) as error:
             traceback.print_exc()
-            answer = {"error": f"{type(error).__name__}: {error}"}
+            answer = {"error": f"{type(error).__name__}: {error}{_where(error, file)}"}
         sys.stderr.flush()
         answers.write(json.dumps(answer).encode() + b"\n")
         answers.flush()
+
+
+def _where(error: BaseException, file: Path) -> str:
+    """The line of the user's file in which it happened, if it did."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    return f" ({file.name}, line {lines[-1]})" if lines else ""
 
 
 def _load(file: Path, function: str) -> Objective:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import traceback
 from concurrent.futures import CancelledError
 from typing import Any, Literal, Protocol
 
@@ -11,13 +13,15 @@ from numpy.typing import NDArray
 from fzoos._util.arrays import Buffer, FloatArray
 from fzoos._util.blas import objective_threads
 from fzoos.objectives.box import Box, Objective
-from fzoos.result import ObjectiveError
+from fzoos.result import NotAsked, ObjectiveError
 
 __all__ = ["Ledger", "OnFailure", "Purpose", "Trajectory"]
 
 OnFailure = Literal["raise", "skip"]
 Purpose = Literal["initial", "refresh", "active", "difference", "query"]
 """What a query is for: the initial design, the server's x and around it, exploring, a finite difference, anything."""
+
+log = logging.getLogger("fzoos")
 
 
 class Ledger(Protocol):
@@ -49,7 +53,8 @@ class Trajectory:
         box: the user's bounds.
         vectorized: whether the objective takes a batch; otherwise it is called point by point.
         client: the client's index, for error messages.
-        on_failure: what a NaN or infinite value does: end the run, or be recorded as failed and left out.
+        on_failure: what an exception and a NaN or infinite value do: end the run, or be recorded as failed and left
+            out. The first failure is logged and stays in `first_failure`.
         keep: whether (x, y) are stored; algorithms of finite differences do not need them.
         ledger: stores queries on disk, and recalls them after a restart; None: they are in memory only.
 
@@ -84,6 +89,7 @@ class Trajectory:
         self.round = self.step = 0  # r and t, for messages and the ledger
         self.count = 0  # every evaluation for the answers that led here, failed ones included
         self.failed = 0
+        self.first_failure = ""  # a traceback, or what was returned
         self.stopped = False  # set from outside when the run has ended: no further query is made
 
     def query(self, x: FloatArray, purpose: Purpose = "query") -> FloatArray:
@@ -119,9 +125,17 @@ class Trajectory:
         y = self._evaluate(points) if self._ledger is None else self._kept(self._ledger, points, purpose)
         good = np.isfinite(y)
         if self._on_failure == "raise" and not good.all():
-            first = int(np.argmin(good))
-            raise ObjectiveError(f"returned {y[first]}", self._client, self.round, points[first])
+            raise self._returned(y, points)
         return np.where(good, y, np.nan)
+
+    def _returned(self, y: FloatArray, points: FloatArray) -> ObjectiveError:
+        first = int(np.argmin(np.isfinite(y)))
+        return ObjectiveError(f"returned {y[first]}", self._client, self.round, points[first])
+
+    def _note(self, failure: str, details: str) -> None:
+        """The first failure that is gone on from, in the log and for the result."""
+        self.first_failure = f"{details}{failure}"
+        log.warning("%s; the point is left out, as all that fail will be", failure)
 
     def _kept(self, ledger: Ledger, points: FloatArray, purpose: Purpose) -> FloatArray:
         y = ledger.recall(points)
@@ -141,9 +155,17 @@ class Trajectory:
             with objective_threads():
                 value = self._objective(points.copy() if self._vectorized else points[0].copy())
         except Exception as error:
-            what = f"raised {type(error).__name__}: {error}"
-            raise ObjectiveError(what, self._client, self.round, points[0]) from error
-        return self._numbers(value, points)
+            failure = ObjectiveError(f"raised {type(error).__name__}: {error}", self._client, self.round, points[0])
+            if self._on_failure == "raise" or isinstance(error, NotAsked):
+                raise failure from error
+            if not self.first_failure:
+                own = error.__traceback__.tb_next if error.__traceback__ is not None else None  # without this line
+                self._note(str(failure), "".join(traceback.format_exception(type(error), error, own)))
+            return np.full(len(points), np.nan)
+        y = self._numbers(value, points)
+        if self._on_failure == "skip" and not self.first_failure and not np.all(np.isfinite(y)):
+            self._note(str(self._returned(y, points)), "")
+        return y
 
     def _numbers(self, value: Any, points: FloatArray) -> FloatArray:
         """What the objective returned as an array of shape (n,), or an error that says what was expected."""
