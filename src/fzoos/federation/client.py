@@ -39,6 +39,7 @@ class Client:
         self._half, self._optimizer, self._server = half, optimizer, server
         self._rounding, self._protect = rounding, protect
         self._optimizer_state = optimizer.init(half.context.dim)
+        self._largest = 0.0  # entry of a gradient so far
         self._state: State = {}  # the server's, of this round
         self._x_round = 0
 
@@ -134,5 +135,6 @@ class Client:
         return Message("iterate", request.round, arrays, {**self._counts, **half.diagnostics()})
 
     def _descend(self, gradient: FloatArray) -> FloatArray:
-        self._optimizer_state, step = self._optimizer.step(self._optimizer_state, gradient)
+        self._largest = max(self._largest, float(np.max(np.abs(gradient))))
+        self._optimizer_state, step = self._optimizer.scaled(self._largest).step(self._optimizer_state, gradient)
         return step
