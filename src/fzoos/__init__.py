@@ -12,6 +12,8 @@ from fzoos.federation.study import Study
 from fzoos.minimize import minimize
 from fzoos.objectives.manual import ManualObjective
 from fzoos.objectives.program import Program, ProgramError
+from fzoos.objectives.space import Space
+from fzoos.objectives.variables import Choice, Integer, Log, Real
 from fzoos.result import ObjectiveError, Record, Result
 from fzoos.runs.store import StoreError, load
 from fzoos.surrogates.kernels import Matern52, SquaredExponential
@@ -24,6 +26,7 @@ __all__ = [
     "SGD",
     "ActiveQueries",
     "Adam",
+    "Choice",
     "Constant",
     "DeComFL",
     "DistanceAware",
@@ -38,18 +41,22 @@ __all__ = [
     "FittedNoise",
     "HiSo",
     "InitialDesign",
+    "Integer",
     "KnownNoise",
+    "Log",
     "ManualObjective",
     "Matern52",
     "Measured",
     "ObjectiveError",
     "Program",
     "ProgramError",
+    "Real",
     "Reciprocal",
     "Record",
     "Result",
     "ScaffoldI",
     "ScaffoldII",
+    "Space",
     "SquaredExponential",
     "StoreError",
     "Study",

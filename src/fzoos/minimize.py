@@ -21,10 +21,11 @@ from fzoos.federation.server import Server
 from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
 from fzoos.messages.precision import Precision, check_precision
 from fzoos.messages.rounding import Rounding
-from fzoos.objectives.box import Box, Objective, check_start
+from fzoos.objectives.box import Box, Objective
+from fzoos.objectives.space import NamedObjective, search_box, space_of
 from fzoos.objectives.trajectory import OnFailure
 from fzoos.result import Record, Result, Status
-from fzoos.runs.recommend import recommend
+from fzoos.runs.recommend import recommend_in
 from fzoos.runs.writer import RunWriter
 
 __all__ = ["minimize"]
@@ -32,7 +33,7 @@ __all__ = ["minimize"]
 
 def minimize(
     objectives: Objective | Sequence[Objective],
-    x0: ArrayLike,
+    x0: Any,
     *,
     bounds: Any = None,
     scale: ArrayLike | None = None,
@@ -66,6 +67,7 @@ def minimize(
         x0: the start, shape (d,), inside the bounds.
         bounds: one (lower, upper) pair for all coordinates, d pairs, or a `scipy.optimize.Bounds`. A coordinate whose
             bounds are equal is fixed. None or infinity: no bound on that side, or none at all; `scale` is then needed.
+            Or a `Space` of named variables: x0 is then a dict, and objectives and monitor take one, or keywords.
         scale: what a unit of the cube is in coordinates without bounds, a number or d of them: about how far x may have
             to go. Learning rates and radii are in these units.
         algorithm: settings of an algorithm.
@@ -122,7 +124,10 @@ def minimize(
     _check_settings(algorithm, optimizer, rounds, local_steps, max_queries, on_failure, seed, workers)
     check_precision(precision)
     _check_callables(objectives, monitor, callback)
-    start, box = check_start(x0, bounds, scale)
+    start, box = search_box(x0, bounds, scale)
+    space = space_of(bounds)
+    if space is not None and monitor is not None:
+        monitor = NamedObjective(monitor, space)
     server_algorithm, algorithm = _open_algorithms(algorithm, box)
     count = len(objectives)
     omega = check_weights(weights, count)
@@ -168,6 +173,7 @@ class _History:
         self, server: Server, engine: LocalEngine, clients: Sequence[Client], box: Box, writer: RunWriter
     ) -> None:
         self._server, self._engine, self._clients, self._box, self._writer = server, engine, clients, box, writer
+        self._space = getattr(box, "space", None)
         self._records: list[Record] = []
         self._walk: list[FloatArray] = []  # x after each round
         self._start = box.from_cube(server.x)
@@ -196,7 +202,8 @@ class _History:
             status=status,
             message=message,
             history=tuple(self._records),
-            recommended=recommend(np.array(walk), self._box.widths),
+            recommended=recommend_in(self._box, np.array(walk)),
+            variables=None if self._space is None else self._space.variables(walk[-1]),
             failed=failed,
             first_failure=first,
         )
@@ -257,6 +264,9 @@ def _open_algorithms(algorithm: Algorithm, box: Box) -> tuple[Algorithm, Algorit
 
 def _plain_bounds(bounds: Any, box: Box) -> Any:
     """As a file of runs has them: what JSON has no number for is None."""
+    space = space_of(bounds)
+    if space is not None:
+        return space.table()
     if not box.is_open:
         return np.stack([box.lower, box.upper], axis=1) if hasattr(bounds, "lb") else bounds
     assert box.floor is not None

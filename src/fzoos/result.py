@@ -102,6 +102,8 @@ class Result:
         failed: queries that failed and were left out (`on_failure="skip"`); they are among `queries`.
         first_failure: the first of them: a traceback, or what was returned. Empty if there was none; in a study it
             stays at the site.
+        variables: what x means, by name, where the run was over a `Space`; otherwise None. `Space.variables` says the
+            same of `recommended`.
 
     Example:
         >>> import numpy as np
@@ -127,6 +129,7 @@ class Result:
     recommended: FloatArray = field(default_factory=lambda: np.empty(0))
     failed: int = 0
     first_failure: str = ""
+    variables: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if not self.recommended.size:  # nobody has thought about it
@@ -182,11 +185,13 @@ class Result:
 
     def __repr__(self) -> str:
         x = np.array2string(self.x, threshold=6, edgeitems=3, separator=", ", precision=6)
+        x = x if self.variables is None else str(dict(self.variables))
         return f"Result(status={self.status!r}, x={x}, fun={self.fun}, rounds={self.rounds}, queries={self.queries})"
 
     def __str__(self) -> str:
         x = np.array2string(self.x, threshold=10, edgeitems=4, separator=", ", precision=6, max_line_width=1000)
         rows = [("status", f"{self.status}: {self.message}"), ("x", x)]
+        rows += [(name, str(value)) for name, value in (self.variables or {}).items()]
         if not np.array_equal(self.recommended, self.x):
             rows.append(("", "a mean of the last rounds is recommended: see `recommended`"))
         rows += [("F(x)", "not known" if self.fun is None else f"{self.fun:.6g}"), ("rounds", str(self.rounds))]

@@ -91,7 +91,7 @@ BAD = [
     (None, "dim = -1", "dim must be at least 0"),
     (None, "dim = 2.0", "dim must be an integer"),
     ("bounds", "", "bounds is missing"),
-    ("bounds", "bounds = [1.0, -1.0]", "bounds must have lower < upper"),
+    ("bounds", "bounds = [1.0, -1.0]", "bounds must have lower <= upper"),
     ("bounds", "bounds = [0.0, 1.0, 2.0]", "bounds must be one (lower, upper) pair or d pairs"),
     ("bounds", "bounds = [[0, 1], [0, 1], [0, 1]]", "x0 has 2 values but bounds give d = 3"),
     ("bounds", "bounds = [[0, 1], [0]]", "bounds must be one (lower, upper) pair or d pairs"),

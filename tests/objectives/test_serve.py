@@ -144,7 +144,7 @@ def test_exceptions(make):
     for k, (_, text) in enumerate(EXCEPTIONS):
         with pytest.raises(ProgramError) as error:
             f([k, 5.0])
-        assert str(error.value).endswith(f"answered an error: {text}")
+        assert f"answered an error: {text}" in str(error.value)
     assert f([-1.0]) == first
 
 

@@ -149,6 +149,8 @@ def _facts(kept: StoredRun) -> dict[str, str]:
         lowest = min(measured)
         facts["F"] = f"{measured[-1][0]:.6g} (lowest {lowest[0]:.6g} in round {lowest[1]})"
     facts["x"] = short_x(result.x)
+    if result.variables is not None:
+        facts["means"] = ", ".join(f"{name} = {value}" for name, value in result.variables.items())
     if not np.array_equal(result.recommended, result.x):
         facts["better"] = f"{short_x(result.recommended)} (the recommended x, a mean of the last rounds)"
     facts["rounds"] = str(result.rounds)

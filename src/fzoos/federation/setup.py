@@ -18,6 +18,7 @@ from fzoos.messages.message import Message
 from fzoos.messages.precision import Precision
 from fzoos.messages.rounding import Rounding
 from fzoos.objectives.box import Box, Objective
+from fzoos.objectives.space import NamedObjective
 from fzoos.objectives.trajectory import Ledger, OnFailure, Trajectory
 
 __all__ = ["Seeds", "Setting", "check_weights", "count_participants"]
@@ -72,6 +73,9 @@ class Setting:
         self, index: int, objective: Objective, seed: np.random.SeedSequence, ledger: Ledger | None = None
     ) -> Client:
         """A client with its trajectory and its half of the algorithm."""
+        space = getattr(self.box, "space", None)
+        if space is not None and not getattr(objective, "takes_coordinates", False):
+            objective = NamedObjective(objective, space, self.vectorized)
         trajectory = Trajectory(
             objective,
             self.box,
@@ -80,6 +84,7 @@ class Setting:
             on_failure=self.on_failure,
             keep=self.algorithm.keeps_trajectory,
             ledger=ledger,
+            seed=seed,
         )
         rng = np.random.default_rng(seed)
         context = ClientContext(

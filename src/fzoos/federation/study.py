@@ -25,7 +25,8 @@ from fzoos.federation.settings import make_algorithm, make_optimizer
 from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
 from fzoos.messages.message import Message
 from fzoos.messages.precision import Precision, check_precision
-from fzoos.objectives.box import Box, Objective, check_start
+from fzoos.objectives.box import Box, Objective
+from fzoos.objectives.space import Space, search_box, space_of
 from fzoos.objectives.trajectory import Ledger, OnFailure
 
 __all__ = ["Study"]
@@ -52,7 +53,8 @@ class Study:
     Args:
         name: the study's name.
         x0: the start: d numbers, or one number for all coordinates where `dim` is given.
-        bounds: one (lower, upper) pair for all coordinates, or d pairs.
+        bounds: one (lower, upper) pair for all coordinates, or d pairs; or named variables, a `Space` or the table of
+            one. x0 is then a table as well, and objectives take the variables by name.
         sites: names of the sites; a client's index is its place here.
         dim: d, the number of variables; needed only where x0 is one number.
         rounds: R, the number of rounds.
@@ -119,11 +121,13 @@ class Study:
         if len(set(sites)) != len(sites):
             raise ValueError(f"sites must have different names, got {list(sites)}")
         object.__setattr__(self, "sites", tuple(sites))
+        if isinstance(self.bounds, Space):
+            object.__setattr__(self, "bounds", self.bounds.table())
         if hasattr(self.bounds, "lb"):  # scipy.optimize.Bounds, of which a file knows nothing
             lower, upper = np.broadcast_arrays(self.bounds.lb, self.bounds.ub)
             object.__setattr__(self, "bounds", np.stack([lower, upper], axis=-1).tolist())
         check_count("dim", self.dim)
-        if self.dim and np.ndim(self.x0) == 0:
+        if self.dim and np.ndim(self.x0) == 0 and not isinstance(self.x0, Mapping):
             object.__setattr__(self, "x0", [self.x0] * self.dim)
         check_count("rounds", self.rounds, low=1)
         check_count("local_steps", self.local_steps, low=1)
@@ -187,19 +191,25 @@ class Study:
         settings = {name: value for name, value in self.settings.items() if name not in _RUNNING}
         if self.precision == "float64":  # a study from before there was a choice is still the same
             del settings["precision"]
-        settings |= {"x0": self.start, "bounds": [self.box.lower, self.box.upper], "weights": self.omega}
+        bounds = [self.box.lower, self.box.upper] if self.space is None else self.space.table()
+        settings |= {"x0": self.start, "bounds": bounds, "weights": self.omega}
         settings = json.loads(json.dumps(settings, default=_plain), parse_int=_number)
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
     @cached_property
     def start(self) -> FloatArray:
         """x_0, in the user's coordinates."""
-        return check_start(self.x0, self.bounds)[0]
+        return search_box(self.x0, self.bounds)[0]
 
     @cached_property
     def box(self) -> Box:
         """The bounds."""
-        return check_start(self.x0, self.bounds)[1]
+        return search_box(self.x0, self.bounds)[1]
+
+    @cached_property
+    def space(self) -> Space | None:
+        """The named variables, where there are such."""
+        return space_of(self.bounds)
 
     @cached_property
     def algorithm_settings(self) -> Algorithm:

@@ -113,6 +113,15 @@ class Box:
         return np.flatnonzero(self.lower < self.upper)
 
     @property
+    def rounds(self) -> bool:
+        """Whether not every point of the box can be asked: see `asked`."""
+        return False
+
+    def asked(self, u: FloatArray, rng: np.random.Generator, alike: bool) -> FloatArray:
+        """The points of the cube that are asked in place of the rows of u; here these themselves."""
+        return u
+
+    @property
     def is_open(self) -> bool:
         """Whether a bound is missing."""
         return self.floor is not None

@@ -24,8 +24,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from fzoos._util.arrays import FloatArray
 from fzoos.objectives.box import Objective
+from fzoos.objectives.space import takes_keywords
 
 __all__ = ["main"]
 
@@ -87,7 +87,7 @@ def _serve(
     answers: BinaryIO,
     file: Path,
     load: Callable[[], Objective],
-    evaluate: Callable[[Objective, FloatArray], list[float]],
+    evaluate: Callable[[Objective, list[Any]], list[float]],
 ) -> None:
     objective: Objective | None = None
     for line in requests:
@@ -96,7 +96,7 @@ def _serve(
         try:
             if objective is None:
                 objective = load()
-            answer: dict[str, Any] = {"y": evaluate(objective, np.array(json.loads(line)["x"], dtype=np.float64))}
+            answer: dict[str, Any] = {"y": evaluate(objective, json.loads(line)["x"])}
         except (Exception, SystemExit) as error:
             traceback.print_exc()
             answer = {"error": f"{type(error).__name__}: {error}{_where(error, file)}"}
@@ -127,9 +127,12 @@ def _load(file: Path, function: str) -> Objective:
     return objective
 
 
-def _scalars(objective: Objective, x: FloatArray) -> list[float]:
-    """Values of a function (d,) -> float at the rows of x."""
-    return [_one(objective(row.copy())) for row in x]
+def _scalars(objective: Objective, points: list[Any]) -> list[float]:
+    """Values of a function (d,) -> float, or of named variables, at the points."""
+    if points and isinstance(points[0], dict):
+        by_keyword = takes_keywords(objective, tuple(points[0]))
+        return [_one(objective(**point) if by_keyword else objective(point)) for point in points]
+    return [_one(objective(row.copy())) for row in np.array(points, dtype=np.float64)]
 
 
 def _one(value: Any) -> float:
@@ -139,12 +142,19 @@ def _one(value: Any) -> float:
     return float(number.item())
 
 
-def _vector(objective: Objective, x: FloatArray) -> list[float]:
-    """Values of a function (n, d) -> (n,)."""
-    value = np.asarray(objective(x), dtype=np.float64)
-    if value.shape != (len(x),):
+def _vector(objective: Objective, points: list[Any]) -> list[float]:
+    """Values of a function (n, d) -> (n,), or of arrays of named variables."""
+    if points and isinstance(points[0], dict):
+        columns = {name: np.array([point[name] for point in points]) for name in points[0]}
+        found = objective(**columns) if takes_keywords(objective, tuple(columns)) else objective(columns)
+        shape: tuple[int, ...] = (len(points), len(columns))
+    else:
+        x = np.array(points, dtype=np.float64)
+        found, shape = objective(x), x.shape
+    value = np.asarray(found, dtype=np.float64)
+    if value.shape != (len(points),):
         raise ValueError(
-            f"the function must return shape ({len(x)},) for x of shape {x.shape}, got shape {value.shape}"
+            f"the function must return shape ({len(points)},) for x of shape {shape}, got shape {value.shape}"
         )
     return [float(number) for number in value]
 

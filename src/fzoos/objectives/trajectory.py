@@ -57,6 +57,7 @@ class Trajectory:
             out. The first failure is logged and stays in `first_failure`.
         keep: whether (x, y) are stored; algorithms of finite differences do not need them.
         ledger: stores queries on disk, and recalls them after a restart; None: they are in memory only.
+        seed: of how points are rounded, where not every point of the box can be asked.
 
     Example:
         >>> import numpy as np
@@ -79,10 +80,12 @@ class Trajectory:
         on_failure: OnFailure = "raise",
         keep: bool = True,
         ledger: Ledger | None = None,
+        seed: np.random.SeedSequence | None = None,
     ) -> None:
         self._objective, self.box, self._vectorized = objective, box, vectorized
         self._client, self._on_failure, self._keep = client, on_failure, keep
         self._ledger = ledger
+        self._rounding = _rounding_generator(seed)
         self._x = Buffer(np.empty(0), columns=box.dim)
         self._y = Buffer(np.empty(0), columns=1)
         self._norms = Buffer(np.empty(0), columns=1)  # |x|^2 of each point
@@ -96,6 +99,8 @@ class Trajectory:
         """Evaluate the rows of x, shape (n, d), in one batch if the objective takes batches; NaN marks a failed one."""
         if not len(x):
             return np.empty(0)
+        if self.box.rounds:  # surrogates learn from what is really asked
+            x = self.box.asked(x, self._rounding, alike=purpose == "difference")
         points = self.box.from_cube(x)
         batches = [points] if self._vectorized else [points[i : i + 1] for i in range(len(points))]
         y = np.concatenate([self._paid(batch, purpose) for batch in batches])
@@ -211,3 +216,11 @@ class Trajectory:
             return np.arange(len(self))
         ranks = self._norms.array[:, 0] - 2.0 * (self.x @ x)  # squared distances, but for |x|^2 which all share
         return np.sort(np.argpartition(ranks, count)[:count])
+
+
+def _rounding_generator(seed: np.random.SeedSequence | None) -> np.random.Generator:
+    """Of its own, so that all other random numbers of a run are those of one without rounding."""
+    if seed is None:
+        return np.random.default_rng(0)
+    key = (*seed.spawn_key, *b"asked")
+    return np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=key))

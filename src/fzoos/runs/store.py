@@ -32,9 +32,9 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.sqlite import open_readonly
-from fzoos.objectives.box import Box
+from fzoos.objectives.space import box_of, space_of
 from fzoos.result import Record, Result
-from fzoos.runs.recommend import recommend
+from fzoos.runs.recommend import recommend, recommend_in
 
 __all__ = ["Store", "StoreError", "Summary", "load"]
 
@@ -269,7 +269,7 @@ class Store:
             status, message = "interrupted", "its process is gone"
         per_client = tuple(json.loads(queries))
         history = tuple(_record(row) for row in rounds)
-        extra = json.loads(more)
+        extra, space = json.loads(more), space_of(json.loads(study).get("bounds"))
         return Result(
             x=_array(x),
             rounds=len(history),
@@ -284,6 +284,7 @@ class Store:
             recommended=_recommended([_array(round[-1]) for round in rounds] or [_array(x)], json.loads(study)),
             failed=extra.get("failed", history[-1].failed if history else 0),
             first_failure=extra.get("first_failure", ""),
+            variables=None if space is None else space.variables(_array(x)),
         )
 
     def extra(self, run: int) -> dict[str, Any]:
@@ -358,8 +359,9 @@ def _text(words: str) -> str:
 
 def _recommended(walk: list[FloatArray], study: Mapping[str, Any]) -> FloatArray:
     """From x after each round, or before the first."""
-    box = Box.of(study["bounds"], len(walk[0]), study.get("scale")) if "bounds" in study else None
-    return recommend(np.array(walk), 1.0 if box is None else box.widths)
+    if "bounds" not in study:
+        return recommend(np.array(walk))
+    return recommend_in(box_of(study["bounds"], len(walk[0]), study.get("scale")), np.array(walk))
 
 
 def _array(body: bytes) -> FloatArray:
