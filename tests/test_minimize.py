@@ -135,7 +135,8 @@ BAD = [
     ("seed", True, TypeError),
     ("rng", 3, ValueError),
     ("workers", 0, ValueError),
-    ("workers", -1, ValueError),
+    ("workers", -2, ValueError),
+    ("executor", 3, TypeError),
     ("workers", 1.0, TypeError),
     ("workers", None, TypeError),
 ]
@@ -261,6 +262,9 @@ class Failing:
     def __call__(self, x):
         self.asked.append(x.copy())
         return self._fail() if len(self.asked) == self._at else f(x)
+
+    def __reduce__(self):
+        raise TypeError("it counts in this process: several workers are threads then")
 
 
 def error_of():

@@ -11,6 +11,7 @@ from fzoos.algorithms.optimizers import SGD, Adam
 from fzoos.federation.study import Study
 from fzoos.minimize import minimize
 from fzoos.objectives.manual import ManualObjective
+from fzoos.objectives.parallel import Parallel
 from fzoos.objectives.program import Program, ProgramError
 from fzoos.objectives.space import Space
 from fzoos.objectives.variables import Choice, Integer, Log, Real
@@ -48,6 +49,7 @@ __all__ = [
     "Matern52",
     "Measured",
     "ObjectiveError",
+    "Parallel",
     "Program",
     "ProgramError",
     "Real",

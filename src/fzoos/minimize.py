@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -22,6 +24,7 @@ from fzoos.federation.setup import Seeds, Setting, check_weights, count_particip
 from fzoos.messages.precision import Precision, check_precision
 from fzoos.messages.rounding import Rounding
 from fzoos.objectives.box import Box, Objective
+from fzoos.objectives.parallel import point_pools
 from fzoos.objectives.space import NamedObjective, search_box, space_of
 from fzoos.objectives.trajectory import OnFailure
 from fzoos.result import Record, Result, Status
@@ -51,7 +54,8 @@ def minimize(
     callback: Callable[[Record], Any] | None = None,
     seed: int | None = None,
     rng: int | np.random.Generator | np.random.SeedSequence | None = None,
-    workers: int = 1,
+    workers: int | Callable[..., Any] = 1,
+    executor: Executor | None = None,
     progress: bool = False,
     store: str | Path | None = None,
     name: str | None = None,
@@ -90,9 +94,13 @@ def minimize(
         seed: makes the run reproducible bit for bit on the same machine; whatever `workers` is where the process has
             one BLAS thread (OPENBLAS_NUM_THREADS=1), otherwise runs of one worker and of several differ in rounding.
         rng: the same as SciPy has it: an int is a seed, a `SeedSequence` too; a `Generator` gives one and goes on.
-        workers: clients that work at the same time, on threads. With one, our own small matrices are multiplied on one
-            BLAS thread and objectives keep all of theirs; with more, the number of BLAS threads is left alone:
-            OPENBLAS_NUM_THREADS=1 is then the faster choice.
+        workers: how many points are asked at the same time. An int: on so many processes (-1: one for each core) if all
+            objectives can be pickled; otherwise so many clients work on threads. Or a map-like callable, such as the
+            `map` of a `multiprocessing.Pool`. With one, our own small matrices are multiplied on one BLAS thread and
+            objectives keep all of theirs; with more, the number of BLAS threads is left alone: OPENBLAS_NUM_THREADS=1
+            is then the faster choice.
+        executor: in place of `workers`, any `concurrent.futures.Executor`: a pool of processes, Dask's
+            `client.get_executor()`, mpi4py's, Ray's. It stays open.
         progress: show a progress bar.
         store: a file (SQLite; made if it is not there) in which the run is kept, round by round: see `fzoos.load`.
         name: of the run in that file; default: the algorithm's.
@@ -121,7 +129,7 @@ def minimize(
         (True, 30, True)
     """
     objectives = [objectives] if callable(objectives) else objectives
-    _check_settings(algorithm, optimizer, rounds, local_steps, max_queries, on_failure, seed, workers)
+    _check_settings(algorithm, optimizer, rounds, local_steps, max_queries, on_failure, seed)
     check_precision(precision)
     _check_callables(objectives, monitor, callback)
     start, box = search_box(x0, bounds, scale)
@@ -134,8 +142,11 @@ def minimize(
 
     seeds = Seeds.of(_root(seed, rng), count)
     setting = Setting(box, algorithm, optimizer, count, local_steps, vectorized, on_failure, precision)
-    clients = [setting.client(i, f, seeds.clients[i]) for i, f in enumerate(objectives)]
-    with LocalEngine(clients, workers) as engine:
+    named = [setting.named(f) for f in objectives]
+    with ExitStack() as stack:
+        pools, threads = point_pools(stack, workers, executor, named)
+        clients = [setting.client(i, f, seeds.clients[i], pool=pools[i]) for i, f in enumerate(named)]
+        engine = stack.enter_context(LocalEngine(clients, threads))
         server = Server(
             engine,
             server_algorithm,
@@ -217,7 +228,6 @@ def _check_settings(
     max_queries: Any,
     on_failure: Any,
     seed: Any,
-    workers: Any,
 ) -> None:
     if not isinstance(algorithm, Algorithm):
         raise TypeError(f"algorithm must be settings of an algorithm such as FZooS(), got {algorithm!r}")
@@ -231,7 +241,6 @@ def _check_settings(
         raise ValueError(f"on_failure must be one of {', '.join(get_args(OnFailure))}, got {on_failure!r}")
     if seed is not None:
         check_count("seed", seed)
-    check_count("workers", workers, low=1)
 
 
 def _root(seed: int | None, rng: Any) -> int | np.random.SeedSequence | None:

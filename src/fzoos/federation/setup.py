@@ -18,6 +18,7 @@ from fzoos.messages.message import Message
 from fzoos.messages.precision import Precision
 from fzoos.messages.rounding import Rounding
 from fzoos.objectives.box import Box, Objective
+from fzoos.objectives.parallel import ExecutorPool, Parallel, PointPool
 from fzoos.objectives.space import NamedObjective
 from fzoos.objectives.trajectory import Ledger, OnFailure, Trajectory
 
@@ -69,13 +70,26 @@ class Setting:
     precision: Precision = "float64"
     protect: Callable[[Message, FloatArray], Message] = lambda reply, x: reply
 
+    def named(self, objective: Objective) -> Objective:
+        """The objective as one of coordinates, where variables have names and it takes them by name."""
+        space = getattr(self.box, "space", None)
+        if space is None or isinstance(objective, NamedObjective) or getattr(objective, "takes_coordinates", False):
+            return objective
+        return NamedObjective(objective, space, self.vectorized)
+
     def client(
-        self, index: int, objective: Objective, seed: np.random.SeedSequence, ledger: Ledger | None = None
+        self,
+        index: int,
+        objective: Objective,
+        seed: np.random.SeedSequence,
+        ledger: Ledger | None = None,
+        pool: PointPool | None = None,
     ) -> Client:
         """A client with its trajectory and its half of the algorithm."""
-        space = getattr(self.box, "space", None)
-        if space is not None and not getattr(objective, "takes_coordinates", False):
-            objective = NamedObjective(objective, space, self.vectorized)
+        if isinstance(objective, Parallel):
+            pool = ExecutorPool(objective.executor)
+            objective = objective.objective
+        objective = self.named(objective)
         trajectory = Trajectory(
             objective,
             self.box,
@@ -85,6 +99,7 @@ class Setting:
             keep=self.algorithm.keeps_trajectory,
             ledger=ledger,
             seed=seed,
+            pool=pool,
         )
         rng = np.random.default_rng(seed)
         context = ClientContext(

@@ -27,7 +27,7 @@ import numpy as np
 from fzoos.objectives.box import Objective
 from fzoos.objectives.space import takes_keywords
 
-__all__ = ["main"]
+__all__ = ["load_function", "main"]
 
 _GRACE = 2.0  # seconds in which the function may finish after the caller has gone
 _LOOK = 1.0  # seconds between two checks whether the caller is alive
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         atexit.register(_end_helpers)  # before all that the file registers, hence done after it
         threading.Thread(target=_end_with_caller, args=(requests.fileno(), os.getppid()), daemon=True).start()
     evaluate = _vector if chosen.vectorized else _scalars
-    _serve(requests, answers, chosen.file, lambda: _load(chosen.file, chosen.function), evaluate)
+    _serve(requests, answers, chosen.file, lambda: load_function(chosen.file, chosen.function), evaluate)
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
@@ -111,7 +111,7 @@ def _where(error: BaseException, file: Path) -> str:
     return f" ({file.name}, line {lines[-1]})" if lines else ""
 
 
-def _load(file: Path, function: str) -> Objective:
+def load_function(file: Path, function: str) -> Objective:
     """The function; its file may import modules that lie beside it, as if it were run by `python FILE`."""
     name = file.stem if file.stem not in sys.modules else f"{file.stem}_file"  # a file may be called random.py
     spec = importlib.util.spec_from_file_location(name, file)

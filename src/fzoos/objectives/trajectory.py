@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fzoos._util.arrays import Buffer, FloatArray
 from fzoos._util.blas import objective_threads
 from fzoos.objectives.box import Box, Objective
+from fzoos.objectives.parallel import Answer, PointPool
 from fzoos.result import NotAsked, ObjectiveError
 
 __all__ = ["Ledger", "OnFailure", "Purpose", "Trajectory"]
@@ -58,6 +59,7 @@ class Trajectory:
         keep: whether (x, y) are stored; algorithms of finite differences do not need them.
         ledger: stores queries on disk, and recalls them after a restart; None: they are in memory only.
         seed: of how points are rounded, where not every point of the box can be asked.
+        pool: asks several points at the same time; None: one after the other, here.
 
     Example:
         >>> import numpy as np
@@ -81,11 +83,13 @@ class Trajectory:
         keep: bool = True,
         ledger: Ledger | None = None,
         seed: np.random.SeedSequence | None = None,
+        pool: PointPool | None = None,
     ) -> None:
         self._objective, self.box, self._vectorized = objective, box, vectorized
         self._client, self._on_failure, self._keep = client, on_failure, keep
         self._ledger = ledger
         self._rounding = _rounding_generator(seed)
+        self._pool = pool
         self._x = Buffer(np.empty(0), columns=box.dim)
         self._y = Buffer(np.empty(0), columns=1)
         self._norms = Buffer(np.empty(0), columns=1)  # |x|^2 of each point
@@ -103,7 +107,10 @@ class Trajectory:
             x = self.box.asked(x, self._rounding, alike=purpose == "difference")
         points = self.box.from_cube(x)
         batches = [points] if self._vectorized else [points[i : i + 1] for i in range(len(points))]
-        y = np.concatenate([self._paid(batch, purpose) for batch in batches])
+        if self._pool is None:
+            y = np.concatenate([self._paid(batch, purpose) for batch in batches])
+        else:
+            y = np.concatenate(self._paid_together(self._pool, batches, purpose))
         self.adopt(x, y)
         return y
 
@@ -128,6 +135,10 @@ class Trajectory:
             raise CancelledError("the run has ended")
         self.count += len(points)
         y = self._evaluate(points) if self._ledger is None else self._kept(self._ledger, points, purpose)
+        return self._without_failures(y, points)
+
+    def _without_failures(self, y: FloatArray, points: FloatArray) -> FloatArray:
+        """NaN for those that are gone on from; others end the run."""
         good = np.isfinite(y)
         if self._on_failure == "raise" and not good.all():
             raise self._returned(y, points)
@@ -142,6 +153,44 @@ class Trajectory:
         self.first_failure = f"{details}{failure}"
         log.warning("%s; the point is left out, as all that fail will be", failure)
 
+    def _paid_together(self, pool: PointPool, batches: list[FloatArray], purpose: Purpose) -> list[FloatArray]:
+        """The same of several batches: those that the ledger does not have are asked at the same time."""
+        if self.stopped:
+            raise CancelledError("the run has ended")
+        found: list[FloatArray] = []
+        for batch in batches:
+            y = None if self._ledger is None else self._ledger.recall(batch)
+            if y is None:
+                break
+            self.count += len(batch)
+            found.append(self._without_failures(y, batch))
+        new = batches[len(found) :]
+        with objective_threads():
+            asked = pool.ask(self._objective, [self._argument(batch) for batch in new])
+            self.count += sum(map(len, new))
+            try:
+                for batch, answer in zip(new, asked, strict=True):
+                    y = self._kept_answer(batch, answer, purpose)
+                    found.append(self._without_failures(y, batch))
+                    if self.stopped:
+                        raise CancelledError("the run has ended")
+            except BaseException:
+                self.count -= asked.cancel() * len(new[0])
+                raise
+        return found
+
+    def _kept_answer(self, points: FloatArray, answer: Answer, purpose: Purpose) -> FloatArray:
+        """Values of a batch that was asked by others, in the ledger before they are used."""
+        try:
+            y = self._interpreted(points, answer)
+        except Exception as error:
+            if self._ledger is not None:
+                self._ledger.fail(points, error, self.round, self.step, purpose)
+            raise
+        if self._ledger is not None:
+            self._ledger.record(points, y, self.round, self.step, purpose)
+        return y
+
     def _kept(self, ledger: Ledger, points: FloatArray, purpose: Purpose) -> FloatArray:
         y = ledger.recall(points)
         if y is not None:
@@ -154,20 +203,31 @@ class Trajectory:
         ledger.record(points, y, self.round, self.step, purpose)
         return y
 
+    def _argument(self, points: FloatArray) -> FloatArray:
+        """What the objective is called with: a batch (n, d), or a single row; its own copy."""
+        return points.copy() if self._vectorized else points[0].copy()
+
     def _evaluate(self, points: FloatArray) -> FloatArray:
-        """One call of the objective: a batch (n, d), or a single row."""
+        """One call of the objective."""
         try:
             with objective_threads():
-                value = self._objective(points.copy() if self._vectorized else points[0].copy())
+                answer = Answer(self._objective(self._argument(points)))
         except Exception as error:
+            answer = Answer(None, error)
+        return self._interpreted(points, answer)
+
+    def _interpreted(self, points: FloatArray, answer: Answer) -> FloatArray:
+        """What a call returned or raised as an array of shape (n,): NaN where that is a failure to go on from."""
+        error = answer.error
+        if error is not None:
             failure = ObjectiveError(f"raised {type(error).__name__}: {error}", self._client, self.round, points[0])
             if self._on_failure == "raise" or isinstance(error, NotAsked):
                 raise failure from error
             if not self.first_failure:
-                own = error.__traceback__.tb_next if error.__traceback__ is not None else None  # without this line
+                own = error.__traceback__.tb_next if error.__traceback__ is not None else None  # without our own line
                 self._note(str(failure), "".join(traceback.format_exception(type(error), error, own)))
             return np.full(len(points), np.nan)
-        y = self._numbers(value, points)
+        y = self._numbers(answer.value, points)
         if self._on_failure == "skip" and not self.first_failure and not np.all(np.isfinite(y)):
             self._note(str(self._returned(y, points)), "")
         return y
