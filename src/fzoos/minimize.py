@@ -18,6 +18,7 @@ from fzoos.algorithms import Algorithm, FZooS
 from fzoos.algorithms.optimizers import Adam, Optimizer
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.client import Client
+from fzoos.federation.limits import Limits
 from fzoos.federation.rounds import RoundLoop
 from fzoos.federation.server import Server
 from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
@@ -48,6 +49,10 @@ def minimize(
     participation: float | int = 1.0,
     vectorized: bool = False,
     max_queries: int | None = None,
+    max_seconds: float | None = None,
+    max_bytes: int | None = None,
+    target: float | None = None,
+    patience: int | None = None,
     on_failure: OnFailure = "raise",
     precision: Precision = "float64",
     monitor: Callable[[FloatArray], Any] | None = None,
@@ -83,7 +88,13 @@ def minimize(
             Clients of weight zero never take part.
         vectorized: whether objectives take batches. Finite differences, initial designs and active queries then go out
             as one batch each.
-        max_queries: the run stops before a round that would take all clients together beyond this number.
+        max_queries: the run stops before a round that would take all clients together beyond this number; it says so
+            where that is the first one.
+        max_seconds: no round begins after so many seconds, without the monitor's and the callback's.
+        max_bytes: the run stops before a round that would take all messages together beyond this number, if it costs
+            what the dearest one so far did.
+        target: the run stops when the monitor's value is at most this.
+        patience: the run stops when the monitor has had no lower value for so many rounds.
         on_failure: what happens when an objective raises, or returns NaN or infinity: "raise" ends the run with an
             `ObjectiveError`; "skip" counts the point (`Result.failed`), leaves it out and goes on; the first failure is
             logged and is in `Result.first_failure`.
@@ -132,6 +143,9 @@ def minimize(
     _check_settings(algorithm, optimizer, rounds, local_steps, max_queries, on_failure, seed)
     check_precision(precision)
     _check_callables(objectives, monitor, callback)
+    limits = Limits(max_seconds, max_bytes, target, patience)
+    if limits.need_values and monitor is None:
+        raise ValueError(f"{limits.need_values[0]} needs a monitor: without one nobody knows F")
     start, box = search_box(x0, bounds, scale)
     space = space_of(bounds)
     if space is not None and monitor is not None:
@@ -173,6 +187,7 @@ def minimize(
             monitor=monitor,
             callback=callback,
             progress=progress,
+            limits=limits,
         )
         return loop.run()
 

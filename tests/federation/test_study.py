@@ -49,6 +49,8 @@ def test_everything(tmp_path):
         retries = 0
         max_queries = 1000
         max_queries_per_client = 500
+        max_seconds = 3600
+        max_bytes = 1000000
         on_failure = "skip"
         aggregate = "median"
         precision = "float16"
@@ -214,6 +216,8 @@ CONDUCT = {
     "retries": 9,
     "max_queries": 100,
     "max_queries_per_client": 30,
+    "max_seconds": 60.0,
+    "max_bytes": 1000,
     "aggregate": "median",
     "vectorized": True,
 }

@@ -13,6 +13,7 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos._util.lock import FileLock
 from fzoos.federation.exchange import Engine, Outcome
+from fzoos.federation.limits import Limits
 from fzoos.federation.privacy import Releases
 from fzoos.federation.rounds import RoundLoop
 from fzoos.federation.server import Dropouts, Server
@@ -117,6 +118,7 @@ class _Conductor:
             max_queries=study.max_queries,
             callback=callback,
             progress=progress,
+            limits=Limits(study.max_seconds, study.max_bytes),
         )
         return loop.run()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
@@ -9,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos.federation.limits import Limits
 from fzoos.federation.server import Server, TooFewClients
 from fzoos.objectives.box import Box
 from fzoos.result import NotAsked, ObjectiveError, Record, Result, Status
@@ -17,6 +19,8 @@ from fzoos.runs.progress import RoundProgress
 __all__ = ["Recorder", "RoundLoop"]
 
 Ending = tuple[Status, str]
+
+log = logging.getLogger("fzoos")
 
 
 class Recorder(Protocol):
@@ -48,6 +52,7 @@ class RoundLoop:
         monitor: maps x, in the user's coordinates, to a number for the record.
         callback: called with each round's record; the run stops if it returns True or raises StopIteration.
         progress: show a progress bar.
+        limits: what else ends the run.
     """
 
     def __init__(
@@ -61,10 +66,12 @@ class RoundLoop:
         monitor: Callable[[FloatArray], Any] | None = None,
         callback: Callable[[Record], Any] | None = None,
         progress: bool = False,
+        limits: Limits | None = None,
     ) -> None:
         self._server, self._box, self._recorder = server, box, recorder
         self._rounds, self._max_queries = rounds, max_queries
         self._monitor, self._callback, self._progress = monitor, callback, progress
+        self._limits = Limits() if limits is None else limits
         self._x, self._recorded = box.from_cube(server.x), server.round  # after the last round that was recorded
 
     def run(self) -> Result:
@@ -100,6 +107,9 @@ class RoundLoop:
                 bar.show(record)
                 if self._is_stopped_by_callback(record):
                     return "stopped", f"the callback stopped the run after round {record.round}"
+                ending = self._limits.after(record)
+                if ending is not None and record.round < self._rounds:
+                    return ending
         return "completed", f"all {self._rounds} rounds are done"
 
     def _plan(self) -> str | None:
@@ -108,7 +118,14 @@ class RoundLoop:
         plan = server.plan()
         more = 0 if server.begun else plan.queries  # a round that has begun was allowed when it did
         if most is not None and sum(server.state.queries) + more > most:
-            return f"the next round needs {plan.queries} queries, the budget is {most}"
+            if plan.round > 1:
+                return f"the next round needs {plan.queries} queries, the budget is {most}"
+            text = f"no round was run, x is x0: the first round needs {plan.queries} queries, the budget is {most}"
+            log.warning("%s", text)
+            return text
+        over = None if server.begun else self._limits.before(server.state)
+        if over is not None:
+            return over
         server.begin(plan)
         return None
 

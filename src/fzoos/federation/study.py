@@ -20,6 +20,7 @@ from fzoos.algorithms.optimizers import Optimizer
 from fzoos.federation.aggregate import AGGREGATES
 from fzoos.federation.check import check_precision_of, check_request
 from fzoos.federation.client import Client
+from fzoos.federation.limits import Limits
 from fzoos.federation.privacy import Privacy
 from fzoos.federation.settings import make_algorithm, make_optimizer
 from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
@@ -40,6 +41,8 @@ _RUNNING = frozenset(  # how the server runs it; sites do not depend on these
         "retries",
         "max_queries",
         "max_queries_per_client",
+        "max_seconds",
+        "max_bytes",
         "aggregate",
         "vectorized",
     }
@@ -70,6 +73,9 @@ class Study:
         retries: how often an exchange with too few answers is tried again before the run stops.
         max_queries: the run stops before a round that would take all sites together beyond this number.
         max_queries_per_client: no site makes more queries than this.
+        max_seconds: no round begins after so many seconds spent in exchanges, those before a resumption included.
+        max_bytes: the run stops before a round that would take all messages together beyond this number, if it costs
+            what the dearest one since the last start did.
         on_failure: what a site does when its objective returns NaN or infinity: "raise" (no answer) or "skip".
         aggregate: "mean", or the robust "median" and "trimmed".
         precision: how finely arrays travel: "float64", "float32", "float16" or "stochastic".
@@ -108,6 +114,8 @@ class Study:
     aggregate: str = "mean"
     precision: Precision = "float64"
     privacy: Mapping[str, Any] | None = None
+    max_seconds: float | None = None
+    max_bytes: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -148,6 +156,7 @@ class Study:
         if self.aggregate not in list(AGGREGATES):
             raise ValueError(f"aggregate must be one of {', '.join(AGGREGATES)}, got {self.aggregate!r}")
         check_precision(self.precision)
+        Limits(self.max_seconds, self.max_bytes)
         start = self.start
         if self.dim and len(start) != self.dim:
             raise ValueError(f"x0 has {len(start)} values but dim is {self.dim}")
