@@ -23,7 +23,10 @@ from fzoos.algorithms.optimizers import SGD, Adam
 from fzoos.federation.study import Study
 from fzoos.minimize import minimize
 from fzoos.objectives.manual import ManualObjective
+from fzoos.objectives.parallel import Parallel
 from fzoos.objectives.program import Program, ProgramError
+from fzoos.objectives.space import Space
+from fzoos.objectives.variables import Choice, Integer, Log, Real
 from fzoos.result import ObjectiveError, Record, Result
 from fzoos.runs.store import StoreError, load
 from fzoos.surrogates.kernels import Matern52, SquaredExponential
@@ -36,6 +39,7 @@ __all__ = [
     "SGD",
     "ActiveQueries",
     "Adam",
+    "Choice",
     "Constant",
     "DeComFL",
     "DistanceAware",
@@ -51,18 +55,23 @@ __all__ = [
     "FixedFZooS",
     "HiSo",
     "InitialDesign",
+    "Integer",
     "KnownNoise",
+    "Log",
     "ManualObjective",
     "Matern52",
     "Measured",
     "ObjectiveError",
+    "Parallel",
     "Program",
     "ProgramError",
+    "Real",
     "Reciprocal",
     "Record",
     "Result",
     "ScaffoldI",
     "ScaffoldII",
+    "Space",
     "SquaredExponential",
     "StoreError",
     "Study",

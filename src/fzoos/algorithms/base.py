@@ -18,7 +18,6 @@ from fzoos._util.renamed import old_name
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.algorithms.protocol import Protocol
 from fzoos.messages.message import Arrays, Message
-from fzoos.objectives.box import clip_to_cube
 from fzoos.objectives.trajectory import Purpose, Trajectory
 
 __all__ = [
@@ -96,7 +95,7 @@ class ClientContext:
 
     def project(self, x: FloatArray) -> FloatArray:
         """x clipped to the unit cube, if the algorithm is set to project."""
-        return clip_to_cube(x) if self.projected else x
+        return self.trajectory.box.project(x) if self.projected else x
 
     def query(self, points: FloatArray, purpose: Purpose) -> FloatArray:
         """Observations at the points, projected, shape (n, d) -> (n,): NaN marks a failed one."""
@@ -384,6 +383,10 @@ class Algorithm(ABC):
     def server(self, dim: int, local_steps: int, optimizer: Optimizer) -> ServerHalf | None:
         """The server half, where the algorithm `rebuilds` x."""
         return None
+
+    def server_projects(self, dim: int) -> bool:
+        """Whether the server clips x, too, and not the clients alone."""
+        return self.rebuilds
 
     def steering(self, dim: int) -> Steering | None:
         """The server half, where the algorithm is `steered`."""

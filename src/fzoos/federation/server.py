@@ -262,7 +262,7 @@ class Server:
     def _mean_scalars(self, replies: dict[int, Message]) -> dict[str, float]:
         """Of what all of them report, but for the queries, which are counted for each client."""
         weights = self._weights[list(replies)]
-        names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - {"queries"}
+        names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - {"queries", "failed"}
         return {
             name: float(np.average([reply.scalars[name] for reply in replies.values()], weights=weights))
             for name in sorted(names)
@@ -316,6 +316,7 @@ class Server:
                 failures[i] = error
             else:
                 replies[i] = reply
+                self.state.failed[i] = max(self.state.failed.get(i, 0), int(reply.scalars.get("failed", 0)))
         if not failures:  # an engine that ends with the first failure has no word on the others
             for i in set(requests) - set(replies):
                 failures[i] = RuntimeError("neither a reply nor a reason came back")

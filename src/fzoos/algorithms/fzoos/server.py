@@ -56,9 +56,14 @@ class FZooSServer(Steering):
     def __init__(self, dim: int, projected: bool) -> None:
         self._dim, self._projected = dim, projected
 
+    @property
+    def begins_with_region(self) -> bool:
+        """Whether a first star of all directions is cheap enough."""
+        return self._dim <= _MOST_DIRECTIONS
+
     def start(self, x: FloatArray) -> State:
         """A trust region where a first star knows all directions, otherwise a pilot."""
-        if self._dim <= _MOST_DIRECTIONS:
+        if self.begins_with_region:
             return _state(x, x, _Numbers(Mode.REGION), Scales(radius=FIRST_DELTA))
         reach = FIRST_REACH * FIRST_RADIUS * math.sqrt(self._dim)
         return _state(x, x, _Numbers(Mode.PILOT), Scales(reach=reach))

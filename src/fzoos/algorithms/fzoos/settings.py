@@ -108,6 +108,10 @@ class FZooS(Algorithm):
         """The client half."""
         return FZooSClient(context)
 
+    def server_projects(self, dim: int) -> bool:
+        """Where x follows from a line; in a trust region it is the clients' mean."""
+        return not self.steering(dim).begins_with_region
+
     def steering(self, dim: int) -> FZooSServer:
         """The server half."""
         return FZooSServer(dim, self.projected)
