@@ -25,6 +25,7 @@ from pathlib import Path
 from benchmarks.beyond.ablation import PART as ABLATION
 from benchmarks.beyond.attack import PART as ATTACK
 from benchmarks.beyond.curves import PART as CURVES
+from benchmarks.beyond.fair import compare, price, tune
 from benchmarks.beyond.functions import PART as FUNCTIONS
 from benchmarks.beyond.metric import PART as METRIC
 from benchmarks.beyond.noise import PART as NOISE
@@ -50,8 +51,14 @@ PARTS = {
 }
 
 
+COMMANDS = {"tune": tune.main, "rivals": compare.main, "price": price.main}
+"""With arguments of their own."""
+
+
 def main() -> int:
     """Make the runs that are missing, print the tables; 1 if a run failed."""
+    if sys.argv[1:2] and sys.argv[1] in COMMANDS:
+        return COMMANDS[sys.argv[1]](sys.argv[2:])
     arguments = _arguments()
     names = list(PARTS) if "all" in arguments.parts else list(dict.fromkeys(arguments.parts))
     options = Options(arguments.seeds, arguments.first_seed, arguments.images, arguments.quick)
