@@ -10,6 +10,8 @@ them (a regular expression); `--tables` makes none; `--pack` puts the runs of a 
 settings are in settings.py. They were chosen on seeds 101 and 102. The runs behind docs/beyond.md are in results:
 
     python -m benchmarks.beyond all --images 15 --tables --runs benchmarks/beyond/results
+
+Beside the parts there are tune, rivals and price, with arguments of their own: the tables of docs/rivals.md.
 """
 
 from __future__ import annotations
