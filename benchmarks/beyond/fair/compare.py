@@ -91,6 +91,6 @@ def _middle(instance: Instance) -> float:
 
 def number(value: float) -> str:
     """Two or three digits; what is only rounding is 0."""
-    if abs(value) < 1e-13:
+    if abs(value) < 1e-12:
         return "0"
     return f"{value:.1e}" if abs(value) < 1e-3 else f"{value:.2g}" if abs(value) < 0.1 else f"{value:.3g}"

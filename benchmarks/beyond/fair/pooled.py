@@ -84,14 +84,17 @@ def _ngopt(f: Pooled, x0: FloatArray, seed: int, noisy: bool) -> object:
     return nevergrad.optimizers.NGOpt(parametrization=where, budget=f.most, num_workers=1).minimize(f)
 
 
-def _cma(f: Pooled, x0: FloatArray, seed: int, noisy: bool) -> object:
-    import cma
+def _cma(sigma: float) -> Method:
+    def run(f: Pooled, x0: FloatArray, seed: int, noisy: bool) -> object:
+        import cma
 
-    search = cma.CMAEvolutionStrategy(x0, 0.3, {"bounds": [0.0, 1.0], "seed": seed, "verbose": -9})
-    while not search.stop():
-        points = search.ask()
-        search.tell(points, [f(x) for x in points])
-    return search
+        search = cma.CMAEvolutionStrategy(x0, sigma, {"bounds": [0.0, 1.0], "seed": seed, "verbose": -9})
+        while not search.stop():
+            points = search.ask()
+            search.tell(points, [f(x) for x in points])
+        return search
+
+    return run
 
 
 METHODS: dict[str, Method] = {
@@ -100,7 +103,8 @@ METHODS: dict[str, Method] = {
     "Powell (SciPy)": _scipy("Powell"),
     "Py-BOBYQA, rhobeg 0.1": _bobyqa,
     "NGOpt (nevergrad)": _ngopt,
-    "CMA-ES (cma), sigma_0 = 0.3": _cma,
+    "CMA-ES (cma), sigma_0 = 0.3": _cma(0.3),
+    "CMA-ES (cma), sigma_0 = 0.1": _cma(0.1),
 }
 """By the label in the tables."""
 
