@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from benchmarks.beyond.fair.command import arguments, finish
-from benchmarks.beyond.fair.compare import SEEDS, number
+from benchmarks.beyond.fair.compare import SEEDS, number, results
 from benchmarks.beyond.fair.entrants import OURS
 from benchmarks.beyond.fair.kept import Kept, rounded
 from benchmarks.beyond.fair.pooled import METHODS, solve
@@ -59,10 +60,10 @@ def main(words: Sequence[str]) -> int:
     kept = Kept(given.runs / "price.jsonl")
     for name, priced in () if given.tables else (MANY | FEW).items():
         for label in LABELS:
-            too_slow = name in MANY and label in TOO_SLOW
-            if not too_slow and given.wants(f"{name}: {label}", kept.get(name, label)):
+            elsewhere = name in MANY and label in (OURS, *TOO_SLOW)  # ours is run by the command rivals
+            if not elsewhere and given.wants(f"{name}: {label}", kept.get(name, label)):
                 _make(kept, name, priced, label)
-    finish(given, "price", price_tables(kept), kept)
+    finish(given, "price", price_tables(kept, Kept(given.runs / "rivals.jsonl")), kept)
     return 0
 
 
@@ -87,10 +88,11 @@ def _run(priced: Priced, label: str, seed: int) -> list[float]:
     return found
 
 
-def price_tables(kept: Kept) -> str:
+def price_tables(kept: Kept, raced: Kept) -> str:
     """Many dimensions: mean and worst; few: median and worst of both numbers of queries."""
-    many = [_row(kept, MANY, label, np.mean) for label in LABELS]
-    few = [_row(kept, FEW, label, np.median) for label in LABELS]
+    found = {(name, label): _by_cut(kept, raced, name, label) for name in MANY | FEW for label in LABELS}
+    many = [_row([found[name, label] for name in MANY], label, np.mean) for label in LABELS]
+    few = [_row([found[name, label] for name in FEW], label, np.median) for label in LABELS]
     budgets = [f"{name}, {priced.cuts[0]:,} queries" for name, priced in MANY.items()]
     return "\n\n".join(
         [
@@ -100,10 +102,15 @@ def price_tables(kept: Kept) -> str:
     )
 
 
-def _row(kept: Kept, rows: Mapping[str, Priced], label: str, middle: Callable[..., float]) -> list[str]:
-    cells = []
-    for name in rows:
-        line = kept.get(name, label)
-        by_cut = [] if line is None else list(zip(*line["values"].values(), strict=True))
-        cells.append(" / ".join(f"{number(float(middle(v)))} ({number(max(v))})" for v in by_cut) or NOTHING)
-    return [label, *cells]
+def _by_cut(kept: Kept, raced: Kept, name: str, label: str) -> list[list[float]]:
+    """F - F* of all seeds, for each number of queries."""
+    if name in MANY and label == OURS:
+        values = [value for _, value in results(raced, name, label)]
+        return [values] if values else []
+    line = kept.get(name, label)
+    return [] if line is None else [list(values) for values in zip(*line["values"].values(), strict=True)]
+
+
+def _row(found: Iterable[list[list[float]]], label: str, middle: Callable[..., Any]) -> list[str]:
+    cells = [" / ".join(f"{number(float(middle(v)))} ({number(max(v))})" for v in by_cut) for by_cut in found]
+    return [label, *(cell or NOTHING for cell in cells)]
