@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.beyond.fair import compare, price, tune
+from benchmarks.beyond.fair import compare, moved, price, tune
 from benchmarks.beyond.fair.command import Given, put
 from benchmarks.beyond.fair.entrants import OURS, RIVALS, TRIES
 from benchmarks.beyond.fair.kept import FOLDER, Kept
@@ -32,9 +32,9 @@ def test_everybody_has_the_same_number_of_tries():
     )
 
 
-@pytest.mark.parametrize("command", [tune, compare, price])
+@pytest.mark.parametrize("command", [tune, compare, moved, price])
 def test_the_page_is_printed_from_what_is_kept(command, capsys):
-    name = {tune: "tune", compare: "rivals", price: "price"}[command]
+    name = {tune: "tune", compare: "rivals", moved: "moved", price: "price"}[command]
     assert command.main(["--tables"]) == 0
     printed = capsys.readouterr().out.partition("\n\nMade by:")[0]
     _, _, rest = PAGE.read_text(encoding="utf-8").partition(f"<!-- {name} -->")

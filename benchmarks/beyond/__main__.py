@@ -11,7 +11,7 @@ settings are in settings.py. They were chosen on seeds 101 and 102. The runs beh
 
     python -m benchmarks.beyond all --images 15 --tables --runs benchmarks/beyond/results
 
-Beside the parts there are tune, rivals and price, with arguments of their own: the tables of docs/rivals.md.
+Beside the parts there are tune, rivals, moved and price, with arguments of their own: the tables of docs/rivals.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pathlib import Path
 from benchmarks.beyond.ablation import PART as ABLATION
 from benchmarks.beyond.attack import PART as ATTACK
 from benchmarks.beyond.curves import PART as CURVES
-from benchmarks.beyond.fair import compare, price, tune
+from benchmarks.beyond.fair import compare, moved, price, tune
 from benchmarks.beyond.functions import PART as FUNCTIONS
 from benchmarks.beyond.metric import PART as METRIC
 from benchmarks.beyond.noise import PART as NOISE
@@ -53,7 +53,7 @@ PARTS = {
 }
 
 
-COMMANDS = {"tune": tune.main, "rivals": compare.main, "price": price.main}
+COMMANDS = {"tune": tune.main, "rivals": compare.main, "moved": moved.main, "price": price.main}
 """With arguments of their own."""
 
 
