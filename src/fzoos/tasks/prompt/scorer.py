@@ -1,0 +1,152 @@
+"""A language model behind an interface that returns scores: prompts and texts in, scores of the classes out.
+
+=========  ==========  ==============================================================================================
+symbol     shape       meaning
+=========  ==========  ==============================================================================================
+d, p, w    scalar      dimension, tokens of the instruction, width of the model
+z          (d,)        what is optimised, in [-1, 1]^d
+E          (p, w)      vectors of the instruction's tokens
+A          (p w, d)    random projection: independent normal entries, their deviation a multiple of the embeddings'
+E + A z    (p, w)      the soft prompt
+=========  ==========  ==============================================================================================
+
+Reference:
+    T. Sun et al., "Black-Box Tuning for Language-Model-as-a-Service", ICML 2022 (the random projection).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fzoos._util.arrays import FloatArray
+from fzoos.tasks.models import Tensor, torch
+from fzoos.tasks.prompt.llama import Llama
+from fzoos.tasks.prompt.model_file import ModelFile
+
+__all__ = ["Encoded", "Scorer", "load_model"]
+
+_TOKENS_AT_ONCE = {"cpu": 2**12, "cuda": 2**16}
+_GROUPS = 4  # texts are sorted into so many groups of like length: little is computed for padding
+
+
+class Encoded(NamedTuple):
+    """Texts as tokens, sorted by length into groups, each with the places its texts had."""
+
+    groups: tuple[tuple[tuple[tuple[int, ...], ...], NDArray[np.intp]], ...]
+    count: int
+
+    @property
+    def lengths(self) -> list[int]:
+        """The tokens of each text, from the shortest to the longest."""
+        return [len(text) for texts, _ in self.groups for text in texts]
+
+
+@lru_cache(maxsize=2)
+def load_model(path: Path, device: str, dtype: str) -> tuple[Any, Llama]:
+    """Tokenizer and model of a GGUF file; the last two are kept.
+
+    Args:
+        path: the file.
+        device: "cpu" or "cuda".
+        dtype: "float32" or "float16".
+    """
+    file = ModelFile(path)
+    return file.tokenizer, Llama(file.sizes, file.weights(), device, dtype)
+
+
+class Scorer:
+    """A model with an instruction, a projection and classes.
+
+    Args:
+        tokenizer: the model's.
+        model: the model.
+        instruction: the text whose vectors a soft prompt is made of.
+        classes: the answers, each a single token with a blank before it.
+        dim: d, the dimension of z.
+        scale: the deviation of A's entries, in units of the embeddings'.
+        seed: the seed of A.
+
+    Raises:
+        ValueError: a class is several tokens.
+    """
+
+    def __init__(
+        self, tokenizer: Any, model: Llama, instruction: str, classes: Sequence[str], dim: int, scale: float, seed: int
+    ) -> None:
+        self._tokenizer, self.model = tokenizer, model
+        self._classes = torch.as_tensor([self._single(name) for name in classes], device=model.device)
+        tokens = tokenizer.encode(instruction).ids
+        if not tokens:
+            raise ValueError("instruction is empty: a prompt needs at least one token")
+        self._start = model.embed([tokens])[0].float()  # E
+        deviation = scale * float(model.embedding.float().std())
+        a = np.random.default_rng(seed).standard_normal((self._start.numel(), dim), np.float32)
+        self._projection = torch.as_tensor(a * np.float32(deviation), device=model.device)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """p, the tokens of a prompt."""
+        return len(self._start)
+
+    def encode(self, texts: Sequence[str]) -> Encoded:
+        """Texts as tokens.
+
+        Raises:
+            ValueError: one does not fit.
+        """
+        tokens = [tuple(encoding.ids) for encoding in self._tokenizer.encode_batch(list(texts))]
+        room = self.model.sizes.context - self.prompt_tokens
+        for text, found in zip(texts, tokens, strict=True):
+            if not 0 < len(found) <= room:
+                begin = text if len(text) <= 40 else f"{text[:37]}..."
+                raise ValueError(f"the text {begin!r} has {len(found)} tokens, the model has room for 1 to {room}")
+        order = np.argsort([len(found) for found in tokens], kind="stable")
+        parts = [part for part in np.array_split(order, _GROUPS) if len(part)]
+        return Encoded(tuple((tuple(tokens[i] for i in part), part) for part in parts), len(tokens))
+
+    def prompts(self, z: Tensor) -> Tensor:
+        """E + A z, (n, d) -> (n, p, w)."""
+        return self._start + (z @ self._projection.T).unflatten(-1, self._start.shape)
+
+    def score(self, z: Tensor, texts: Encoded) -> Tensor:
+        """Scores of the classes for n prompts times m texts, (n, d) -> (n, m, K).
+
+        In passes of as many tokens as the device takes at once; each prompt's keys and values are computed once.
+
+        Args:
+            z: on the model's device.
+            texts: what `encode` gave.
+        """
+        return torch.cat([self._pass(self.prompts(z[rows]), texts, self._classes) for rows in self._passes(len(z), texts)])
+
+    def losses(self, z: Tensor, texts: Encoded, labels: Tensor) -> Tensor:
+        """Mean cross entropy of each prompt, (n, d) -> (n,): -log of the right class's share among the classes."""
+        scores = self.score(z, texts).log_softmax(-1)
+        return -scores[:, torch.arange(len(labels), device=labels.device), labels].mean(-1)
+
+    def say(self, z: Tensor, texts: Encoded) -> list[str]:
+        """The most likely next token, of all that the model has, after one prompt and each text."""
+        return [str(self._tokenizer.decode([i])) for i in self._pass(self.prompts(z), texts, None)[0].argmax(-1).tolist()]
+
+    def _pass(self, prompts: Tensor, texts: Encoded, tokens: Tensor | None) -> Tensor:
+        past = self.model.read(prompts)
+        scores = torch.cat([self.model.scores(past, group, tokens) for group, _ in texts.groups], dim=1)
+        places = np.concatenate([places for _, places in texts.groups])
+        return scores[:, torch.as_tensor(np.argsort(places), device=scores.device)]
+
+    def _passes(self, n: int, texts: Encoded) -> Iterator[slice]:
+        longest = max(len(group) * len(group[-1]) for group, _ in texts.groups)
+        at_once = max(1, _TOKENS_AT_ONCE[self.model.device.partition(":")[0]] // longest)
+        return (slice(i, min(i + at_once, n)) for i in range(0, n, at_once))
+
+    def _single(self, name: str) -> int:
+        tokens = self._tokenizer.encode(f" {name}").ids
+        if len(tokens) != 1:
+            raise ValueError(f"classes has {name!r}, which is {len(tokens)} tokens of this model, expected one")
+        return int(tokens[0])
