@@ -36,9 +36,7 @@ def random_weights(tokens: int, tied: bool = True, seed: int = 0) -> dict[str, n
         shapes["output.weight"] = (tokens, SIZES.width)
     for i in range(SIZES.blocks):
         shapes |= Llama.block_shapes(SIZES, i)
-    return {
-        name: rng.normal(float(len(shape) == 1), 0.3, shape).astype(np.float32) for name, shape in shapes.items()
-    }
+    return {name: rng.normal(float(len(shape) == 1), 0.3, shape).astype(np.float32) for name, shape in shapes.items()}
 
 
 def write_model(path: Path, *, architecture: str = "llama", tokenizer: str = "gpt2", **changes: Any) -> Path:

@@ -11,8 +11,8 @@ from fzoos.tasks.prompt import ModelFile, ModelFileError, find_model
 
 
 def test_sizes_weights_and_tokens(tiny):
-    """As they were written; a matrix that was quantised to eight bits, to within half a step of its blocks of 32 (and the
-    rounding of 127 steps to float16, whose numbers have 11 bits)."""
+    """As they were written; a matrix that was quantised to eight bits, to within half a step of its blocks of 32
+    (and the rounding of 127 steps to float16, whose numbers have 11 bits)."""
     file = ModelFile(tiny.path)
     assert file.sizes.__dict__ == pytest.approx(tiny.sizes.__dict__)
     assert file.licence == "apache-2.0"

@@ -35,7 +35,7 @@ def test_the_objective_is_the_mean_cross_entropy(tiny, make):
         losses = []
         for i in share:
             text = tokenizer.encode(f" {data.text[i]}\nSection:").ids
-            scores = model.scores(model.read(prompt), [text])[0, 0, names].double().numpy()
+            scores = model.scores(model.read(prompt), model.rows([text]))[0, 0, names].double().numpy()
             losses.append(np.log(np.exp(scores).sum()) - scores[data.label[i]])
         np.testing.assert_allclose(objective(np.zeros((1, 6))), [np.mean(losses)], rtol=1e-4)
 
@@ -71,7 +71,8 @@ def test_accuracy_and_answers(make):
     """The share of test texts whose right class has the highest score; every answer is one of the classes."""
     task = make()
     answers = task.answers(task.x0, count=6)
-    assert sorted(answer.text for answer in answers) == sorted(task.data.text[deal(task.data.label, 2, 5, 2.0, 6, 0)[1]])
+    _, test = deal(task.data.label, 2, 5, 2.0, 6, 0)
+    assert sorted(answer.text for answer in answers) == sorted(task.data.text[test])
     assert task.accuracy(task.x0) == pytest.approx(np.mean([a.right == a.chosen for a in answers]))
     assert {answer.chosen for answer in answers} <= {"a", "b", "c"}
     assert [answer.said for answer in answers] == [answer.said for answer in task.answers(task.x0, count=6)]

@@ -108,9 +108,10 @@ def _main(arguments: list[str]) -> str:
         lines: Iterable[str] = sys.stdin
     else:
         try:
-            lines = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, text=True, check=True).stdout.split("\n")
+            asked = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, text=True, check=True)
         except (OSError, subprocess.CalledProcessError) as error:
             return f"apt-cache gives no package index here ({error}): give one on standard input, with - at the end"
+        lines = asked.stdout.split("\n")
     try:
         texts = collect(lines)
     except ValueError as error:

@@ -26,7 +26,8 @@ Texts are padded on the right: what comes after a text's last token is not seen 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,7 +66,7 @@ class Llama:
     Args:
         sizes: its sizes and constants.
         weights: its tensors, by the names that GGUF files have for them.
-        device: "cpu" or "cuda". On CUDA the blocks are compiled.
+        device: "cpu" or "cuda". On CUDA, what is done number by number is compiled.
         dtype: "float32" or "float16", of weights and activations; norms and softmax are computed in float32.
 
     Raises:
@@ -79,7 +80,7 @@ class Llama:
         >>> shapes = {"token_embd.weight": (5, 8), "output_norm.weight": (8,), **Llama.block_shapes(sizes, 0)}
         >>> model = Llama(sizes, {name: rng.standard_normal(shape) for name, shape in shapes.items()})
         >>> prompt = model.read(model.embed([[1, 2], [2, 3]]))                # two prompts of two tokens
-        >>> model.scores(prompt, [[4], [3, 1, 0]]).shape                      # prompts, texts, tokens
+        >>> model.scores(prompt, model.rows([[4], [3, 1, 0]])).shape          # prompts, texts, tokens
         torch.Size([2, 2, 5])
     """
 
@@ -101,9 +102,8 @@ class Llama:
         factors = weights.get("rope_freqs.weight", np.ones(sizes.head_width // 2))
         exponents = np.arange(sizes.head_width // 2) * 2 / sizes.head_width
         self._frequencies = torch.as_tensor(sizes.rope_base**-exponents / factors, dtype=torch.float64)
+        self._known_places: dict[tuple[int, int], _Places] = {}
         del self._weights
-        on_gpu = device != "cpu"
-        self._run: Callable[..., Any] = torch.compile(_block, dynamic=True) if on_gpu else _block
 
     @staticmethod
     def block_shapes(sizes: LlamaSizes, i: int) -> dict[str, tuple[int, ...]]:
@@ -134,46 +134,75 @@ class Llama:
     def read(self, prompt: Tensor) -> list[tuple[Tensor, Tensor]]:
         """K and V of every block, for P prompts of p vectors each, shape (P, p, w)."""
         h, past = prompt.to(self.device, self.dtype), []
-        places = self._places(0, prompt.shape[1])
         empty = h.new_zeros(len(h), self.sizes.kv_heads, 0, self.sizes.head_width)
+        places, delta = self._places(0, prompt.shape[1]), torch.zeros_like(h)
         for block in self._blocks:
-            h, k, v = self._apply(block, h, empty, empty, places)
+            h, delta, k, v = self._apply(block, h, delta, empty, empty, places)
             past.append((k, v))
         return past
 
+    def rows(self, texts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """Texts as `scores` takes them: a row of tokens for each, filled up on the right, and where each ends."""
+        filled = np.zeros((len(texts), max(map(len, texts))), np.int64)  # with token 0, which nobody sees
+        for row, text in zip(filled, texts, strict=True):
+            row[: len(text)] = text
+        ends = [len(text) - 1 for text in texts]
+        return torch.as_tensor(filled, device=self.device), torch.as_tensor(ends, device=self.device)
+
     def scores(
-        self, past: Sequence[tuple[Tensor, Tensor]], texts: Sequence[Sequence[int]], tokens: Tensor | None = None
+        self, past: Sequence[tuple[Tensor, Tensor]], texts: tuple[Tensor, Tensor], tokens: Tensor | None = None
     ) -> Tensor:
         """The scores (logits) of tokens for being the next one after each text, float32 of shape (P, B, tokens).
 
         Args:
             past: what `read` gave for P prompts.
-            texts: B lists of tokens, none of them empty.
+            texts: what `rows` gave for B texts.
             tokens: those whose scores are wanted; None: all.
         """
         prompts, before = past[0][0].shape[0], past[0][0].shape[2]
-        rows = torch.as_tensor(_padded(texts), device=self.device)
-        last = torch.as_tensor([len(text) - 1 for text in texts], device=self.device)
+        rows, ends = texts
         n, length = rows.shape
         h = self.embedding[rows].expand(prompts, n, length, -1).flatten(0, 1)
-        places = self._places(before, length)
+        places, delta = self._places(before, length), torch.zeros_like(h)
         for block, (k, v) in zip(self._blocks, past, strict=True):
-            h, _, _ = self._apply(block, h, _each(k, n), _each(v, n), places)
-        ends = h.unflatten(0, (prompts, n))[:, torch.arange(n, device=self.device), last]
+            h, delta, _, _ = self._apply(block, h, delta, k, v, places)
+        last = (h + delta).unflatten(0, (prompts, n)).gather(2, ends.view(1, n, 1, 1).expand(prompts, n, 1, h.shape[2]))
         output = self._output if tokens is None else self._output[tokens]
-        return _rms(ends, self._norm, self.sizes.epsilon).float() @ output.float().T
+        return _rms(last[:, :, 0].float(), self._norm.float(), self.sizes.epsilon) @ output.float().T
 
-    def _apply(self, block: _Block, h: Tensor, k: Tensor, v: Tensor, places: _Places) -> Any:
-        run = _block if torch.is_grad_enabled() else self._run
-        return run(h, k, v, *block, *places, self.sizes.heads // self.sizes.kv_heads, self.sizes.epsilon)
+    def _apply(
+        self, block: _Block, h: Tensor, delta: Tensor, past_k: Tensor, past_v: Tensor, places: _Places
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """One block, given h and what the last one adds to it; the same, and all keys and values, the prompt's first.
+
+        The G heads of queries that share keys are laid one after another, as if they were G texts' worth of queries:
+        the keys need no copies, and small matrices become larger ones.
+        """
+        steps = _PLAIN if self.device == "cpu" or torch.is_grad_enabled() else _compiled()
+        epsilon, heads = self.sizes.epsilon, (self.sizes.kv_heads, self.sizes.heads // self.sizes.kv_heads)
+        h, x = steps.add_and_norm(h, delta, block.attention_norm, epsilon)
+        q, k, v = steps.turn_and_join(x @ block.qkv.T, past_k, past_v, places.cos, places.sin, *heads)
+        seen = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=places.mask)
+        seen = seen.unflatten(2, (heads[1], h.shape[1])).permute(0, 3, 1, 2, 4).flatten(2)
+        h, x = steps.add_and_norm(h, seen @ block.output.T, block.inner_norm, epsilon)
+        return h, steps.gate(x @ block.gate_up.T) @ block.down.T, k, v
 
     def _places(self, before: int, length: int) -> _Places:
-        positions = torch.arange(before, before + length)
-        angles = positions[:, None].double() * self._frequencies
-        hidden = torch.arange(before + length) > positions[:, None]
-        group = self.sizes.heads // self.sizes.kv_heads
-        mask = torch.zeros(hidden.shape).masked_fill(hidden, -math.inf).repeat(group, 1)
-        return _Places(*(t.to(self.device, self.dtype) for t in (angles.cos(), angles.sin(), mask)))
+        if (before, length) not in self._known_places:
+            positions = torch.arange(before, before + length)
+            angles = positions[:, None].double() * self._frequencies
+            hidden = torch.arange(before + length) > positions[:, None]
+            group = self.sizes.heads // self.sizes.kv_heads
+            mask = torch.zeros(hidden.shape).masked_fill(hidden, -math.inf).repeat(group, 1)
+            cos, sin = (t.to(self.device, self.dtype) for t in (angles.cos(), angles.sin()))
+            self._known_places[before, length] = _Places(cos, sin, self._aligned(mask))
+        return self._known_places[before, length]
+
+    def _aligned(self, mask: Tensor) -> Tensor:
+        """The mask on the device, its rows 16 bytes apart or a multiple: attention then needs no copy of it."""
+        wide = torch.zeros(len(mask), -(-mask.shape[1] // 8) * 8, device=self.device, dtype=self.dtype)
+        wide[:, : mask.shape[1]] = mask
+        return wide[:, : mask.shape[1]]
 
     def _block(self, i: int) -> _Block:
         names = self.block_shapes(self.sizes, i)
@@ -189,63 +218,57 @@ class Llama:
         return torch.as_tensor(values).to(self.device, self.dtype)
 
 
-def _padded(texts: Sequence[Sequence[int]]) -> NDArray[np.int64]:
-    """The texts as rows, filled up with token 0, which nobody sees."""
-    rows = np.zeros((len(texts), max(map(len, texts))), np.int64)
-    for row, text in zip(rows, texts, strict=True):
-        row[: len(text)] = text
-    return rows
+def _rms(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+    wide = x.float()
+    return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + epsilon)).to(x.dtype) * weight
 
 
-def _each(past: Tensor, n: int) -> Tensor:
-    """(P, H, p, c) -> (P n, H, p, c), without a copy where there is one prompt."""
-    return past[:, None].expand(-1, n, -1, -1, -1).flatten(0, 1)
+def _add_and_norm(h: Tensor, delta: Tensor, weight: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+    """h + delta, and its norm."""
+    h = h + delta
+    return h, _rms(h, weight, epsilon)
 
 
-def _rms(h: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-    wide = h.float()
-    return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + epsilon)).to(h.dtype) * weight
-
-
-def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """(n, L, heads, c), pairs of neighbours turned by the angles (L, c / 2)."""
+def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """(n, L, ..., c), pairs of neighbours turned by the angles (L, c / 2)."""
     even, odd = x.unflatten(-1, (-1, 2)).unbind(-1)
-    cos, sin = cos[:, None, :], sin[:, None, :]
+    shape = (len(cos), *[1] * (x.ndim - 3), cos.shape[1])
+    cos, sin = cos.view(shape), sin.view(shape)
     return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
 
 
-def _block(
-    h: Tensor,
-    past_k: Tensor,
-    past_v: Tensor,
-    attention_norm: Tensor,
-    qkv: Tensor,
-    output: Tensor,
-    inner_norm: Tensor,
-    gate_up: Tensor,
-    down: Tensor,
-    cos: Tensor,
-    sin: Tensor,
-    mask: Tensor,
-    group: int,
-    epsilon: float,
+def _turn_and_join(
+    mixed: Tensor, past_k: Tensor, past_v: Tensor, cos: Tensor, sin: Tensor, kv_heads: int, group: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One block: h after it, and all keys and values, those of the prompt first.
+    """Queries (n, H, G L, c), keys and values (n, H, p + L, c), from the products (n, L, (H G + 2 H) c) of a block."""
+    n, length, head = len(mixed), mixed.shape[1], past_k.shape[3]
+    q, k, v = mixed.unflatten(-1, (-1, head)).split((kv_heads * group, kv_heads, kv_heads), dim=2)
+    q = _turned(q.unflatten(2, (kv_heads, group)), cos, sin)
+    q = q.permute(0, 2, 3, 1, 4).reshape(n, kv_heads, group * length, head)
+    k, v = _turned(k, cos, sin).transpose(1, 2), v.transpose(1, 2)
+    each = n // len(past_k)  # texts of a prompt
+    past = [x[:, None].expand(-1, each, -1, -1, -1).flatten(0, 1) for x in (past_k, past_v)]
+    return q, torch.cat((past[0], k), dim=2), torch.cat((past[1], v), dim=2)
 
-    The G heads of queries that share keys are laid one after another, as if they were G texts' worth of queries: the
-    keys need no copies, and small matrices become larger ones.
-    """
-    n, length, _ = h.shape
-    kv_heads, head = past_k.shape[1], past_k.shape[3]
-    heads = kv_heads * group
-    mixed = (_rms(h, attention_norm, epsilon) @ qkv.T).unflatten(-1, (-1, head))
-    q, k, v = mixed.split((heads, kv_heads, kv_heads), dim=2)
-    q, k = _rotated(q, cos, sin), _rotated(k, cos, sin)
-    q = q.unflatten(2, (kv_heads, group)).permute(0, 2, 3, 1, 4).reshape(n, kv_heads, group * length, head)
-    keys = torch.cat((past_k, k.transpose(1, 2)), dim=2)
-    values = torch.cat((past_v, v.transpose(1, 2)), dim=2)
-    seen = torch.nn.functional.scaled_dot_product_attention(q, keys, values, attn_mask=mask)
-    seen = seen.unflatten(2, (group, length)).permute(0, 3, 1, 2, 4).reshape(n, length, heads * head)
-    h = h + seen @ output.T
-    gate, up = (_rms(h, inner_norm, epsilon) @ gate_up.T).chunk(2, dim=-1)
-    return h + (torch.nn.functional.silu(gate) * up) @ down.T, keys, values
+
+def _gate(x: Tensor) -> Tensor:
+    """silu(gate) up, of gate and up side by side."""
+    gate, up = x.chunk(2, dim=-1)
+    return torch.nn.functional.silu(gate) * up
+
+
+class _Steps(NamedTuple):
+    """What is done number by number between the matrix products."""
+
+    add_and_norm: Any
+    turn_and_join: Any
+    gate: Any
+
+
+_PLAIN = _Steps(_add_and_norm, _turn_and_join, _gate)
+
+
+@cache
+def _compiled() -> _Steps:
+    """Each as one kernel or two: otherwise they would take longer than the products."""
+    return _Steps(*(torch.compile(step, dynamic=True) for step in _PLAIN))

