@@ -47,14 +47,14 @@ def plain_scores(sizes, weights, h):
 
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 def test_scores_are_those_of_the_plain_computation(tiny, tied):
-    """For every prompt and every text, of whatever lengths, though prompts are read once and texts are padded."""
+    """For every prompt and every text, of whatever lengths, though prompts are read once and texts share a sequence."""
     weights = tiny.weights(TOKENS, tied)
     model = Llama(tiny.sizes, weights)
     rng = np.random.default_rng(3)
     prompts = rng.normal(size=(3, 5, tiny.sizes.width))
     texts = [[7], [1, 2, 3, 4, 5, 6, 7], [30, 2, 39]]
     with torch.no_grad():
-        found = model.scores(model.read(torch.as_tensor(prompts)), model.rows(texts)).numpy()
+        found = model.scores(model.read(torch.as_tensor(prompts)), model.pack(texts, before=5)).numpy()
     assert found.shape == (3, 3, TOKENS)
     for i, prompt in enumerate(prompts):
         for j, text in enumerate(texts):
@@ -66,7 +66,7 @@ def test_scores_of_some_tokens(tiny):
     model = Llama(tiny.sizes, tiny.weights(TOKENS))
     past = model.read(model.embed([[1, 2]]))
     some = torch.tensor([5, 0, 39])
-    text = model.rows([[3, 4]])
+    text = model.pack([[3, 4], [6]], before=2)
     assert torch.allclose(model.scores(past, text, some), model.scores(past, text)[..., some], atol=1e-5)
 
 
@@ -95,5 +95,5 @@ def test_the_capital_of_france(tiny):
     tokenizer, model = file.tokenizer, Llama(file.sizes, file.weights())
     tokens = tokenizer.encode("The capital of France is").ids
     with torch.no_grad():
-        scores = model.scores(model.read(model.embed([tokens[:2]])), model.rows([tokens[2:]]))[0, 0]
+        scores = model.scores(model.read(model.embed([tokens[:2]])), model.pack([tokens[2:]], before=2))[0, 0]
     assert tokenizer.decode([int(scores.argmax())]) == " Paris"

@@ -3,10 +3,10 @@ r"""The forward pass of a Llama: many prompts times many texts at once, each pro
 =========  ======================  =====================================================================================
 symbol     shape                   meaning
 =========  ======================  =====================================================================================
-P, B, L    scalar                  prompts, texts, tokens of the longest text
+P, B, L    scalar                  prompts, texts, tokens of all texts
 p, w       scalar                  tokens of a prompt, width of the model
 H, G, c    scalar                  heads of keys and values, heads of queries to each of them, width of a head
-h          (n, L, w)               a vector for every token of n = P B sequences
+h          (P, L, w)               a vector for every token of the texts, after each prompt
 K, V       (P, H, p, c)            a prompt's keys and values in one block
 =========  ======================  =====================================================================================
 
@@ -16,11 +16,12 @@ A block is
 
     rms(h) = g h / sqrt(mean(h^2) + epsilon)
 
-where a query looks at the prompt's keys, at its own and at those before it in the text. Queries and keys are first
+where a query looks at the prompt's keys, at its own and at those before it in its text. Queries and keys are first
 rotated: the pair (2 j, 2 j + 1) of coordinates by the angle position / base^(2 j / c), which is how GGUF files store
 them (interleaved; other formats have the two halves of a head as partners).
 
-Texts are padded on the right: what comes after a text's last token is not seen by it.
+The texts stand one after another in one sequence, without padding; a mask keeps them apart, and each begins at
+position p. So a prompt's keys are not copied for every text, and the products are large.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from numpy.typing import NDArray
 from fzoos.tasks.models import Tensor, torch
 from fzoos.tasks.prompt.model_file import LlamaSizes, ModelFileError
 
-__all__ = ["Llama"]
+__all__ = ["Llama", "Packed"]
 
 _BLOCK = ("attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down")
 
@@ -60,6 +61,14 @@ class _Places(NamedTuple):
     mask: Tensor  # (G L, keys): 0 where a query sees a key, -inf where it does not
 
 
+class Packed(NamedTuple):
+    """Texts, one after another."""
+
+    tokens: Tensor  # (L,)
+    ends: Tensor  # (B,): the places of their last tokens
+    places: _Places
+
+
 class Llama:
     """A Llama on a device, in one precision.
 
@@ -80,7 +89,7 @@ class Llama:
         >>> shapes = {"token_embd.weight": (5, 8), "output_norm.weight": (8,), **Llama.block_shapes(sizes, 0)}
         >>> model = Llama(sizes, {name: rng.standard_normal(shape) for name, shape in shapes.items()})
         >>> prompt = model.read(model.embed([[1, 2], [2, 3]]))                # two prompts of two tokens
-        >>> model.scores(prompt, model.rows([[4], [3, 1, 0]])).shape          # prompts, texts, tokens
+        >>> model.scores(prompt, model.pack([[4], [3, 1, 0]], before=2)).shape      # prompts, texts, tokens
         torch.Size([2, 2, 5])
     """
 
@@ -102,7 +111,7 @@ class Llama:
         factors = weights.get("rope_freqs.weight", np.ones(sizes.head_width // 2))
         exponents = np.arange(sizes.head_width // 2) * 2 / sizes.head_width
         self._frequencies = torch.as_tensor(sizes.rope_base**-exponents / factors, dtype=torch.float64)
-        self._known_places: dict[tuple[int, int], _Places] = {}
+        self._prompt_places: dict[int, _Places] = {}
         del self._weights
 
     @staticmethod
@@ -135,48 +144,50 @@ class Llama:
         """K and V of every block, for P prompts of p vectors each, shape (P, p, w)."""
         h, past = prompt.to(self.device, self.dtype), []
         empty = h.new_zeros(len(h), self.sizes.kv_heads, 0, self.sizes.head_width)
-        places, delta = self._places(0, prompt.shape[1]), torch.zeros_like(h)
+        length = h.shape[1]
+        if length not in self._prompt_places:
+            self._prompt_places[length] = self._places([length], before=0)
+        delta = torch.zeros_like(h)
         for block in self._blocks:
-            h, delta, k, v = self._apply(block, h, delta, empty, empty, places)
+            h, delta, k, v = self._apply(block, h, delta, empty, empty, self._prompt_places[length])
             past.append((k, v))
         return past
 
-    def rows(self, texts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """Texts as `scores` takes them: a row of tokens for each, filled up on the right, and where each ends."""
-        filled = np.zeros((len(texts), max(map(len, texts))), np.int64)  # with token 0, which nobody sees
-        for row, text in zip(filled, texts, strict=True):
-            row[: len(text)] = text
-        ends = [len(text) - 1 for text in texts]
-        return torch.as_tensor(filled, device=self.device), torch.as_tensor(ends, device=self.device)
+    def pack(self, texts: Sequence[Sequence[int]], before: int) -> Packed:
+        """Texts as `scores` takes them.
 
-    def scores(
-        self, past: Sequence[tuple[Tensor, Tensor]], texts: tuple[Tensor, Tensor], tokens: Tensor | None = None
-    ) -> Tensor:
+        Args:
+            texts: B lists of tokens, none of them empty.
+            before: p, the tokens of the prompts that they will follow.
+        """
+        lengths = [len(text) for text in texts]
+        tokens = torch.as_tensor(np.concatenate([np.asarray(text, np.int64) for text in texts]), device=self.device)
+        ends = torch.as_tensor(np.cumsum(lengths) - 1, device=self.device)
+        return Packed(tokens, ends, self._places(lengths, before))
+
+    def scores(self, past: Sequence[tuple[Tensor, Tensor]], texts: Packed, tokens: Tensor | None = None) -> Tensor:
         """The scores (logits) of tokens for being the next one after each text, float32 of shape (P, B, tokens).
 
         Args:
             past: what `read` gave for P prompts.
-            texts: what `rows` gave for B texts.
+            texts: what `pack` gave for B texts.
             tokens: those whose scores are wanted; None: all.
         """
-        prompts, before = past[0][0].shape[0], past[0][0].shape[2]
-        rows, ends = texts
-        n, length = rows.shape
-        h = self.embedding[rows].expand(prompts, n, length, -1).flatten(0, 1)
-        places, delta = self._places(before, length), torch.zeros_like(h)
+        h = self.embedding[texts.tokens].expand(len(past[0][0]), -1, -1)
+        delta = torch.zeros_like(h)
         for block, (k, v) in zip(self._blocks, past, strict=True):
-            h, delta, _, _ = self._apply(block, h, delta, k, v, places)
-        last = (h + delta).unflatten(0, (prompts, n)).gather(2, ends.view(1, n, 1, 1).expand(prompts, n, 1, h.shape[2]))
+            h, delta, _, _ = self._apply(block, h, delta, k, v, texts.places)
+        last = (h[:, texts.ends] + delta[:, texts.ends]).float()
         output = self._output if tokens is None else self._output[tokens]
-        return _rms(last[:, :, 0].float(), self._norm.float(), self.sizes.epsilon) @ output.float().T
+        return _rms(last, self._norm.float(), self.sizes.epsilon) @ output.float().T
 
     def _apply(
         self, block: _Block, h: Tensor, delta: Tensor, past_k: Tensor, past_v: Tensor, places: _Places
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """One block, given h and what the last one adds to it; the same, and all keys and values, the prompt's first.
 
-        The G heads of queries that share keys are laid one after another, as if they were G texts' worth of queries:
-        the keys need no copies, and small matrices become larger ones.
+        The G heads of queries that share keys are laid one after another, as if they were G times as many queries: the
+        keys need no copies.
         """
         steps = _PLAIN if self.device == "cpu" or torch.is_grad_enabled() else _compiled()
         epsilon, heads = self.sizes.epsilon, (self.sizes.kv_heads, self.sizes.heads // self.sizes.kv_heads)
@@ -187,22 +198,18 @@ class Llama:
         h, x = steps.add_and_norm(h, seen @ block.output.T, block.inner_norm, epsilon)
         return h, steps.gate(x @ block.gate_up.T) @ block.down.T, k, v
 
-    def _places(self, before: int, length: int) -> _Places:
-        if (before, length) not in self._known_places:
-            positions = torch.arange(before, before + length)
-            angles = positions[:, None].double() * self._frequencies
-            hidden = torch.arange(before + length) > positions[:, None]
-            group = self.sizes.heads // self.sizes.kv_heads
-            mask = torch.zeros(hidden.shape).masked_fill(hidden, -math.inf).repeat(group, 1)
-            cos, sin = (t.to(self.device, self.dtype) for t in (angles.cos(), angles.sin()))
-            self._known_places[before, length] = _Places(cos, sin, self._aligned(mask))
-        return self._known_places[before, length]
-
-    def _aligned(self, mask: Tensor) -> Tensor:
-        """The mask on the device, its rows 16 bytes apart or a multiple: attention then needs no copy of it."""
-        wide = torch.zeros(len(mask), -(-mask.shape[1] // 8) * 8, device=self.device, dtype=self.dtype)
-        wide[:, : mask.shape[1]] = mask
-        return wide[:, : mask.shape[1]]
+    def _places(self, lengths: Sequence[int], before: int) -> _Places:
+        """Of texts of these lengths after a prompt."""
+        positions = before + torch.cat([torch.arange(n) for n in lengths])
+        text = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))
+        others = (text[:, None] != text) | (positions[:, None] < positions)
+        hidden = torch.nn.functional.pad(others, (before, 0)).repeat(self.sizes.heads // self.sizes.kv_heads, 1)
+        rows, columns = hidden.shape
+        mask = torch.zeros(rows, -(-columns // 8) * 8, dtype=self.dtype)  # aligned, so that attention needs no copy
+        mask[:, :columns].masked_fill_(hidden, -math.inf)
+        angles = positions[:, None].double() * self._frequencies
+        cos, sin, mask = (t.to(self.device, self.dtype) for t in (angles.cos(), angles.sin(), mask))
+        return _Places(cos, sin, mask[:, :columns])
 
     def _block(self, i: int) -> _Block:
         names = self.block_shapes(self.sizes, i)
@@ -230,25 +237,22 @@ def _add_and_norm(h: Tensor, delta: Tensor, weight: Tensor, epsilon: float) -> t
 
 
 def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """(n, L, ..., c), pairs of neighbours turned by the angles (L, c / 2)."""
+    """(P, L, heads, c), pairs of neighbours turned by the angles (L, c / 2)."""
     even, odd = x.unflatten(-1, (-1, 2)).unbind(-1)
-    shape = (len(cos), *[1] * (x.ndim - 3), cos.shape[1])
-    cos, sin = cos.view(shape), sin.view(shape)
+    cos, sin = cos[:, None, :], sin[:, None, :]
     return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
 
 
 def _turn_and_join(
     mixed: Tensor, past_k: Tensor, past_v: Tensor, cos: Tensor, sin: Tensor, kv_heads: int, group: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries (n, H, G L, c), keys and values (n, H, p + L, c), from the products (n, L, (H G + 2 H) c) of a block."""
-    n, length, head = len(mixed), mixed.shape[1], past_k.shape[3]
+    """Queries (P, H, G L, c), keys and values (P, H, p + L, c), from the products (P, L, (H G + 2 H) c) of a block."""
+    n, length, _ = mixed.shape
+    head = past_k.shape[3]
     q, k, v = mixed.unflatten(-1, (-1, head)).split((kv_heads * group, kv_heads, kv_heads), dim=2)
-    q = _turned(q.unflatten(2, (kv_heads, group)), cos, sin)
-    q = q.permute(0, 2, 3, 1, 4).reshape(n, kv_heads, group * length, head)
+    q = _turned(q, cos, sin).permute(0, 2, 1, 3).reshape(n, kv_heads, group * length, head)
     k, v = _turned(k, cos, sin).transpose(1, 2), v.transpose(1, 2)
-    each = n // len(past_k)  # texts of a prompt
-    past = [x[:, None].expand(-1, each, -1, -1, -1).flatten(0, 1) for x in (past_k, past_v)]
-    return q, torch.cat((past[0], k), dim=2), torch.cat((past[1], v), dim=2)
+    return q, torch.cat((past_k, k), dim=2), torch.cat((past_v, v), dim=2)
 
 
 def _gate(x: Tensor) -> Tensor:
@@ -271,4 +275,4 @@ _PLAIN = _Steps(_add_and_norm, _turn_and_join, _gate)
 @cache
 def _compiled() -> _Steps:
     """Each as one kernel or two: otherwise they would take longer than the products."""
-    return _Steps(*(torch.compile(step, dynamic=True) for step in _PLAIN))
+    return _Steps(*(torch.compile(step) for step in _PLAIN))

@@ -25,6 +25,9 @@ class Replayed:
         self._enabled, self._lock = device != "cpu", threading.Lock()
         self._recorded: OrderedDict[Hashable, tuple[torch.cuda.CUDAGraph, Tensor, Tensor]] = OrderedDict()
         self._calls: dict[Hashable, int] = {}
+        self._memory = (
+            torch.cuda.graph_pool_handle() if self._enabled else None
+        )  # one for all: none runs beside another
 
     def __call__(self, name: Hashable, work: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """work(x).
@@ -47,13 +50,13 @@ class Replayed:
             graph, source, result = self._recorded[key]
             source.copy_(x)
             graph.replay()
-            return result.clone()
+            return result.clone()  # before another recording uses the memory
 
     def _record(self, key: Hashable, work: Callable[[Tensor], Tensor], x: Tensor) -> None:
         while len(self._recorded) >= _KEPT:
             self._recorded.popitem(last=False)
         torch.cuda.synchronize()
         graph, source = torch.cuda.CUDAGraph(), x.clone()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, pool=self._memory):
             result = work(source)
         self._recorded[key] = graph, source, result

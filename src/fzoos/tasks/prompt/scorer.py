@@ -26,28 +26,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fzoos.tasks.models import Tensor, torch
-from fzoos.tasks.prompt.llama import Llama
+from fzoos.tasks.prompt.llama import Llama, Packed
 from fzoos.tasks.prompt.model_file import ModelFile
 from fzoos.tasks.prompt.replay import Replayed
 
 __all__ = ["Encoded", "Scorer", "load_model"]
 
 _TOKENS_AT_ONCE = {"cpu": 2**12, "cuda": 2**16}
-_GROUPS = 4  # texts are sorted into so many groups of like length: little is computed for padding
+_PACK = 256  # tokens of the texts that stand in one sequence: more of them would compute much that the mask hides
 
 
 class Encoded(NamedTuple):
-    """Texts on the device, sorted by length into groups, and where the texts are among them."""
+    """Texts on the device, packed into sequences."""
 
-    groups: tuple[tuple[Tensor, Tensor], ...]  # as `Llama.rows` makes them
-    order: Tensor  # (m,): the places of the texts in the groups, one group after another
+    packs: tuple[Packed, ...]
     lengths: tuple[int, ...]  # tokens of each text
     name: int  # another one for each that a scorer makes
-
-    @property
-    def padded(self) -> int:
-        """Tokens with those that only fill up."""
-        return sum(rows.numel() for rows, _ in self.groups)
 
 
 @lru_cache(maxsize=2)
@@ -111,10 +105,13 @@ class Scorer:
             if not 0 < len(found) <= room:
                 begin = text if len(text) <= 40 else f"{text[:37]}..."
                 raise ValueError(f"the text {begin!r} has {len(found)} tokens, the model has room for 1 to {room}")
-        order = np.argsort([len(found) for found in tokens], kind="stable")
-        groups = [self.model.rows([tokens[i] for i in part]) for part in np.array_split(order, _GROUPS) if len(part)]
-        places = torch.as_tensor(np.argsort(order), device=self.model.device)
-        return Encoded(tuple(groups), places, tuple(len(found) for found in tokens), next(self._names))
+        packs: list[list[tuple[int, ...]]] = [[]]
+        for found in tokens:
+            if packs[-1] and sum(map(len, packs[-1])) + len(found) > _PACK:
+                packs.append([])
+            packs[-1].append(found)
+        packed = tuple(self.model.pack(pack, self.prompt_tokens) for pack in packs)
+        return Encoded(packed, tuple(len(found) for found in tokens), next(self._names))
 
     def prompts(self, z: Tensor) -> Tensor:
         """E + A z, (n, d) -> (n, p, w)."""
@@ -147,10 +144,11 @@ class Scorer:
 
     def _pass(self, prompts: Tensor, texts: Encoded, tokens: Tensor | None) -> Tensor:
         past = self.model.read(prompts)
-        return torch.cat([self.model.scores(past, group, tokens) for group in texts.groups], dim=1)[:, texts.order]
+        return torch.cat([self.model.scores(past, pack, tokens) for pack in texts.packs], dim=1)
 
     def _passes(self, n: int, texts: Encoded) -> Iterator[slice]:
-        at_once = max(1, _TOKENS_AT_ONCE[self.model.device.partition(":")[0]] // texts.padded)
+        longest = max(len(pack.tokens) for pack in texts.packs)
+        at_once = max(1, _TOKENS_AT_ONCE[self.model.device.partition(":")[0]] // longest)
         return (slice(i, min(i + at_once, n)) for i in range(0, n, at_once))
 
     def _single(self, name: str) -> int:

@@ -98,7 +98,8 @@ def load_texts(folder: str | Path | None = None) -> Texts:
 def texts_digest() -> str | None:
     """SHA-256 of the texts at hand; None if there are none, or not in the layout."""
     try:
-        return digest(*(np.char.encode(a, "utf-8") if a.dtype.kind == "U" else a for a in load_texts()))
+        found = load_texts()
+        return digest(np.char.encode(found.text, "utf-8"), found.label, np.char.encode(found.classes, "utf-8"))
     except DataError:
         return None
 
@@ -131,7 +132,7 @@ def deal(
         >>> labels = np.repeat(np.arange(4), 30)
         >>> mine, test = deal(labels, clients=3, texts=8, heterogeneity=5.0, test=12, seed=0)
         >>> [np.bincount(labels[m], minlength=4).tolist() for m in mine], np.bincount(labels[test]).tolist()
-        ([[3, 0, 3, 2], [6, 0, 2, 0], [0, 6, 2, 0]], [3, 3, 3, 3])
+        ([[3, 0, 3, 2], [0, 7, 1, 0], [4, 0, 0, 4]], [3, 3, 3, 3])
     """
     check_count("clients", clients, low=1)
     check_count("texts", texts)
@@ -161,10 +162,11 @@ def deal(
 
 def _possible(wanted: NDArray[np.int64], there: list[int], rng: np.random.Generator) -> NDArray[np.int64]:
     """As many of each class as are wanted, others where there are too few."""
-    counts = np.minimum(wanted, there)
-    left = np.repeat(np.arange(len(there)), there - counts)
-    others = rng.choice(left, int(wanted.sum() - counts.sum()), replace=False) if counts.sum() < wanted.sum() else []
-    return counts + np.bincount(np.asarray(others, np.int64), minlength=len(there))
+    stock = np.array(there, np.int64)
+    counts = np.minimum(wanted, stock)
+    left = np.repeat(np.arange(len(stock)), stock - counts)
+    others = rng.permutation(left)[: int(wanted.sum() - counts.sum())]
+    return counts + np.bincount(others, minlength=len(stock))
 
 
 def _find(folder: str | Path | None) -> Path | None:
