@@ -18,7 +18,8 @@ A block is
 
 where a query looks at the prompt's keys, at its own and at those before it in its text. Queries and keys are first
 rotated: the pair (2 j, 2 j + 1) of coordinates by the angle position / base^(2 j / c), which is how GGUF files store
-them (interleaved; other formats have the two halves of a head as partners).
+them. Here the rows of W_q and W_k are put into another order first, so that the partners are the two halves of a head:
+the products of queries and keys stay what they are, and halves are faster to turn than neighbours.
 
 The texts stand one after another in one sequence, without padding; a mask keeps them apart, and each begins at
 position p. So a prompt's keys are not copied for every text, and the products are large.
@@ -214,7 +215,12 @@ class Llama:
     def _block(self, i: int) -> _Block:
         names = self.block_shapes(self.sizes, i)
         norm, q, k, v, output, inner, gate, up, down = (self._tensor(name, shape) for name, shape in names.items())
-        return _Block(norm, torch.cat([q, k, v]), output, inner, torch.cat([gate, up]), down)
+        qkv = torch.cat([self._apart(q), self._apart(k), v])
+        return _Block(norm, qkv, output, inner, torch.cat([gate, up]), down)
+
+    def _apart(self, matrix: Tensor) -> Tensor:
+        """The rows of each head in another order, the even ones first: (2 j, 2 j + 1) become (j, c / 2 + j)."""
+        return matrix.unflatten(0, (-1, self.sizes.head_width // 2, 2)).transpose(1, 2).flatten(0, 2)
 
     def _tensor(self, name: str, shape: tuple[int, ...] | None = None) -> Tensor:
         if name not in self._weights:
@@ -237,10 +243,10 @@ def _add_and_norm(h: Tensor, delta: Tensor, weight: Tensor, epsilon: float) -> t
 
 
 def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """(P, L, heads, c), pairs of neighbours turned by the angles (L, c / 2)."""
-    even, odd = x.unflatten(-1, (-1, 2)).unbind(-1)
+    """(P, L, heads, c), the pairs (j, c / 2 + j) turned by the angles (L, c / 2)."""
+    first, second = x.chunk(2, dim=-1)
     cos, sin = cos[:, None, :], sin[:, None, :]
-    return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
+    return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
 
 
 def _turn_and_join(

@@ -134,8 +134,7 @@ class Prompt:
     def gradient(self, x: FloatArray) -> FloatArray:
         """The gradient of F at one point, through the model, in float32: what no client of a real service has."""
         z = torch.tensor(x[None, :], dtype=torch.float32, device=self.device, requires_grad=True)
-        everybody = self._share(np.concatenate(self._dealt[0]))  # all have as many texts
-        loss: Tensor = self._exact.losses(z, *everybody).sum()
+        loss: Tensor = self._exact.losses(z, *self._everybody).sum()  # all have as many texts
         loss.backward()
         gradient: FloatArray = z.grad[0].double().cpu().numpy()
         return gradient
@@ -190,6 +189,10 @@ class Prompt:
         return self._scorer if self.device == "cpu" else self._make_scorer("float32")
 
     @cached_property
+    def _everybody(self) -> _Share:
+        return self._share(np.concatenate(self._dealt[0]), self._exact)
+
+    @cached_property
     def _tested(self) -> _Share:
         return self._share(self._dealt[1])
 
@@ -197,10 +200,10 @@ class Prompt:
         tokenizer, model = load_model(find_model(self.model), self.device, dtype)
         return Scorer(tokenizer, model, self.instruction, self.classes, self.dim, self.scale, self.seed)
 
-    def _share(self, indices: NDArray[np.intp]) -> _Share:
+    def _share(self, indices: NDArray[np.intp], scorer: Scorer | None = None) -> _Share:
         words = [f" {self._texts.text[i]}{self.ending}" for i in indices]
         labels = torch.as_tensor(self._texts.label[indices], device=self.device)
-        return _Share(self._scorer.encode(words), labels)
+        return _Share((scorer or self._scorer).encode(words), labels)
 
     def _z(self, x: FloatArray) -> Tensor:
         if x.ndim != 2 or x.shape[1] != self.dim:
