@@ -2,7 +2,19 @@
 
 from fzoos._util.old_names import OLD_ATTRIBUTES, OLD_MODULES, OLD_NAMES
 from fzoos._util.renamed import keep_old_names
-from fzoos.algorithms import DeComFL, FedCMA, FedHistory, FedLBFGS, FedProx, FedZO, FZooS, HiSo, ScaffoldI, ScaffoldII
+from fzoos.algorithms import (
+    DeComFL,
+    FedBPT,
+    FedCMA,
+    FedHistory,
+    FedLBFGS,
+    FedProx,
+    FedZO,
+    FZooS,
+    HiSo,
+    ScaffoldI,
+    ScaffoldII,
+)
 from fzoos.algorithms.finite_differences import FiniteDifferences
 from fzoos.algorithms.fzoos.correction_lengths import Constant, DistanceAware, Measured, Reciprocal, Theoretical
 from fzoos.algorithms.fzoos.query_designs import ActiveQueries, InitialDesign, UnseenDirections
@@ -28,6 +40,7 @@ __all__ = [
     "DeComFL",
     "DistanceAware",
     "FZooS",
+    "FedBPT",
     "FedCMA",
     "FedHistory",
     "FedLBFGS",

@@ -17,6 +17,7 @@ def full():
         queries=[7, 0, 9],
         round=3,
         payload={"c": np.array([1.0]), "log_step": np.array([-2.0])},
+        kept={"path": np.array([0.5])},
         plan=Plan(4, (0, 2), 11),
         refreshed=[2],
         joined={0, 2},

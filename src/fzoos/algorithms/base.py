@@ -7,7 +7,7 @@ An algorithm whose x does not travel has a server half too: how x_r follows from
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -210,6 +210,7 @@ class Algorithm(ABC):
     presets: ClassVar[
         tuple[str, ...]
     ] = ()  # class methods that make settings for a purpose: `preset` in a study's file
+    combines: ClassVar[bool] = False  # whether x_r is made of the single replies, not of their average: see `combine`
     rebuilds: ClassVar[bool] = False  # whether x follows from the averaged payloads and does not travel: see `server`
 
     def __init_subclass__(cls) -> None:
@@ -287,3 +288,16 @@ class Algorithm(ABC):
     def server(self, dim: int, local_steps: int, optimizer: Optimizer) -> ServerHalf | None:
         """The server half, where the algorithm `rebuilds` x."""
         return None
+
+    def combine(self, kept: State, replies: Sequence[Arrays], weights: FloatArray) -> State:
+        """Where the algorithm `combines`: x_r, what goes out beside it, and what only the server keeps.
+
+        Args:
+            kept: what this returned in the round before; in the first round x alone.
+            replies: the arrays of those who answered, in the order of the clients.
+            weights: their weights, which need not sum to one.
+
+        Returns:
+            x_r as "x"; entries that are named like the payload's go out with the next round's requests, others stay.
+        """
+        raise TypeError(f"{self.label} does not combine replies")
