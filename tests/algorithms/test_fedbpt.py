@@ -35,18 +35,18 @@ def test_the_servers_generation_by_hand():
     chi = math.sqrt(2) * (1 - 1 / 8 + 1 / 84)
     sigma = 0.2 * math.exp(c / (1 + c) * (np.linalg.norm(path) / chi - 1))
     replies = [reply([0.2, 0.4], 3.0, 0.3), reply([0.6, 0.8], 1.0, 0.5)]
-    made = FedBPT(population=10).combine({"x": np.full(2, 0.5)}, replies, np.array([2.0, 2.0]))
+    made = FedBPT(population=10).combine_replies({"x": np.full(2, 0.5)}, replies, np.array([2.0, 2.0]))
     np.testing.assert_allclose(made["x"], x)
     np.testing.assert_allclose(made["path"], path)
     np.testing.assert_allclose(made["sigma"], [sigma])
-    again = FedBPT(population=10).combine(made, replies, np.ones(2))
+    again = FedBPT(population=10).combine_replies(made, replies, np.ones(2))
     decayed = (1 - c) * path + math.sqrt(c * (2 - c) * mu_w) * (x - x) / s
     np.testing.assert_allclose(again["path"], decayed, atol=1e-12)
 
 
 def test_weights_are_factors_of_the_ranks():
     """A client of four times the weight, in the second of two ranks."""
-    made = FedBPT().combine(
+    made = FedBPT().combine_replies(
         {"x": np.zeros(2)}, [reply([0.0, 0.0], 1.0, 0.1), reply([1.0, 1.0], 2.0, 0.1)], np.array([1.0, 4.0])
     )
     share = 4 * (math.log(2.5) - math.log(2)) / (math.log(2.5) + 4 * (math.log(2.5) - math.log(2)))

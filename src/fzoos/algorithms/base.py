@@ -210,7 +210,9 @@ class Algorithm(ABC):
     presets: ClassVar[
         tuple[str, ...]
     ] = ()  # class methods that make settings for a purpose: `preset` in a study's file
-    combines: ClassVar[bool] = False  # whether x_r is made of the single replies, not of their average: see `combine`
+    combines_replies: ClassVar[bool] = (
+        False  # whether x_r is made of the single replies, not of their average: see `combine_replies`
+    )
     rebuilds: ClassVar[bool] = False  # whether x follows from the averaged payloads and does not travel: see `server`
 
     def __init_subclass__(cls) -> None:
@@ -289,8 +291,8 @@ class Algorithm(ABC):
         """The server half, where the algorithm `rebuilds` x."""
         return None
 
-    def combine(self, kept: State, replies: Sequence[Arrays], weights: FloatArray) -> State:
-        """Where the algorithm `combines`: x_r, what goes out beside it, and what only the server keeps.
+    def combine_replies(self, kept: State, replies: Sequence[Arrays], weights: FloatArray) -> State:
+        """Where the algorithm `combines_replies`: x_r, what goes out beside it, and what only the server keeps.
 
         Args:
             kept: what this returned in the round before; in the first round x alone.

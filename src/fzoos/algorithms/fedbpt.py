@@ -82,7 +82,7 @@ class FedBPT(Algorithm):
     deviation: float = 0.2  # sigma
 
     descends: ClassVar[bool] = False
-    combines: ClassVar[bool] = True
+    combines_replies: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_count("population (lambda)", self.population, low=4)
@@ -100,7 +100,7 @@ class FedBPT(Algorithm):
         """f_i(m_i), and the root of q_i, in place of which sigma_r comes back."""
         return {name: PayloadPart((1,), "refuse", _INSTEAD) for name in ("loss", "sigma")}
 
-    def combine(self, kept: State, replies: Sequence[Arrays], weights: FloatArray) -> State:
+    def combine_replies(self, kept: State, replies: Sequence[Arrays], weights: FloatArray) -> State:
         """One generation of the server's CMA-ES."""
         x, dim, count = kept["x"], len(kept["x"]), len(replies)
         sigma, path = float(kept.get("sigma", np.array([self.deviation]))[0]), kept.get("path", np.zeros(dim))

@@ -65,8 +65,8 @@ class FedCMA(Algorithm):
 
     Deviations from FedBPT (from its program, in NVIDIA FLARE's research folder):
         - Its server takes the clients' means for the population of a CMA-ES of its own, which ranks them by the loss
-          that each client tells of its own data (`fedbpt.py` does so). Here they are averaged with the weights omega: no loss leaves a
-          client, and clients with different objectives cannot be ranked by them.
+          that each client tells of its own data; `FedBPT` does so, too. Here they are averaged with the weights omega:
+          no loss leaves a client, and clients with different objectives cannot be ranked by them.
         - Its server sets the next local step size from that CMA-ES. Here the clients' own step size control does it,
           and s is averaged. As there, evolution paths begin anew each round.
         - The covariance is diagonal: d numbers travel, not d^2.
@@ -170,6 +170,7 @@ class SearchClient(ClientHalf):
         raise TypeError("a search has no gradient")
 
     def end(self, x: FloatArray) -> Arrays:
+        """s_i."""
         return {"s": np.minimum(self._deviations[: len(x)], _LARGEST)}
 
 

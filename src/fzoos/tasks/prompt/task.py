@@ -146,6 +146,15 @@ class Prompt:
             chosen = self._scorer.score(self._z(x[None, :]), texts).argmax(-1)
         return float((chosen[0] == labels).double().mean())
 
+    def chosen(self, x: FloatArray, count: int = 10) -> list[int]:
+        """The class, by its number, that some test texts get: those of `answers`."""
+        return [self.classes.index(answer.chosen) for answer in self.answers(x, count)]
+
+    def examples(self, count: int = 10) -> list[tuple[str, str]]:
+        """Those test texts and their classes; no model is needed."""
+        some = self._some(count)
+        return [(str(self._texts.text[i]), self.classes[self._texts.label[i]]) for i in some]
+
     def answers(self, x: FloatArray, count: int = 10) -> list[Answer]:
         """What the model says to some test texts, drawn at random.
 
@@ -153,16 +162,14 @@ class Prompt:
             x: the point.
             count: the number of texts.
         """
-        test = self._dealt[1]
-        some = np.random.default_rng([self.seed, 1]).permutation(len(test))[:count]
-        share = self._share(test[some])
+        share = self._share(self._some(count))
         z = self._z(x[None, :])
         with torch.no_grad():
             said = self._scorer.say(z, share.texts)
             chosen = self._scorer.score(z, share.texts)[0].argmax(-1).tolist()
         return [
-            Answer(str(self._texts.text[i]), self.classes[label], word, self.classes[best])
-            for i, label, word, best in zip(test[some], share.labels.tolist(), said, chosen, strict=True)
+            Answer(*example, word, self.classes[best])
+            for example, word, best in zip(self.examples(count), said, chosen, strict=True)
         ]
 
     @property
@@ -195,6 +202,10 @@ class Prompt:
     @cached_property
     def _tested(self) -> _Share:
         return self._share(self._dealt[1])
+
+    def _some(self, count: int) -> NDArray[np.intp]:
+        """Test texts, drawn at random."""
+        return np.random.default_rng([self.seed, 1]).permutation(self._dealt[1])[:count]
 
     def _make_scorer(self, dtype: str) -> Scorer:
         tokenizer, model = load_model(find_model(self.model), self.device, dtype)
