@@ -33,7 +33,6 @@ from fzoos.tasks.prompt.replay import Replayed
 __all__ = ["Encoded", "Scorer", "load_model"]
 
 _TOKENS_AT_ONCE = {"cpu": 2**12, "cuda": 2**16}
-_PACK = 256  # tokens of the texts that stand in one sequence: more of them would compute much that the mask hides
 
 
 class Encoded(NamedTuple):
@@ -69,16 +68,26 @@ class Scorer:
         scale: the length of A's columns, in units of a token's vector: its entries have the deviation of the
             embeddings times scale / sqrt(p).
         seed: the seed of A.
+        pack: tokens of the texts that stand in one sequence: with more of them much is computed that the mask hides,
+            with fewer the products are small.
 
     Raises:
         ValueError: a class is several tokens.
     """
 
     def __init__(
-        self, tokenizer: Any, model: Llama, instruction: str, classes: Sequence[str], dim: int, scale: float, seed: int
+        self,
+        tokenizer: Any,
+        model: Llama,
+        instruction: str,
+        classes: Sequence[str],
+        dim: int,
+        scale: float,
+        seed: int,
+        pack: int = 256,
     ) -> None:
         self._tokenizer, self.model, self._replayed = tokenizer, model, Replayed(model.device)
-        self._names = itertools.count()
+        self._names, self._pack = itertools.count(), pack
         self._classes = torch.as_tensor([self._single(name) for name in classes], device=model.device)
         tokens = tokenizer.encode(instruction).ids
         if not tokens:
@@ -107,7 +116,7 @@ class Scorer:
                 raise ValueError(f"the text {begin!r} has {len(found)} tokens, the model has room for 1 to {room}")
         packs: list[list[tuple[int, ...]]] = [[]]
         for found in tokens:
-            if packs[-1] and sum(map(len, packs[-1])) + len(found) > _PACK:
+            if packs[-1] and sum(map(len, packs[-1])) + len(found) > self._pack:
                 packs.append([])
             packs[-1].append(found)
         packed = tuple(self.model.pack(pack, self.prompt_tokens) for pack in packs)
