@@ -67,7 +67,7 @@ class Prompt:
         texts: the texts of each client.
         device: "cpu" (float32) or "cuda" (float16).
         classes: the answers, by the names that the data have; each is one token of the model.
-        test: texts that accuracy is measured on, as many of each class.
+        test: texts that accuracy is measured on, as many of each class; 0: there are none.
         instruction: the text whose vectors the prompt starts from.
         ending: what follows each text, before the answer.
         scale: the length of A's columns, in units of the typical length of a token's vector.
@@ -108,8 +108,9 @@ class Prompt:
     bounds: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
     def __post_init__(self) -> None:
-        for name in ("dim", "clients", "texts", "test"):
+        for name in ("dim", "clients", "texts"):
             check_count(name, getattr(self, name), low=1)
+        check_count("test", self.test)
         check_number("heterogeneity", self.heterogeneity, 0.0)
         check_count("seed", self.seed)
         check_positive("scale", self.scale)
@@ -132,15 +133,24 @@ class Prompt:
         return float(np.mean([objective(x[None, :]) for objective in self.objectives]))
 
     def gradient(self, x: FloatArray) -> FloatArray:
-        """The gradient of F at one point, through the model, in float32: what no client of a real service has."""
+        """The gradient of F at one point, through the model: what no client of a real service has.
+
+        In float32, on CUDA with products in TF32.
+        """
         z = torch.tensor(x[None, :], dtype=torch.float32, device=self.device, requires_grad=True)
-        loss: Tensor = self._exact.losses(z, *self._everybody).sum()  # all have as many texts
-        loss.backward()
+        before, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, True
+        try:
+            loss: Tensor = self._exact.losses(z, *self._everybody).sum()  # all have as many texts
+            loss.backward()
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = before
         gradient: FloatArray = z.grad[0].double().cpu().numpy()
         return gradient
 
     def accuracy(self, x: FloatArray) -> float:
         """The share of the test texts whose class gets the highest score among the classes."""
+        if not self.test:
+            raise ValueError("test is 0: there are no texts to measure the accuracy on")
         texts, labels = self._tested
         with torch.no_grad():
             chosen = self._scorer.score(self._z(x[None, :]), texts).argmax(-1)
