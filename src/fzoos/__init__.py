@@ -4,6 +4,7 @@ from fzoos._util.old_names import OLD_ATTRIBUTES, OLD_MODULES, OLD_NAMES
 from fzoos._util.renamed import keep_old_names
 from fzoos.algorithms import (
     DeComFL,
+    FedBPT,
     FedCMA,
     FedHistory,
     FedLBFGS,
@@ -44,6 +45,7 @@ __all__ = [
     "DeComFL",
     "DistanceAware",
     "FZooS",
+    "FedBPT",
     "FedCMA",
     "FedHistory",
     "FedLBFGS",

@@ -7,7 +7,7 @@ An algorithm whose x does not travel has a server half too: how x_r follows from
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -289,6 +289,9 @@ class Algorithm(ABC):
     presets: ClassVar[
         tuple[str, ...]
     ] = ()  # class methods that make settings for a purpose: `preset` in a study's file
+    combines_replies: ClassVar[bool] = (
+        False  # whether x_r is made of the single replies, not of their average: see `combine_replies`
+    )
     rebuilds: ClassVar[bool] = False  # whether x follows from the averaged payloads and does not travel: see `server`
     steered: ClassVar[bool] = False  # whether the server decides where to go: see `steering`
     told: ClassVar[tuple[str, ...]] = ()  # what the numbers may be called that a steering server sends
@@ -391,3 +394,16 @@ class Algorithm(ABC):
     def steering(self, dim: int) -> Steering | None:
         """The server half, where the algorithm is `steered`."""
         return None
+
+    def combine_replies(self, kept: State, replies: Sequence[Arrays], weights: FloatArray) -> State:
+        """Where the algorithm `combines_replies`: x_r, what goes out beside it, and what only the server keeps.
+
+        Args:
+            kept: what this returned in the round before; in the first round x alone.
+            replies: the arrays of those who answered, in the order of the clients.
+            weights: their weights, which need not sum to one.
+
+        Returns:
+            x_r as "x"; entries that are named like the payload's go out with the next round's requests, others stay.
+        """
+        raise TypeError(f"{self.label} does not combine replies")

@@ -63,6 +63,7 @@ class ServerState:
         queries: of each client, as it last reported.
         round: r, of the last complete round.
         payload: the last average of what clients send beside x.
+        kept: what only the server has, where an algorithm combines the replies in its own way.
         plan: of the round that has begun; None between two rounds.
         refreshed: who answered its refresh; None as long as there was none.
         joined: clients whose first round is over.
@@ -94,6 +95,7 @@ class ServerState:
     queries: list[int]
     round: int = 0
     payload: dict[str, FloatArray] = field(default_factory=dict, metadata=_ARRAYS)
+    kept: State = field(default_factory=dict, metadata=_ARRAYS)
     plan: Plan | None = field(default=None, metadata={"restore": _restored_plan})
     refreshed: list[int] | None = None
     joined: set[int] = field(default_factory=set, metadata=_SET)

@@ -177,6 +177,9 @@ class Study:
         object.__setattr__(self, "dim", len(start))
         for name in ("algorithm_settings", "optimizer_settings", "privacy_settings", "omega", "participants"):
             getattr(self, name)  # each checks what it is made of
+        if self.aggregate != "mean" and self.algorithm_settings.combines_replies:
+            label = self.algorithm_settings.label
+            raise ValueError(f"aggregate is {self.aggregate!r}, but {label} combines replies in its own way")
 
     @classmethod
     def load(cls, path: str | Path) -> Study:
