@@ -28,8 +28,8 @@ class Ledger(Protocol):
         """Queries paid for so far, in all processes and whatever came of them."""
         ...
 
-    def recall(self, points: FloatArray) -> FloatArray | None:
-        """The values of these points, shape (n, d), if they are the next queries that were made before a restart."""
+    def recall(self, count: int, round: int, step: int) -> tuple[FloatArray, FloatArray]:
+        """The next queries that were made before a restart, at most `count`: points, shape (k, d), and values (k,)."""
         ...
 
     def record(self, points: FloatArray, values: FloatArray, round: int, step: int, purpose: Purpose) -> None:
@@ -92,8 +92,10 @@ class Trajectory:
             return np.empty(0)
         points = self.box.from_cube(x)
         batches = [points] if self._vectorized else [points[i : i + 1] for i in range(len(points))]
-        y = np.concatenate([self._paid(batch, purpose) for batch in batches])
-        self.adopt(x, y)
+        answers = [self._paid(batch, purpose) for batch in batches]
+        asked, y = (np.concatenate(parts) for parts in zip(*answers, strict=True))
+        other = np.any(asked != points, axis=1)  # before a restart, on a machine that rounds or chooses differently
+        self.adopt(np.where(other[:, None], self.box.scale(asked), x) if other.any() else x, y)
         return y
 
     def adopt(self, x: FloatArray, y: FloatArray) -> None:
@@ -111,29 +113,37 @@ class Trajectory:
         """Every query that was ever paid for; a ledger also knows those of requests that were given up."""
         return self.count if self._ledger is None else self._ledger.count
 
-    def _paid(self, points: FloatArray, purpose: Purpose) -> FloatArray:
-        """The values of a batch, from the ledger or from the objective; NaN marks a failed point."""
+    def _paid(self, points: FloatArray, purpose: Purpose) -> tuple[FloatArray, FloatArray]:
+        """A batch as it was asked, and its values, from the ledger or the objective; NaN marks a failed point."""
         if self.stopped:
             raise CancelledError("the run has ended")
         self.count += len(points)
-        y = self._evaluate(points) if self._ledger is None else self._kept(self._ledger, points, purpose)
+        asked, y = (points, self._evaluate(points)) if self._ledger is None else self._kept(points, purpose)
         good = np.isfinite(y)
         if self._on_failure == "raise" and not good.all():
             first = int(np.argmin(good))
-            raise ObjectiveError(f"returned {y[first]}", self._client, self.round, points[first])
-        return np.where(good, y, np.nan)
+            raise ObjectiveError(f"returned {y[first]}", self._client, self.round, asked[first])
+        return asked, np.where(good, y, np.nan)
 
-    def _kept(self, ledger: Ledger, points: FloatArray, purpose: Purpose) -> FloatArray:
-        y = ledger.recall(points)
-        if y is not None:
-            return y
+    def _kept(self, points: FloatArray, purpose: Purpose) -> tuple[FloatArray, FloatArray]:
+        """What the ledger has of a batch, as it is there, and the rest from the objective.
+
+        Recorded points are not compared with those of the batch: these are computed, and another machine computes
+        them differently. What was asked and answered is what counts.
+        """
+        ledger = self._ledger
+        assert ledger is not None
+        asked, known = ledger.recall(len(points), self.round, self.step)
+        rest = points[len(asked) :]
+        if not len(rest):
+            return asked, known
         try:
-            y = self._evaluate(points)
+            y = self._evaluate(rest)
         except Exception as error:
-            ledger.fail(points, error, self.round, self.step, purpose)
+            ledger.fail(rest, error, self.round, self.step, purpose)
             raise
-        ledger.record(points, y, self.round, self.step, purpose)
-        return y
+        ledger.record(rest, y, self.round, self.step, purpose)
+        return np.concatenate([asked, rest]), np.concatenate([known, y])
 
     def _evaluate(self, points: FloatArray) -> FloatArray:
         """One call of the objective: a batch (n, d), or a single row."""

@@ -69,7 +69,12 @@ class SiteSettings:
         if "factory" in self._values:
             return _function(self._values["factory"])(config)
         if self._objective is not None:
-            return Program.python(self._objective, vectorized=self.study.vectorized, env={"SITE": self._site})
+            return Program.python(
+                self._objective,
+                vectorized=self.study.vectorized,
+                timeout=self.study.timeout,  # a query that takes longer than an exchange may is taken to hang
+                env={"SITE": self._site},
+            )
         if self._factory:
             return _function(self._factory)(config)
         raise ValueError(f'{self._site} has no objective: write objective = "objective.py" into its settings')
