@@ -51,6 +51,8 @@ def test_everything(tmp_path):
         max_queries = 1000
         max_queries_per_client = 500
         tolerance = 1e-4
+        max_seconds = 3600
+        max_bytes = 1000000
         on_failure = "skip"
         aggregate = "median"
         precision = "float16"
@@ -93,7 +95,7 @@ BAD = [
     (None, "dim = -1", "dim must be at least 0"),
     (None, "dim = 2.0", "dim must be an integer"),
     ("bounds", "", "bounds is missing"),
-    ("bounds", "bounds = [1.0, -1.0]", "bounds must have lower < upper"),
+    ("bounds", "bounds = [1.0, -1.0]", "bounds must have lower <= upper"),
     ("bounds", "bounds = [0.0, 1.0, 2.0]", "bounds must be one (lower, upper) pair or d pairs"),
     ("bounds", "bounds = [[0, 1], [0, 1], [0, 1]]", "x0 has 2 values but bounds give d = 3"),
     ("bounds", "bounds = [[0, 1], [0]]", "bounds must be one (lower, upper) pair or d pairs"),
@@ -217,6 +219,8 @@ CONDUCT = {
     "max_queries": 100,
     "max_queries_per_client": 30,
     "tolerance": 1e-3,
+    "max_seconds": 60.0,
+    "max_bytes": 1000,
     "aggregate": "median",
     "vectorized": True,
     "lost_journals": ("a",),

@@ -59,15 +59,7 @@ def test_shared(dim):
     assert orthonormal(np.vstack([b.common for b in blocks]))
 
 
-def test_pilot():
-    """16 directions, all of them shared, and those of a basis that a dealt star would begin with."""
-    pilot = star_directions(Control(3, Mode.PILOT, 0.1), 150)
-    dealt = star_directions(Control(3, Mode.DEALT, 0.1, turn=1, participants=3), 150)
-    assert np.array_equal(pilot.common, dealt.common)
-    assert pilot.own.shape == (0, 150)
-
-
-@pytest.mark.parametrize("mode", [Mode.PILOT, Mode.SHARED, Mode.DEALT])
+@pytest.mark.parametrize("mode", [Mode.SHARED, Mode.DEALT])
 @pytest.mark.parametrize("dim", [1, 10, 16, 17, 101])
 def test_sizes(mode, dim):
     """`star_size` counts without making them, also with fewer dimensions than common directions."""
@@ -80,12 +72,12 @@ def test_sizes(mode, dim):
 
 def test_seeds_and_sweeps():
     """The same seed and sweep give the same rows, another of either gives others; and nobody can write into them."""
-    one = rows_of(Control(3, Mode.PILOT, 0.1), 120)
-    assert np.array_equal(one, rows_of(Control(3, Mode.PILOT, 0.3, ridge=1.0), 120))
-    for other in (Control(4, Mode.PILOT, 0.1), Control(3, Mode.PILOT, 0.1, sweep=1)):
+    one = rows_of(Control(3, Mode.SHARED, 0.1), 120)
+    assert np.array_equal(one, rows_of(Control(3, Mode.SHARED, 0.3, ridge=1.0), 120))
+    for other in (Control(4, Mode.SHARED, 0.1), Control(3, Mode.SHARED, 0.1, sweep=1)):
         assert np.max(np.abs(one @ rows_of(other, 120).T)) < 0.6  # random unit vectors: 6 standard deviations
     with pytest.raises(ValueError, match="read-only"):
-        star_directions(Control(3, Mode.PILOT, 0.1), 120).common[0, 0] = 1.0
+        star_directions(Control(3, Mode.SHARED, 0.1), 120).common[0, 0] = 1.0
 
 
 def test_coordinates_are_close_to_normal():

@@ -39,13 +39,14 @@ def mean_of(server, state, differ=0.0, lines=None, **star):
     common = star_directions(told(server, state), D).common
     numbers = StarNumbers(curvature=1.0, common=(1.0 + differ) * float(np.sum((common @ FRESH) ** 2)))
     rows = np.ones((2, 5)) if lines is None else lines
+    pair = {} if told(server, state).mode is Mode.DEALT else {"pair": np.array([1.0])}
     return {
         "fresh": FRESH,
         "memory": MEMORY,
         "star": np.array(numbers._replace(**star)),
-        "pair": np.array([1.0]),
         "lines": rows.ravel(),
         "failed": np.zeros(10),
+        **pair,
     }
 
 
@@ -61,13 +62,13 @@ def walk(differ, participants, rounds, server=None):
 
 
 def test_the_first_round():
-    """Up to 100 dimensions a trust region with Delta = 0.1; beyond, a pilot with h = 0.1 and lines of 2 h sqrt(d)."""
+    """Up to 100 dimensions a trust region with Delta = 0.1; beyond, a dealt star with h = 0.1, L = 2 h sqrt(d)."""
     for dim in (1, 100):
         server = FZooSServer(dim, True)
         assert server.control(server.start(np.zeros(dim)), 3) == Control(3, Mode.REGION, 0.1)
     server = FZooSServer(101, True)
     first = server.control(server.start(np.zeros(101)), 3)
-    assert first == Control(3, Mode.PILOT, 0.1, reach=0.2 * math.sqrt(101))
+    assert first == Control(3, Mode.DEALT, 0.1, reach=0.2 * math.sqrt(101))
     assert not server.rebuilds(server.start(np.zeros(101)))
 
 
@@ -91,30 +92,25 @@ def test_nothing_is_known_of_zero_gradients():
 def test_blocks_and_sweeps():
     """Shared: two halves of a basis, then the next one; dealt: a new basis every round."""
     assert [(c.mode, c.sweep, c.used) for c in walk(9.0, 3, 5)] == [
-        (Mode.PILOT, 0, 0),
-        (Mode.SHARED, 0, 0),
-        (Mode.SHARED, 0, block(D)),
+        (Mode.DEALT, 0, 0),
         (Mode.SHARED, 1, 0),
         (Mode.SHARED, 1, block(D)),
         (Mode.SHARED, 2, 0),
+        (Mode.SHARED, 2, block(D)),
+        (Mode.SHARED, 3, 0),
     ]
-    assert [(c.mode, c.sweep, c.used) for c in walk(0.0, 3, 3)] == [
-        (Mode.PILOT, 0, 0),
-        (Mode.DEALT, 1, 0),
-        (Mode.DEALT, 2, 0),
-        (Mode.DEALT, 3, 0),
-    ]
+    assert [(c.mode, c.sweep, c.used) for c in walk(0.0, 3, 3)] == [(Mode.DEALT, sweep, 0) for sweep in range(4)]
 
 
 def test_changing_modes():
     """From half a shared basis to a dealt one and back: always a new basis, from its beginning."""
     assert [(c.mode, c.sweep, c.used) for c in walk([9.0, 9.0, 0.0, 9.0, 9.0], 3, 5)] == [
-        (Mode.PILOT, 0, 0),
-        (Mode.SHARED, 0, 0),
-        (Mode.SHARED, 0, block(D)),
-        (Mode.DEALT, 1, 0),
-        (Mode.SHARED, 2, 0),
-        (Mode.SHARED, 2, block(D)),
+        (Mode.DEALT, 0, 0),
+        (Mode.SHARED, 1, 0),
+        (Mode.SHARED, 1, block(D)),
+        (Mode.DEALT, 2, 0),
+        (Mode.SHARED, 3, 0),
+        (Mode.SHARED, 3, block(D)),
     ]
 
 
@@ -215,11 +211,14 @@ def test_delta_is_held(log_delta, delta):
 
 
 def test_what_each_participant_is_told():
-    """Turn, participants and share, but not in a trust region, nor where one is alone."""
+    """Turn, participants and share, but not in a trust region, nor where one is alone: it asks a shared star."""
     server = half()
     state = server.start(X)
-    assert server.scalars(state, SEED, 0, 1, 1.0).keys() == {"seed", "mode", "radius", "reach"}
+    alone = server.scalars(state, SEED, 0, 1, 1.0)
+    assert alone.keys() == {"seed", "mode", "radius", "reach"}
+    assert alone["mode"] is Mode.SHARED
     more = server.scalars(state, SEED, 2, 3, 0.25)
+    assert more["mode"] is Mode.DEALT
     assert (more["turn"], more["participants"], more["share"]) == (2, 3, 0.25)
     small = FZooSServer(5, True)
     assert small.scalars(small.start(np.zeros(5)), SEED, 2, 3, 0.25).keys() == {"seed", "mode", "radius"}
@@ -281,7 +280,7 @@ def federation(precision="float64", participation=3, lose=lambda client, request
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 @pytest.mark.parametrize(("shift", "mode"), [(0.01, Mode.DEALT), (3.0, Mode.SHARED)])
 def test_everybody_has_the_same_x(precision, shift, mode):
-    """x does not travel after the pilot, and what the clients work out is the server's x bit for bit."""
+    """x does not travel after the first round, and what the clients work out is the server's x bit for bit."""
     server, clients, engine = federation(precision, shift=shift)
     places = set()
     for r in range(1, 6):

@@ -40,7 +40,7 @@ def numbers(reply):
     return StarNumbers(*reply["star"])
 
 
-@pytest.mark.parametrize("mode", [Mode.PILOT, Mode.SHARED, Mode.DEALT])
+@pytest.mark.parametrize("mode", [Mode.SHARED, Mode.DEALT])
 def test_what_is_asked(mode):
     """x, then x - H u_0, x + H u_1, ..., H = h sqrt(d); dealt: x +- H along the own gradient as well; in all what was
     planned."""
@@ -89,6 +89,27 @@ def test_memory_takes_the_nearest():
     nearest = np.argsort(np.linalg.norm(points - X, axis=1), kind="stable")[: 2 * D + 1]
     values = np.array([function(p) for p in points[nearest]]) - function(X)
     np.testing.assert_allclose(reply["memory"], fit_slope(points[nearest], values, X, 1e-3).gradient, rtol=1e-6)
+
+
+def test_what_only_one_client_asked():
+    """After a dealt star, memory of a shared one leaves out what this client asked alone: it is that of the shared
+    star, of both x and of the lines. A dealt one takes all of its points."""
+    for mode in (Mode.SHARED, Mode.DEALT):
+        told = {"turn": 1, "participants": 2, "share": 1.0}
+        client, asked = make()
+        client.answer(X + 0.05, control(Mode.DEALT, **told), client.star(X + 0.05, control(Mode.DEALT, **told)))
+        alone = 16 + len(star_directions(control(Mode.DEALT, **told), D).own) + 2
+        shared, last = len(asked) - 10, control(mode, sweep=3, ridge=1e-3, **(told if mode is Mode.DEALT else {}))
+        assert shared == 1 + alone
+        before = len(asked)
+        reply = client.star(X, last)
+        end = len(asked) - (2 if mode is Mode.DEALT else 0)
+        points = np.array(asked[:end])
+        kept = [k for k in range(end) if mode is Mode.DEALT or k in (0, *range(shared, before)) or k >= before]
+        nearest = np.argsort(np.linalg.norm(points[kept] - X, axis=1), kind="stable")[: 2 * D + 1]
+        used = points[kept][nearest]
+        values = np.array([function(p) for p in used]) - function(X)
+        np.testing.assert_allclose(reply["memory"], fit_slope(used, values, X, 1e-3).gradient, rtol=1e-5, atol=1e-8)
 
 
 def test_a_dealt_direction_counts_one_over_omega():
@@ -143,16 +164,6 @@ def test_lines():
     assert np.array_equal(reply["failed"], np.zeros(10))
 
 
-def test_the_pilot_has_no_lines():
-    """Only the pair."""
-    client, asked = make()
-    reply = client.star(X, control(Mode.PILOT))
-    assert set(reply) == {"fresh", "star"}
-    before = len(asked)
-    assert set(client.answer(X, control(Mode.PILOT), reply)) == {"pair"}
-    assert len(asked) == before + 2
-
-
 def test_rebuilt():
     """x + length v, v the line that the client itself walked along; bit for bit what was asked there, and clipped."""
     client, asked = make()
@@ -169,13 +180,10 @@ def test_rebuilt():
 
 
 def test_a_line_that_there_was_not():
-    """After a pilot, or in the first round, no server may speak of a line."""
+    """In the first round no server may speak of a line."""
     client, _ = make()
     with pytest.raises(MessageError, match="there was no line 1"):
         client.rebuilt(control(line=1, length=0.1))
-    client.answer(X, control(Mode.PILOT), client.star(X, control(Mode.PILOT)))
-    with pytest.raises(MessageError, match="there was no line 2"):
-        client.rebuilt(control(line=2, length=0.1))
 
 
 def test_who_missed_the_star():
