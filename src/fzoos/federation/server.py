@@ -228,11 +228,11 @@ class Server:
         if self._steering is None:
             known |= state.up_to_date  # or can rebuild it
         if self._steering is not None:
-            requests = {}
+            requests, exact = {}, self._steering.rebuilds(state.shared)
             for i in plan.participants:
                 x = {} if i in known else {"x": state.x}
                 message = Message("update", plan.round, {**x, **state.payload}, self._told(plan.participants, i))
-                requests[i] = self._rounding(message)
+                requests[i] = message if exact and x else self._rounding(message)  # it will work x out from this one
             return self._complete(plan, self._exchange(plan, requests))
         short = self._request("update", plan, state.payload)
         if self._half is None:
