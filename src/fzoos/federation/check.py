@@ -51,7 +51,8 @@ def check_reply(
     if not 0 <= queries < _MAX_QUERIES or queries != int(queries):
         raise MessageError("the reply does not tell its number of queries")
     _check_scalars(reply.scalars, {"queries", *algorithm.reported})
-    _check_inside(algorithm, reply)
+    if not noisy:
+        _check_inside(algorithm, reply)
 
 
 def check_request(

@@ -38,6 +38,7 @@ from fzoos.federation.server_state import Plan, ServerState
 from fzoos.messages.codec import RemoteFailure
 from fzoos.messages.message import Kind, Message
 from fzoos.messages.rounding import Rounding
+from fzoos.objectives.box import clip_to_cube
 
 __all__ = ["Dropouts", "Plan", "Server", "TooFewClients"]
 
@@ -201,7 +202,8 @@ class Server:
         """x_r, the payload and what is reported of the round; from here on it is over."""
         state, mean = self.state, self._average(replies)
         if self._half is None:
-            state.shared = {"x": mean.pop("x")}
+            x = mean.pop("x")
+            state.shared = {"x": clip_to_cube(x) if self._noisy else x}  # noisy replies leave the box, to both sides
         else:  # from the numbers that the clients will get
             mean = self._rounding.arrays(mean, plan.round + 1)
             state.shared = self._half.next_state(state.shared, mean, plan.round, self._seed["seed"])
