@@ -13,6 +13,7 @@ from fzoos import (
     FedCMA,
     FedHistory,
     FedZO,
+    FixedFZooS,
     FZooS,
     HiSo,
     InitialDesign,
@@ -30,7 +31,7 @@ def ours(**changes: Any) -> FZooS:
 
     sigma^2 is the paper's 1e-6, so that nothing but the algorithms differs; the default has a row of its own.
     """
-    return FZooS(**{"noise": 1e-6} | changes)
+    return FixedFZooS(**{"noise": 1e-6} | changes)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.checks import check_count
+from fzoos._util.checks import check_count, check_number
 from fzoos.algorithms import Algorithm, FZooS
 from fzoos.algorithms.optimizers import Adam, Optimizer
 from fzoos.engines.local import LocalEngine
@@ -36,11 +36,12 @@ def minimize(
     algorithm: Algorithm = FZooS(),
     rounds: int = 50,
     local_steps: int = 10,
-    optimizer: Optimizer = Adam(0.01),
+    optimizer: Optimizer | None = None,
     weights: ArrayLike | None = None,
     participation: float | int = 1.0,
     vectorized: bool = False,
     max_queries: int | None = None,
+    tolerance: float | None = None,
     on_failure: OnFailure = "raise",
     precision: Precision = "float64",
     monitor: Callable[[FloatArray], Any] | None = None,
@@ -63,13 +64,15 @@ def minimize(
         algorithm: settings of an algorithm.
         rounds: R, rounds of communication at most.
         local_steps: T, local steps of each client in a round.
-        optimizer: what the clients do with gradient estimates.
+        optimizer: what the clients do with gradient estimates, if the algorithm leaves it to them; None: `Adam()`.
         weights: omega, not negative, in any scale; default: all equal.
         participation: clients that take part in a round, drawn at random: a float is a fraction, an int a number.
             Clients of weight zero never take part.
         vectorized: whether objectives take batches. Finite differences, initial designs and active queries then go out
             as one batch each.
         max_queries: the run stops before a round that would take all clients together beyond this number.
+        tolerance: the run ends, "converged", after three rounds that moved no coordinate of x by more than this share of
+            the box; 0: it never does; None: the algorithm's own, 1e-6 of FZooS() and 0 of those that step for ever.
         on_failure: what happens when an objective returns NaN or infinity: "raise" ends the run with an
             `ObjectiveError`; "skip" records the point as failed (it counts), leaves it out and goes on. An objective
             that raises always ends the run.
@@ -103,6 +106,9 @@ def minimize(
         True
     """
     _check_settings(algorithm, optimizer, rounds, local_steps, max_queries, on_failure, seed, workers)
+    optimizer = Adam(0.01) if optimizer is None else optimizer
+    if tolerance is not None:
+        check_number("tolerance", tolerance, 0.0)
     check_precision(precision)
     _check_callables(objectives, monitor, callback)
     start, box = check_start(x0, bounds)
@@ -135,6 +141,7 @@ def minimize(
             _History(server, engine, box, writer),
             rounds=rounds,
             max_queries=max_queries,
+            tolerance=algorithm.tolerance if tolerance is None else tolerance,
             monitor=monitor,
             callback=callback,
             progress=progress,
@@ -188,7 +195,7 @@ def _check_settings(
 ) -> None:
     if not isinstance(algorithm, Algorithm):
         raise TypeError(f"algorithm must be settings of an algorithm such as FZooS(), got {algorithm!r}")
-    if not isinstance(optimizer, Optimizer):
+    if optimizer is not None and not isinstance(optimizer, Optimizer):
         raise TypeError(f"optimizer must be an optimizer such as Adam(0.01), got {optimizer!r}")
     check_count("rounds", rounds)
     check_count("local_steps", local_steps, low=1)

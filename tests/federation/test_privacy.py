@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from fzoos import Constant, FedZO, FZooS
+from fzoos import Constant, FedZO, FixedFZooS
 from fzoos.algorithms.base import PayloadPart
 from fzoos.engines import LocalStudy
 from fzoos.engines.local import LocalEngine
@@ -194,7 +194,7 @@ def test_the_mean_is_brought_back(tmp_path):
 
 def test_a_minimum_at_the_border(tmp_path):
     """Twenty sites whose minimum is a corner: with the noise of each averaged before it is projected, the study ends
-    near the corner: 0.02 to 0.05 from it in each coordinate, where it was 0.11 to 0.15 when each site clipped its own."""
+    near it: 0.02 to 0.05 away in each coordinate, and 0.11 to 0.15 where each site clips its own."""
     sites = tuple(f"s{i}" for i in range(20))
     ours = study(
         sites=sites, dim=5, x0=0.0, rounds=25, local_steps=4, privacy={"clip": 0.1, "noise": 2.0}, bounds=(0.0, 1.0)
@@ -357,7 +357,7 @@ def test_a_request_counts_once_and_the_site_asked_for_most_counts():
         Message(kind, round, {"x": np.zeros(2)}, {"seed": 1})
         for kind, round in (("update", 1), ("refresh", 2), ("update", 2))
     )
-    releases = Releases(FZooS(length=Constant(), steps=None), sites=3)
+    releases = Releases(FixedFZooS(length=Constant(), steps=None), sites=3)
     assert releases.most == 0
     assert releases.ask({0: first, 1: first, 2: first})
     assert releases.most == 1
@@ -366,7 +366,7 @@ def test_a_request_counts_once_and_the_site_asked_for_most_counts():
     assert releases.most == 2
     assert releases.ask({1: second})
     assert releases.most == 3
-    again = Releases(FZooS(length=Constant(), steps=None), sites=3)
+    again = Releases(FixedFZooS(length=Constant(), steps=None), sites=3)
     again.restore(releases.state)
     assert not again.ask({1: second})
     assert again.most == 3
@@ -539,7 +539,7 @@ def test_what_noise_would_make_useless_is_refused(algorithm, instead, tmp_path):
         LocalStudy(ours, tmp_path, objectives).run()
     assert instead in str(error.value)
     assert sum(box.calls for box in objectives) == 0
-    Privacy(**NOISY).check(FZooS(length=Constant(), steps=None))
+    Privacy(**NOISY).check(FixedFZooS(length=Constant(), steps=None))
     Privacy(**NOISY).check(FedZO())
 
 

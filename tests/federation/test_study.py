@@ -49,6 +49,7 @@ def test_everything(tmp_path):
         retries = 0
         max_queries = 1000
         max_queries_per_client = 500
+        tolerance = 1e-4
         on_failure = "skip"
         aggregate = "median"
         precision = "float16"
@@ -67,7 +68,7 @@ def test_everything(tmp_path):
     assert (study.rounds, study.local_steps, study.seed, study.vectorized) == (20, 3, 7, True)
     assert study.omega.tolist() == [0.25, 0.25, 0.5]
     assert (study.participants, study.min_clients, study.timeout, study.retries) == (2, 2, 60, 0)
-    assert (study.max_queries, study.max_queries_per_client) == (1000, 500)
+    assert (study.max_queries, study.max_queries_per_client, study.tolerance) == (1000, 500, 1e-4)
     assert (study.on_failure, study.aggregate, study.precision) == ("skip", "median", "float16")
     assert study.algorithm_settings.differences.count == 5
     assert study.optimizer_settings.learning_rate == 0.1
@@ -214,6 +215,7 @@ CONDUCT = {
     "retries": 9,
     "max_queries": 100,
     "max_queries_per_client": 30,
+    "tolerance": 1e-3,
     "aggregate": "median",
     "vectorized": True,
     "lost_journals": ("a",),

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fzoos import FedZO, FiniteDifferences, FZooS, ObjectiveError, minimize
+from fzoos import FedZO, FiniteDifferences, FixedFZooS, ObjectiveError, minimize
 from fzoos.objectives.program import Program, ProgramError
 
 HEAD = """
@@ -585,7 +585,7 @@ BOWL = """    answer([sum((v - {target}) ** 2 for v in p) for p in x])\n"""
 
 @pytest.mark.parametrize("vectorized", [False, True])
 @pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("algorithm", [FZooS(features=100), FedZO(differences=FiniteDifferences(count=4))])
+@pytest.mark.parametrize("algorithm", [FixedFZooS(features=100), FedZO(differences=FiniteDifferences(count=4))])
 def test_the_run_is_the_same_bit_for_bit(make, algorithm, vectorized, workers):
     """`minimize` on programs gives what it gives on the same functions called directly."""
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from fzoos._util.arrays import check_device_name
 from fzoos._util.checks import check_count
 from fzoos.algorithms import Algorithm, FedProx, FedZO, FZooS, ScaffoldI, ScaffoldII
-from fzoos.algorithms.fzoos.correction_lengths import Constant
+from fzoos.algorithms.fixed_fzoos.correction_lengths import Constant
 from fzoos.experiments.run import Run
 from fzoos.experiments.task_spec import TaskSpec
 

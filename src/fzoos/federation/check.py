@@ -19,7 +19,7 @@ _ROUNDING: Mapping[Precision, float] = {  # how far it takes a number out of its
     "float64": 0.0,
     "float32": 2.0**-23,
     "float16": 2.0**-10,
-    "stochastic": 0.0,
+    "stochastic": 2.0 / 255.0,  # a number moves to the next of 256 levels between the array's extremes
 }
 _MAX_QUERIES = 2**40  # the sum over all clients is still an integer of the file of runs
 
@@ -41,11 +41,7 @@ def check_reply(
         raise MessageError(
             f"answered {request.kind!r} of round {request.round} with {reply.kind!r} of round {reply.round}"
         )
-    expected: dict[str, PayloadPart] = {}
-    if algorithm.protocol.returns_x(request.kind):
-        expected["x"] = PayloadPart((dim,))
-    if algorithm.protocol.returns_payload(request.kind):
-        expected |= algorithm.parts(dim, local_steps)
+    expected = algorithm.reply_parts(dim, local_steps, request)
     _check_arrays(reply, expected, set(expected), noisy)
     queries = reply.scalars.get("queries", -1)
     if not 0 <= queries < _MAX_QUERIES or queries != int(queries):
@@ -74,13 +70,22 @@ def check_request(
         state = {name: PayloadPart(array.shape) for name, array in half.start(np.zeros(dim)).items()}
         allowed = state if "x" in request.arrays else payload
         _check_arrays(request, allowed, set(allowed), noisy)
+    elif algorithm.steered:
+        _check_steered(algorithm, request, dim, local_steps, noisy)
     else:
         needed = {"x"} if algorithm.protocol.requires_x(request.kind) else set()
         _check_arrays(request, {"x": PayloadPart((dim,))} | payload, needed, noisy)
     _check_inside(algorithm, request)
-    _check_scalars(request.scalars, {"seed"})
+    _check_scalars(request.scalars, {"seed", *algorithm.told})
     if algorithm.shares_seed and "seed" not in request.scalars:
         raise MessageError("the request does not tell the seed that all clients share")
+
+
+def _check_steered(algorithm: Algorithm, request: Message, dim: int, local_steps: int, noisy: bool) -> None:
+    """x, if it is there; and what the first exchange of such a round has brought."""
+    opening = Message("refresh", request.round, {}, request.scalars)
+    payload = {} if request.kind == "refresh" else algorithm.reply_parts(dim, local_steps, opening)
+    _check_arrays(request, {"x": PayloadPart((dim,))} | payload, set(payload), noisy)
 
 
 def check_precision_of(message: Message, precision: Precision, *, or_exact: bool = False) -> None:
@@ -108,11 +113,12 @@ def _check_arrays(message: Message, expected: Mapping[str, PayloadPart], needed:
 def _check_ranges(arrays: Arrays, parts: Mapping[str, PayloadPart], precision: Precision) -> None:
     """Raise a MessageError where a number is outside the range that its part declares."""
     for name, array in arrays.items():
-        low, high = parts[name].low, parts[name].high
+        low, high = (np.broadcast_to(bound, array.shape) for bound in (parts[name].low, parts[name].high))
         slack = _ROUNDING[precision] * float(np.max(np.abs(array), initial=0.0))
-        wrong = array[(array < low - slack) | (array > high + slack)]
-        if wrong.size:
-            raise MessageError(f"array {name!r} must hold numbers from {low:g} to {high:g}, got {wrong.flat[0]:g}")
+        wrong = (array < low - slack) | (array > high + slack)
+        if np.any(wrong):
+            bounds = f"from {low[wrong][0]:g} to {high[wrong][0]:g}"
+            raise MessageError(f"array {name!r} must hold numbers {bounds}, got {array[wrong][0]:g}")
 
 
 def _check_inside(algorithm: Algorithm, message: Message) -> None:

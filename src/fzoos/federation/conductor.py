@@ -51,8 +51,8 @@ def conduct(
         callback: called after each round; a true return value ends the run.
 
     Returns:
-        The result. Its status is "completed", "stopped", "budget", "interrupted" or "failed" (too few sites answered);
-        all but the first can be taken up again with `resume`.
+        The result. Its status is "completed", "converged", "stopped", "budget", "interrupted" or "failed" (too few
+        sites answered); all but the first two can be taken up again with `resume`.
 
     Raises:
         StoreError: the file cannot be used, or is of another study.
@@ -121,6 +121,7 @@ class _Conductor:
             self,
             rounds=study.rounds,
             max_queries=study.max_queries,
+            tolerance=study.algorithm_settings.tolerance if study.tolerance is None else study.tolerance,
             callback=callback,
             progress=progress,
         )
@@ -148,6 +149,11 @@ class _Conductor:
 
     def _restore(self, body: bytes) -> None:
         header, arrays = unpack(body, limit=_NO_LIMIT, max_header=_NO_LIMIT)
+        if header.get("study", self._study.id) != self._study.id:  # the same settings, but of an older release
+            raise StoreError(
+                f"{self._store.path} was begun by a release in which {self._study.algorithm_settings.label} "
+                "was another algorithm: begin a new run"
+            )
         self._server.state = ServerState.load(json.loads(header["state"]), arrays)
 
     def _check_same(self, run: int) -> None:

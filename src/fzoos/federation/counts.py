@@ -97,6 +97,8 @@ class QueryCounts:
 
     def _least(self, state: ServerState, client: int) -> int:
         """What a client has made for certain when it answers an update; whether it is its first it knows better."""
+        if self._algorithm.steered:  # what it was asked depends on what was measured
+            return state.queries[client]
         refreshed = client in (state.refreshed or ())
         cheapest = min(self.cost(first=first, refreshed=refreshed) for first in (False, True))
         return max(state.queries[client], state.before[client] + cheapest)

@@ -119,14 +119,16 @@ class Server:
         self._half = None if optimizer is None else algorithm.server(len(x), local_steps, optimizer)
         if algorithm.protocol.rebuilds and self._half is None:
             raise TypeError(f"{algorithm.label} rebuilds x with the optimizer: the server needs it, too")
-        shared = {"x": x} if self._half is None else self._half.start(x)
+        self._steering = algorithm.steering(len(x))
+        start = self._half or self._steering
+        shared = {"x": x} if start is None else start.start(x)
         count = len(weights)
         self.state = ServerState(shared, rng, queries=[0] * count, distances=[None] * count)
 
     @property
     def x(self) -> FloatArray:
         """x_r, in the unit cube."""
-        return self.state.x
+        return self.state.x if self._steering is None else self._steering.reported(self.state.shared)
 
     @property
     def round(self) -> int:
@@ -149,7 +151,13 @@ class Server:
         participants = tuple(int(i) for i in chosen)
         refreshed = self._algorithm.protocol.refreshes(state.round + 1)
         queries = sum(
-            self._algorithm.queries(len(state.x), self._local_steps, first=i not in state.joined, refreshed=refreshed)
+            self._algorithm.planned(
+                len(state.x),
+                self._local_steps,
+                self._told(participants, i),
+                first=i not in state.joined,
+                refreshed=refreshed,
+            )
             for i in participants
         )
         return Plan(state.round + 1, participants, queries)
@@ -179,7 +187,33 @@ class Server:
         finally:
             self.state.seconds += time.perf_counter() - started
 
+    def _told(self, participants: tuple[int, ...], client: int) -> Mapping[str, float]:
+        """The numbers that go with the requests to a client."""
+        if self._steering is None:
+            return self._seed
+        share = float(self._weights[client] / self._weights[list(participants)].sum())
+        turn, count = participants.index(client), len(participants)
+        return self._steering.scalars(self.state.shared, self._seed["seed"], turn, count, share)
+
+    def _steer(self, plan: Plan) -> None:
+        """First exchange of a steered round: x goes to those who cannot work it out."""
+        state, steering = self.state, self._steering
+        assert steering is not None
+        exact = steering.rebuilds(state.shared)  # whoever works x out from it must have it exactly
+        if not exact:
+            state.shared = {**state.shared, **self._rounding.arrays({"x": state.x}, plan.round)}
+        requests = {}
+        for i in plan.participants:
+            short = exact and i in state.up_to_date
+            message = Message("refresh", plan.round, {} if short else {"x": state.x}, self._told(plan.participants, i))
+            requests[i] = message if exact and not short else self._rounding(message)
+        replies = self._exchange(plan, requests)
+        state.payload = self._rounding.arrays(self._average(replies), plan.round)  # the numbers that clients will get
+        state.refreshed = list(replies)
+
     def _refresh(self, plan: Plan) -> None:
+        if self._steering is not None:
+            return self._steer(plan)
         state = self.state
         carried = {name: state.payload[name] for name in self._algorithm.carried if name in state.payload}
         request = self._request("refresh", plan, {"x": state.x, **carried})
@@ -189,7 +223,16 @@ class Server:
 
     def _update(self, plan: Plan) -> None:
         state = self.state
-        known = {*(state.refreshed or ()), *state.up_to_date}  # they have x already, or can rebuild it
+        known = set(state.refreshed or ())  # they have x already
+        if self._steering is None:
+            known |= state.up_to_date  # or can rebuild it
+        if self._steering is not None:
+            requests = {}
+            for i in plan.participants:
+                x = {} if i in known else {"x": state.x}
+                message = Message("update", plan.round, {**x, **state.payload}, self._told(plan.participants, i))
+                requests[i] = self._rounding(message)
+            return self._complete(plan, self._exchange(plan, requests))
         short = self._request("update", plan, state.payload)
         if self._half is None:
             full = self._request("update", plan, {**state.shared, **state.payload})
@@ -201,7 +244,11 @@ class Server:
     def _complete(self, plan: Plan, replies: dict[int, Message]) -> None:
         """x_r, the payload and what is reported of the round; from here on it is over."""
         state, mean = self.state, self._average(replies)
-        if self._half is None:
+        if self._steering is not None:
+            averages, seed = {**state.payload, **mean}, self._seed["seed"]
+            state.shared = self._steering.next_state(state.shared, averages, seed, len(replies))
+            state.up_to_date, mean = set(replies), {}
+        elif self._half is None:
             x = mean.pop("x")
             state.shared = {"x": clip_to_cube(x) if self._noisy else x}  # noisy replies leave the box, to both sides
         else:  # from the numbers that the clients will get

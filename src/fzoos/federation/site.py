@@ -170,7 +170,7 @@ class StudySite:
             return
         algorithm, steps = self._study.algorithm_settings, self._study.local_steps
         first, refreshed = self._journal.generator is None, request.kind == "refresh"
-        cost = algorithm.queries(self._study.box.dim, steps, first=first, refreshed=refreshed)
+        cost = algorithm.planned(self._study.box.dim, steps, request.scalars, first=first, refreshed=refreshed)
         if known is not None and not known.replied:  # some of them were paid for before a crash
             cost -= len(self._journal.queries(known.id))
         if request.kind == "update" and algorithm.protocol.refreshes(request.round):

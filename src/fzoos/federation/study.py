@@ -14,7 +14,7 @@ from typing import Any, get_args
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.checks import check_count, check_positive
+from fzoos._util.checks import check_count, check_number, check_positive
 from fzoos.algorithms.base import Algorithm
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.federation.aggregate import AGGREGATES
@@ -39,6 +39,7 @@ _RUNNING = frozenset(  # how the server runs it; sites do not depend on these
         "retries",
         "max_queries",
         "max_queries_per_client",
+        "tolerance",
         "aggregate",
         "vectorized",
         "lost_journals",
@@ -69,6 +70,8 @@ class Study:
         retries: how often an exchange with too few answers is tried again before the run stops.
         max_queries: the run stops before a round that would take all sites together beyond this number.
         max_queries_per_client: no site makes more queries than this.
+        tolerance: the run ends, "converged", after three rounds that moved no coordinate of x by more than this share
+            of the box; 0: it never does; None: the algorithm's own.
         on_failure: what a site does when its objective returns NaN or infinity: "raise" (no answer) or "skip".
         aggregate: "mean", or one that a few wrong replies cannot move far: "clipped", "trimmed" or "median".
         precision: how finely arrays travel: "float64", "float32", "float16" or "stochastic".
@@ -105,6 +108,7 @@ class Study:
     retries: int = 2
     max_queries: int | None = None
     max_queries_per_client: int | None = None
+    tolerance: float | None = None
     on_failure: OnFailure = "raise"
     aggregate: str = "mean"
     precision: Precision = "float64"
@@ -144,6 +148,8 @@ class Study:
         for name in ("max_queries", "max_queries_per_client"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name), low=1)
+        if self.tolerance is not None:
+            check_number("tolerance", self.tolerance, 0.0)
         if self.on_failure not in get_args(OnFailure):
             raise ValueError(f"on_failure must be one of {', '.join(get_args(OnFailure))}, got {self.on_failure!r}")
         if self.aggregate not in list(AGGREGATES):
@@ -192,6 +198,8 @@ class Study:
         settings = {name: value for name, value in self.settings.items() if name not in _RUNNING}
         if self.precision == "float64":  # a study from before there was a choice is still the same
             del settings["precision"]
+        if self.algorithm_settings.version != 1:  # the same file means something else than it did
+            settings["version"] = self.algorithm_settings.version
         settings |= {"x0": self.start, "bounds": [self.box.lower, self.box.upper], "weights": self.omega}
         settings = json.loads(json.dumps(settings, default=_plain), parse_int=_number)
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
@@ -253,7 +261,8 @@ class Study:
 
     def check(self, request: Message) -> None:
         """Raise a MessageError unless a server of this study may ask this."""
-        check_precision_of(request, self.precision, or_exact=self.algorithm_settings.protocol.rebuilds)
+        exact = self.algorithm_settings.rebuilds or self.algorithm_settings.steered
+        check_precision_of(request, self.precision, or_exact=exact)
         check_request(
             self.algorithm_settings,
             request,

@@ -9,12 +9,12 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext
-from fzoos.algorithms.fzoos.model import Model
-from fzoos.algorithms.fzoos.surroundings import QueryDesign, Surroundings
+from fzoos.algorithms.fixed_fzoos.model import Model
+from fzoos.algorithms.fixed_fzoos.surroundings import QueryDesign, Surroundings
 from fzoos.objectives.trajectory import Purpose
 
 if TYPE_CHECKING:
-    from fzoos.algorithms.fzoos import FZooS
+    from fzoos.algorithms.fixed_fzoos import FixedFZooS
 
 __all__ = ["Queries"]
 
@@ -28,7 +28,7 @@ class Queries:
         model: says how uncertain points are, and how far from x noise makes it worth asking.
     """
 
-    def __init__(self, settings: FZooS, context: ClientContext, model: Model) -> None:
+    def __init__(self, settings: FixedFZooS, context: ClientContext, model: Model) -> None:
         self._settings, self._context, self._model = settings, context, model
         self._last: FloatArray | None = None  # where the last local steps ended, x_i
         self._share = 0.0  # latest uncertainty at x, over the prior's

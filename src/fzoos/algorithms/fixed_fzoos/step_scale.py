@@ -21,11 +21,11 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_number, check_positive
 from fzoos.algorithms.base import PayloadPart
-from fzoos.algorithms.fzoos.parts import Part
+from fzoos.algorithms.fixed_fzoos.parts import Part
 from fzoos.messages.message import Arrays, Message
 
 if TYPE_CHECKING:
-    from fzoos.algorithms.fzoos import FZooS
+    from fzoos.algorithms.fixed_fzoos import FixedFZooS
 
 __all__ = ["StepScale", "TrustRegion", "prediction_error", "turn"]
 
@@ -97,13 +97,13 @@ class StepScale(Part):
         return math.exp(self.log_scale)
 
     @classmethod
-    def sends(cls, settings: FZooS, dim: int) -> dict[str, PayloadPart]:
+    def sends(cls, settings: FixedFZooS, dim: int) -> dict[str, PayloadPart]:
         """log s_i."""
-        return (
-            {}
-            if settings.steps is None
-            else {"log_step": PayloadPart((1,), "refuse", 'steps = false, or preset = "weights",', carried=True)}
-        )
+        if settings.steps is None:
+            return {}
+        low, high = settings.steps.within(-math.inf), settings.steps.within(math.inf)
+        advice = 'steps = false, or preset = "weights",'
+        return {"log_step": PayloadPart((1,), "refuse", advice, carried=True, low=low, high=high)}
 
     def take(self, x: FloatArray, request: Message) -> None:
         """log s."""

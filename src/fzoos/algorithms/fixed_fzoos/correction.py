@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 
 from fzoos._util.arrays import Array, FloatArray, to_device, to_numpy
 from fzoos.algorithms.base import ClientContext, PayloadPart
-from fzoos.algorithms.fzoos.model import Model
-from fzoos.algorithms.fzoos.parts import Part
+from fzoos.algorithms.fixed_fzoos.model import Model
+from fzoos.algorithms.fixed_fzoos.parts import Part
 from fzoos.messages.message import Arrays, Message
 from fzoos.surrogates.fourier import FourierFeatures, FourierSurrogate, shared_features
 from fzoos.surrogates.kernels import Kernel
 
 if TYPE_CHECKING:
-    from fzoos.algorithms.fzoos import FZooS
+    from fzoos.algorithms.fixed_fzoos import FixedFZooS
 
 __all__ = ["CORRECTIONS", "Correction", "GradientCorrection", "WeightsCorrection"]
 
@@ -39,7 +39,7 @@ class Correction(Part, ABC):
         model: the client's surrogate.
     """
 
-    def __init__(self, settings: FZooS, context: ClientContext, model: Model) -> None:
+    def __init__(self, settings: FixedFZooS, context: ClientContext, model: Model) -> None:
         self._settings, self._context, self._model = settings, context, model
         self.known = False  # whether there is a correction in this round
         self._fixed: FloatArray | None = None  # its vector at the server's x, if that is used for the whole round
@@ -73,7 +73,7 @@ class Correction(Part, ABC):
 class WeightsCorrection(Correction):
     """grad phi(x)^T (w - w_i)."""
 
-    def __init__(self, settings: FZooS, context: ClientContext, model: Model) -> None:
+    def __init__(self, settings: FixedFZooS, context: ClientContext, model: Model) -> None:
         super().__init__(settings, context, model)
         self._round, self._seed = 0, 0  # of the latest request; the seed is that of the features
         self._kernel: Kernel | None = None  # the one that the features were drawn for
@@ -85,7 +85,7 @@ class WeightsCorrection(Correction):
         self._difference: Array = None  # w - w_i
 
     @classmethod
-    def sends(cls, settings: FZooS, dim: int) -> dict[str, PayloadPart]:
+    def sends(cls, settings: FixedFZooS, dim: int) -> dict[str, PayloadPart]:
         """w_i."""
         return {"w": PayloadPart((settings.features,))}
 
@@ -142,7 +142,7 @@ class GradientCorrection(Correction):
     _average: FloatArray | None = None  # g
 
     @classmethod
-    def sends(cls, settings: FZooS, dim: int) -> dict[str, PayloadPart]:
+    def sends(cls, settings: FixedFZooS, dim: int) -> dict[str, PayloadPart]:
         """g_i."""
         return {"g": PayloadPart((dim,))}
 

@@ -61,9 +61,9 @@ class Constant(CorrectionLength):
     """gamma_t = gamma at every step.
 
     Example:
-        >>> from fzoos import FZooS
-        >>> from fzoos.algorithms.fzoos.correction_lengths import Constant
-        >>> FZooS(length=Constant(0.5)).length.gamma
+        >>> from fzoos import FixedFZooS
+        >>> from fzoos.algorithms.fixed_fzoos.correction_lengths import Constant
+        >>> FixedFZooS(length=Constant(0.5)).length.gamma
         0.5
     """
 
@@ -97,7 +97,7 @@ class Theoretical(CorrectionLength):
         delta: failure probability of the error bound, in omega.
 
     Example:
-        >>> from fzoos.algorithms.fzoos.correction_lengths import Theoretical
+        >>> from fzoos.algorithms.fixed_fzoos.correction_lengths import Theoretical
         >>> length = Theoretical(heterogeneity=1.0, decay=0.99)
     """
 
@@ -127,7 +127,7 @@ class DistanceAware(CorrectionLength):
     iota is the client's own mean squared distance, since it does not know the others' points.
 
     Example:
-        >>> from fzoos.algorithms.fzoos.correction_lengths import DistanceAware
+        >>> from fzoos.algorithms.fixed_fzoos.correction_lengths import DistanceAware
         >>> length = DistanceAware(heterogeneity=1.0)
     """
 
@@ -162,9 +162,9 @@ class Measured(CorrectionLength):
         weight: c; 1 would be Cor. 1 for a surrogate whose error is as large as its variance says.
 
     Example:
-        >>> from fzoos import FZooS
-        >>> from fzoos.algorithms.fzoos.correction_lengths import Measured
-        >>> FZooS(length=Measured(0.5)).length.weight
+        >>> from fzoos import FixedFZooS
+        >>> from fzoos.algorithms.fixed_fzoos.correction_lengths import Measured
+        >>> FixedFZooS(length=Measured(0.5)).length.weight
         0.5
     """
 

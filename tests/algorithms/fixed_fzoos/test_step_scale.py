@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fzoos import SGD, Constant, FZooS, InitialDesign, Matern52, TrustRegion, UnseenDirections, minimize
+from fzoos import SGD, Constant, FixedFZooS, InitialDesign, Matern52, TrustRegion, UnseenDirections, minimize
 from fzoos.algorithms.base import ClientContext
-from fzoos.algorithms.fzoos.step_scale import StepScale, prediction_error, turn
+from fzoos.algorithms.fixed_fzoos.step_scale import StepScale, prediction_error, turn
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.client import Client
 from fzoos.federation.exchange import Outcome
@@ -219,7 +219,7 @@ def algorithm(**changes):
         "steps": TRUST,
         "projected": False,
     }
-    return FZooS(**settings | changes)
+    return FixedFZooS(**settings | changes)
 
 
 class Rounds:
@@ -420,7 +420,7 @@ def test_tables():
     assert told.steps == TrustRegion(0.3, 0.5, 4.0)
     assert make_algorithm({**common, "steps": {}}).steps == TrustRegion()
     assert make_algorithm({**common, "steps": False}).steps is None
-    assert make_algorithm({"name": "fzoos"}).steps == TrustRegion()
+    assert make_algorithm(common).steps == TrustRegion()
     assert make_algorithm({"name": "fzoos", "steps": False}).steps is None
     assert "log_step" not in make_algorithm({"name": "fzoos", "steps": False}).payload(D)
 
@@ -438,6 +438,6 @@ def test_bad_tables(steps, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make_algorithm({"name": "fzoos", "steps": steps})
     with pytest.raises(TypeError, match="steps must be TrustRegion or None"):
-        FZooS(steps=0.5)
+        FixedFZooS(steps=0.5)
     with pytest.raises(ValueError, match="need a refresh, but refresh is None"):
-        FZooS(steps=TrustRegion(), refresh=None, refresh_first_round=False, sends="weights")
+        FixedFZooS(steps=TrustRegion(), refresh=None, refresh_first_round=False, sends="weights")

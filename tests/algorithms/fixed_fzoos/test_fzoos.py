@@ -20,6 +20,7 @@ from fzoos import (
     DistanceAware,
     FedZO,
     FitLengthScale,
+    FixedFZooS,
     FZooS,
     InitialDesign,
     Matern52,
@@ -29,7 +30,7 @@ from fzoos import (
     minimize,
 )
 from fzoos.algorithms.base import ClientContext
-from fzoos.algorithms.fzoos.query_designs import uniform_around
+from fzoos.algorithms.fixed_fzoos.query_designs import uniform_around
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.client import Client
 from fzoos.federation.server import Server
@@ -66,7 +67,7 @@ def settings(**changes):
         "vector": "adaptive",
         "projected": False,
     }
-    return FZooS(**(values | changes))
+    return FixedFZooS(**(values | changes))
 
 
 class Federation:
@@ -192,7 +193,7 @@ def gamma(algorithm, t, r, steps, clients, x, at):
 class Reference:
     """A whole run by the formulas, over the points that the real run asked for."""
 
-    algorithm: FZooS
+    algorithm: FixedFZooS
     federation: Federation
     steps: int
     eta: float
@@ -550,8 +551,9 @@ def test_paper():
     assert FedZO().differences.directions == "gaussian"
     defaults = {name: p.default for name, p in inspect.signature(minimize).parameters.items()}
     assert (defaults["rounds"], defaults["local_steps"]) == (50, 10)
-    assert defaults["optimizer"] == Adam(0.01, restart=True)
-    assert isinstance(defaults["algorithm"], FZooS)
+    assert defaults["optimizer"] is None
+    assert (Adam().learning_rate, Adam().restart) == (0.01, True)
+    assert defaults["algorithm"] == FZooS()
 
 
 def test_paper_can_be_changed():

@@ -27,7 +27,7 @@ class Surroundings:
     Example:
         >>> import numpy as np
         >>> from fzoos import InitialDesign
-        >>> from fzoos.algorithms.fzoos.surroundings import Surroundings
+        >>> from fzoos.algorithms.fixed_fzoos.surroundings import Surroundings
         >>> InitialDesign(points=4).around(Surroundings(np.full(2, 0.5), 0.1, np.random.default_rng(0))).shape
         (4, 2)
     """

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext
-from fzoos.algorithms.fzoos.radius import best_radius
+from fzoos.algorithms.fixed_fzoos.radius import best_radius
 from fzoos.surrogates.evidence import Ridge
 from fzoos.surrogates.gp import DerivedGP
 from fzoos.surrogates.kernels import Kernel
@@ -25,7 +25,7 @@ from fzoos.surrogates.local import LocalSurrogate
 from fzoos.surrogates.noise import NoiseModel
 
 if TYPE_CHECKING:
-    from fzoos.algorithms.fzoos import FZooS
+    from fzoos.algorithms.fixed_fzoos import FixedFZooS
 
 __all__ = ["Model"]
 
@@ -40,7 +40,7 @@ class Model:
         context: what the client half works with.
     """
 
-    def __init__(self, settings: FZooS, context: ClientContext) -> None:
+    def __init__(self, settings: FixedFZooS, context: ClientContext) -> None:
         noise = settings.noise
         self._settings, self._trajectory, self._dim = settings, context.trajectory, context.dim
         self._fitted_round = 0  # when the ridge was found

@@ -7,6 +7,7 @@ from fzoos import (
     Constant,
     FitLengthScale,
     FittedNoise,
+    FixedFZooS,
     FZooS,
     InitialDesign,
     Measured,
@@ -16,9 +17,9 @@ from fzoos import (
     minimize,
 )
 from fzoos.algorithms.base import ClientContext, PayloadPart
-from fzoos.algorithms.fzoos import client
-from fzoos.algorithms.fzoos.parts import Part
-from fzoos.algorithms.fzoos.step_scale import StepScale
+from fzoos.algorithms.fixed_fzoos import client
+from fzoos.algorithms.fixed_fzoos.parts import Part
+from fzoos.algorithms.fixed_fzoos.step_scale import StepScale
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Box
 from fzoos.objectives.trajectory import Trajectory
@@ -32,10 +33,10 @@ G, W, L, S, GU = {"g": (D,)}, {"w": (M,)}, {"log_length_scale": (1,)}, {"log_ste
 @pytest.mark.parametrize(
     ("settings", "payload", "carried"),
     [
-        (FZooS(**FEW), G | S | GU, ("log_step",)),
-        (FZooS(**FEW, length=Constant(1.0), steps=None), G, ()),
-        (FZooS(**FEW, fit=FitLengthScale(), length=Reciprocal()), G | L | S, ("log_length_scale", "log_step")),
-        (FZooS(**FEW, sends="weights", features=M, fit=FitLengthScale()), W | L | S | GU, tuple(L | S)),
+        (FixedFZooS(**FEW), G | S | GU, ("log_step",)),
+        (FixedFZooS(**FEW, length=Constant(1.0), steps=None), G, ()),
+        (FixedFZooS(**FEW, fit=FitLengthScale(), length=Reciprocal()), G | L | S, ("log_length_scale", "log_step")),
+        (FixedFZooS(**FEW, sends="weights", features=M, fit=FitLengthScale()), W | L | S | GU, tuple(L | S)),
         (FZooS.weights(features=M), W, ()),
         (FZooS.weights(features=M, length=Measured(), noise=FittedNoise()), W | GU, ()),
         (FZooS.weights(features=M, steps=TrustRegion()), W | S, ("log_step",)),
@@ -56,7 +57,7 @@ def test_a_part_that_says_nothing():
     """It sends, takes and reports nothing."""
     part = Part()
     part.take(X0, Message("update", 1, {"x": X0}))
-    assert (part.sends(FZooS(), D), part.renew(X0), part.diagnostics()) == ({}, {}, {})
+    assert (part.sends(FixedFZooS(), D), part.renew(X0), part.diagnostics()) == ({}, {}, {})
 
 
 def test_a_new_number_touches_one_part(monkeypatch):
@@ -77,7 +78,7 @@ def test_a_new_number_touches_one_part(monkeypatch):
             return super().renew(x) | {"distance": np.array([1.0, np.linalg.norm(x)])}
 
     monkeypatch.setattr(client, "StepScale", WithDistance)
-    algorithm = FZooS(**FEW)
+    algorithm = FixedFZooS(**FEW)
     sites = [lambda x, c=c: float((x - c) @ (x - c)) for c in (0.2, 0.4)]
     minimize(sites, X0, bounds=(0, 1), algorithm=algorithm, rounds=2, local_steps=1, seed=0)
     first, *_ = taken

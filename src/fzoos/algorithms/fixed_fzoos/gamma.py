@@ -20,14 +20,14 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext, PayloadPart
-from fzoos.algorithms.fzoos.correction import Correction
-from fzoos.algorithms.fzoos.correction_lengths import Measured, Moment
-from fzoos.algorithms.fzoos.model import Model
-from fzoos.algorithms.fzoos.parts import Part
+from fzoos.algorithms.fixed_fzoos.correction import Correction
+from fzoos.algorithms.fixed_fzoos.correction_lengths import Measured, Moment
+from fzoos.algorithms.fixed_fzoos.model import Model
+from fzoos.algorithms.fixed_fzoos.parts import Part
 from fzoos.messages.message import Arrays, Message
 
 if TYPE_CHECKING:
-    from fzoos.algorithms.fzoos import FZooS
+    from fzoos.algorithms.fixed_fzoos import FixedFZooS
 
 __all__ = ["Gamma"]
 
@@ -44,17 +44,17 @@ class Gamma(Part):
         correction: knows g_i and g; it must have taken a request before this part does.
     """
 
-    def __init__(self, settings: FZooS, context: ClientContext, model: Model, correction: Correction) -> None:
+    def __init__(self, settings: FixedFZooS, context: ClientContext, model: Model, correction: Correction) -> None:
         self._settings, self._context, self._model, self._correction = settings, context, model, correction
         self._round = 0  # r
         self._heterogeneity: float | None = None  # G
         self._uncertainty: float | None = None  # U
 
     @classmethod
-    def sends(cls, settings: FZooS, dim: int) -> dict[str, PayloadPart]:
+    def sends(cls, settings: FixedFZooS, dim: int) -> dict[str, PayloadPart]:
         """||g_i||^2 and U_i."""
         return (
-            {"measured": PayloadPart((2,), "refuse", 'length = { name = "Constant" }, or preset = "weights",')}
+            {"measured": PayloadPart((2,), "refuse", 'length = { name = "Constant" }, or preset = "weights",', low=0.0)}
             if isinstance(settings.length, Measured)
             else {}
         )

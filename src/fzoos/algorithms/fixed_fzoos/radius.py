@@ -54,7 +54,7 @@ def explained(kernel: Kernel, ratio: float, count: int, distance: float) -> floa
 
     Example:
         >>> from fzoos.surrogates.kernels import SquaredExponential
-        >>> from fzoos.algorithms.fzoos.radius import explained
+        >>> from fzoos.algorithms.fixed_fzoos.radius import explained
         >>> kernel = SquaredExponential(1.0)
         >>> prior = -2 * kernel.dkappa0 * 10                         # in 10 dimensions
         >>> round(explained(kernel, ratio=1e-4, count=10, distance=0.1) / prior, 3)
@@ -78,7 +78,7 @@ def best_distance(kernel: Kernel, ratio: float, count: int) -> float:
 
     Example:
         >>> from fzoos.surrogates.kernels import Matern52
-        >>> from fzoos.algorithms.fzoos.radius import best_distance
+        >>> from fzoos.algorithms.fixed_fzoos.radius import best_distance
         >>> [round(best_distance(Matern52(8.0), ratio, 300), 2) for ratio in (1e-6, 1e-3, 1.0)]
         [0.19, 1.04, 4.98]
     """
@@ -111,7 +111,7 @@ def best_radius(kernel: Kernel, ratio: float, dim: int, count: int, at_most: flo
 
     Example:
         >>> from fzoos.surrogates.kernels import Matern52
-        >>> from fzoos.algorithms.fzoos.radius import best_radius
+        >>> from fzoos.algorithms.fixed_fzoos.radius import best_radius
         >>> round(best_radius(Matern52(8.0), 1e-6, dim=300, count=300), 3)      # what was found by trying is 0.01
         0.011
     """

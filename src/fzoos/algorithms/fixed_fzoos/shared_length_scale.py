@@ -9,15 +9,18 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import PayloadPart
-from fzoos.algorithms.fzoos.model import Model
-from fzoos.algorithms.fzoos.parts import Part
+from fzoos.algorithms.fixed_fzoos.model import Model
+from fzoos.algorithms.fixed_fzoos.parts import Part
 from fzoos.messages.message import Arrays, Message
 from fzoos.surrogates.length_scale import fit_length_scale
 
 if TYPE_CHECKING:
-    from fzoos.algorithms.fzoos import FZooS
+    from fzoos.algorithms.fixed_fzoos import FixedFZooS
 
 __all__ = ["SharedLengthScale"]
+
+
+_SLACK = 1e-9  # a logarithm is rounded
 
 
 class SharedLengthScale(Part):
@@ -28,17 +31,16 @@ class SharedLengthScale(Part):
         model: what goes on with the length scale.
     """
 
-    def __init__(self, settings: FZooS, model: Model) -> None:
+    def __init__(self, settings: FixedFZooS, model: Model) -> None:
         self._settings, self._model = settings, model
 
     @classmethod
-    def sends(cls, settings: FZooS, dim: int) -> dict[str, PayloadPart]:
+    def sends(cls, settings: FixedFZooS, dim: int) -> dict[str, PayloadPart]:
         """log l_i."""
-        return (
-            {}
-            if settings.fit is None
-            else {"log_length_scale": PayloadPart((1,), "refuse", "fit = false", carried=True)}
-        )
+        if settings.fit is None:
+            return {}
+        low, high = math.log(settings.fit.low) - _SLACK, math.log(settings.fit.high) + _SLACK
+        return {"log_length_scale": PayloadPart((1,), "refuse", "fit = false", carried=True, low=low, high=high)}
 
     def take(self, x: FloatArray, request: Message) -> None:
         """log l; with two exchanges from the refresh request, as payloads of one round must share it."""

@@ -9,7 +9,7 @@ from fzoos.algorithms.base import PayloadPart
 from fzoos.messages.message import Arrays, Message
 
 if TYPE_CHECKING:
-    from fzoos.algorithms.fzoos import FZooS
+    from fzoos.algorithms.fixed_fzoos import FixedFZooS
 
 __all__ = ["Part"]
 
@@ -21,7 +21,7 @@ class Part:
     """
 
     @classmethod
-    def sends(cls, settings: FZooS, dim: int) -> dict[str, PayloadPart]:
+    def sends(cls, settings: FixedFZooS, dim: int) -> dict[str, PayloadPart]:
         """The arrays that it sends, by name; none where the settings have no use for it."""
         return {}
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from fzoos.algorithms.fzoos.query_designs import (
+from fzoos.algorithms.fixed_fzoos.query_designs import (
     ActiveQueries,
     InitialDesign,
     UnseenDirections,
     uniform_around,
 )
-from fzoos.algorithms.fzoos.surroundings import Surroundings
+from fzoos.algorithms.fixed_fzoos.surroundings import Surroundings
 
 
 def test_the_most_uncertain_are_chosen_in_order():

@@ -12,7 +12,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray, orthonormal_rows
 from fzoos._util.checks import check_count, check_positive
-from fzoos.algorithms.fzoos.surroundings import Surroundings
+from fzoos.algorithms.fixed_fzoos.surroundings import Surroundings
 
 __all__ = ["ActiveQueries", "Design", "InitialDesign", "UnseenDirections", "uniform_around"]
 
@@ -121,8 +121,8 @@ class UnseenDirections:
 
     Example:
         >>> import numpy as np
-        >>> from fzoos.algorithms.fzoos.query_designs import UnseenDirections
-        >>> from fzoos.algorithms.fzoos.surroundings import Surroundings
+        >>> from fzoos.algorithms.fixed_fzoos.query_designs import UnseenDirections
+        >>> from fzoos.algorithms.fixed_fzoos.surroundings import Surroundings
         >>> near = np.array([[0.6, 0.5, 0.5]])                     # the first coordinate is known
         >>> here = Surroundings(np.full(3, 0.5), 0.1, np.random.default_rng(0), nearest=lambda count: near[:count])
         >>> points = UnseenDirections(picks=2).around(here)

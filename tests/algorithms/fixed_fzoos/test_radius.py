@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import lambertw
 
-from fzoos.algorithms.fzoos.radius import best_distance, best_radius, explained
+from fzoos.algorithms.fixed_fzoos.radius import best_distance, best_radius, explained
 from fzoos.surrogates.gp import DerivedGP
 from fzoos.surrogates.kernels import Matern52, SquaredExponential
 

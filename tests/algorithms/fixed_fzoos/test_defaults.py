@@ -6,6 +6,7 @@ import pytest
 from fzoos import (
     SGD,
     ActiveQueries,
+    FixedFZooS,
     FZooS,
     InitialDesign,
     Matern52,
@@ -17,8 +18,8 @@ from fzoos import (
     minimize,
 )
 from fzoos.algorithms.base import ClientContext
-from fzoos.algorithms.fzoos.correction_lengths import Moment
-from fzoos.algorithms.fzoos.surroundings import Surroundings
+from fzoos.algorithms.fixed_fzoos.correction_lengths import Moment
+from fzoos.algorithms.fixed_fzoos.surroundings import Surroundings
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.client import Client
 from fzoos.federation.server import Server
@@ -40,7 +41,7 @@ def settings(**changes):
     common = {"kernel": Matern52(LENGTH), "noise": NOISE, "active": None, "features": 40_000, "length": Measured(C)}
     common |= {"initial": InitialDesign(5, 0.1, "orthogonal"), "refresh": UnseenDirections(2, known=3)}
     common |= {"refresh_first_round": True, "sends": "gradient", "steps": None}
-    return FZooS(**common | changes)
+    return FixedFZooS(**common | changes)
 
 
 class Rounds:
@@ -196,7 +197,7 @@ def test_measured_length():
 
 def test_presets():
     """The paper's settings are the paper's, whatever the defaults are; `weights` sends weights."""
-    paper, plain = FZooS.paper(), FZooS()
+    paper, plain = FZooS.paper(), FixedFZooS()
     assert (paper.kernel, paper.noise, paper.features) == (SquaredExponential(1.0), 1e-6, 10_000)
     assert (paper.points, paper.feature_points, paper.projected, paper.fit) == (None, None, False, None)
     assert (paper.active, paper.refresh) == (ActiveQueries(100, 5, 0.01), ActiveQueries(200, 50, None))
@@ -205,7 +206,7 @@ def test_presets():
     assert (plain.refresh_first_round, plain.sends, plain.steps) == (True, "gradient", TrustRegion())
     assert (plain.initial.kind, plain.length) == ("orthogonal", Measured())
     assert isinstance(plain.refresh, UnseenDirections)
-    assert FZooS(steps=None).steps is None
+    assert FixedFZooS(steps=None).steps is None
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from fzoos import (
     FedZO,
     FiniteDifferences,
     FitLengthScale,
-    FZooS,
+    FixedFZooS,
     InitialDesign,
     Measured,
     ScaffoldI,
@@ -48,7 +48,7 @@ def fzoos(**changes):
         "length": Constant(),
         "steps": None,
     }
-    return FZooS(**(settings | changes))
+    return FixedFZooS(**(settings | changes))
 
 
 # name: (settings, sizes of the batches of one client in round 1, in later rounds,
