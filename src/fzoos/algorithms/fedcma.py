@@ -162,7 +162,7 @@ class _Client(ClientHalf):
         raise TypeError("a search has no gradient")
 
     def end(self, x: FloatArray) -> Arrays:
-        return {"s": np.minimum(self._deviations[: len(x)], _LARGEST)}
+        return {"s": np.minimum(self._deviations[: len(x)], self._settings.widest)}
 
 
 def _ranks(y: FloatArray) -> FloatArray:

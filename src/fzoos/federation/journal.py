@@ -27,7 +27,6 @@ import hashlib
 import json
 import math
 import sqlite3
-import struct
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -38,12 +37,13 @@ from typing import Any, Self
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.links import link_of
 from fzoos._util.lock import FileLock
 from fzoos._util.private import make_private
 from fzoos._util.row_count import RowCount
 from fzoos._util.sqlite import open_readonly
 
-__all__ = ["CHAINED", "Journal", "JournalError", "Query", "Request", "link_of"]
+__all__ = ["CHAINED", "Journal", "JournalError", "Query", "Request"]
 
 _FORMAT = "1"
 _WAY_OUT = (
@@ -323,18 +323,3 @@ def _odd(value: float) -> str | None:
     if math.isnan(value):
         return "nan"
     return "-0.0" if value == 0.0 and math.copysign(1.0, value) < 0.0 else None
-
-
-def link_of(before: bytes, row: Any) -> bytes:
-    """SHA-256 over the row before and this one, each value with its type and length."""
-    digest = hashlib.sha256(before)
-    for value in row:
-        if isinstance(value, float):
-            data = struct.pack("<d", value)
-        elif isinstance(value, bytes):
-            data = value
-        else:
-            data = repr(value).encode()
-        digest.update(struct.pack("<cQ", type(value).__name__[0].encode(), len(data)))
-        digest.update(data)
-    return digest.digest()

@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from fzoos._util.links import link_of
 from fzoos._util.sqlite import open_readonly
-from fzoos.federation.journal import CHAINED, Journal, JournalError, link_of
+from fzoos.federation.journal import CHAINED, Journal, JournalError
 
 __all__ = ["Salvaged", "salvage", "verify"]
 
