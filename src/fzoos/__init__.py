@@ -8,6 +8,7 @@ from fzoos.algorithms.fzoos.correction_lengths import Constant, DistanceAware, M
 from fzoos.algorithms.fzoos.query_designs import ActiveQueries, InitialDesign, UnseenDirections
 from fzoos.algorithms.fzoos.step_scale import TrustRegion
 from fzoos.algorithms.optimizers import SGD, Adam
+from fzoos.engines.ask_tell import Optimizer
 from fzoos.federation.study import Study
 from fzoos.minimize import minimize
 from fzoos.objectives.manual import ManualObjective
@@ -49,6 +50,7 @@ __all__ = [
     "Matern52",
     "Measured",
     "ObjectiveError",
+    "Optimizer",
     "Parallel",
     "Program",
     "ProgramError",

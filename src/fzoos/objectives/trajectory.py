@@ -111,8 +111,18 @@ class Trajectory:
             y = np.concatenate([self._paid(batch, purpose) for batch in batches])
         else:
             y = np.concatenate(self._paid_together(self._pool, batches, purpose))
-        self.adopt(x, y)
+        self.adopt(self._really_asked(x, points), y)
         return y
+
+    def _really_asked(self, x: FloatArray, points: FloatArray) -> FloatArray:
+        """The points of the cube whose values came: people may have evaluated others in their place."""
+        instead = getattr(self._objective, "asked_instead", None)
+        moved: dict[int, FloatArray] = {} if instead is None else instead(points)
+        if moved:
+            x = x.copy()
+            for row, point in moved.items():
+                x[row] = self.box.to_cube(point)
+        return x
 
     def adopt(self, x: FloatArray, y: FloatArray) -> None:
         """Add points of the cube whose values are known; NaN marks a failed one."""
