@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -53,9 +55,9 @@ class Optimizer:
     ) -> None:
         sites = tuple(f"client-{i}" for i in range(clients))
         study = Study("optimizer", x0=x0, bounds=bounds, sites=sites, **settings)
+        place = Path(tempfile.mkdtemp(prefix="fzoos-") if folder is None else folder)
         if folder is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="fzoos-", ignore_cleanup_errors=True)
-        place = Path(self._temporary.name if folder is None else folder)
+            weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
         if (place / _SETTINGS).exists():
             raise ValueError(f"folder {place} has an optimizer: go on with Optimizer.load")
         place.mkdir(parents=True, exist_ok=True)

@@ -166,7 +166,7 @@ class ProcessWorkers:
         >>> import numpy as np
         >>> from fzoos.objectives.parallel import ProcessWorkers
         >>> with ProcessWorkers(2, [math.fsum, math.prod]) as workers:
-        ...     [answer.value for answer in workers.of(1).ask(math.prod, [np.full(2, 3.0), np.full(3, 2.0)])]
+        ...     [float(answer.value) for answer in workers.of(1).ask(math.prod, [np.full(2, 3.0), np.full(3, 2.0)])]
         [9.0, 8.0]
     """
 
