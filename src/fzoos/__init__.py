@@ -2,11 +2,24 @@
 
 from fzoos._util.old_names import OLD_ATTRIBUTES, OLD_MODULES, OLD_NAMES
 from fzoos._util.renamed import keep_old_names
-from fzoos.algorithms import DeComFL, FedCMA, FedHistory, FedLBFGS, FedProx, FedZO, FZooS, HiSo, ScaffoldI, ScaffoldII
+from fzoos.algorithms import (
+    DeComFL,
+    FedBPT,
+    FedCMA,
+    FedHistory,
+    FedLBFGS,
+    FedProx,
+    FedZO,
+    FixedFZooS,
+    FZooS,
+    HiSo,
+    ScaffoldI,
+    ScaffoldII,
+)
 from fzoos.algorithms.finite_differences import FiniteDifferences
-from fzoos.algorithms.fzoos.correction_lengths import Constant, DistanceAware, Measured, Reciprocal, Theoretical
-from fzoos.algorithms.fzoos.query_designs import ActiveQueries, InitialDesign, UnseenDirections
-from fzoos.algorithms.fzoos.step_scale import TrustRegion
+from fzoos.algorithms.fixed_fzoos.correction_lengths import Constant, DistanceAware, Measured, Reciprocal, Theoretical
+from fzoos.algorithms.fixed_fzoos.query_designs import ActiveQueries, InitialDesign, UnseenDirections
+from fzoos.algorithms.fixed_fzoos.step_scale import TrustRegion
 from fzoos.algorithms.optimizers import SGD, Adam
 from fzoos.engines.ask_tell import Optimizer
 from fzoos.federation.study import Study
@@ -33,6 +46,7 @@ __all__ = [
     "DeComFL",
     "DistanceAware",
     "FZooS",
+    "FedBPT",
     "FedCMA",
     "FedHistory",
     "FedLBFGS",
@@ -41,6 +55,7 @@ __all__ = [
     "FiniteDifferences",
     "FitLengthScale",
     "FittedNoise",
+    "FixedFZooS",
     "HiSo",
     "InitialDesign",
     "Integer",

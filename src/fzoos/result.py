@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NotAsked", "ObjectiveError", "Record", "Result", "Status"]
 
-Status = Literal["completed", "stopped", "budget", "interrupted", "failed", "running"]
+Status = Literal["completed", "converged", "stopped", "budget", "interrupted", "failed", "running"]
 
 _ROUNDS_SHOWN = 6  # of a table on `print`
 
@@ -93,8 +93,8 @@ class Result:
         bytes_up: bytes from clients to the server.
         bytes_down: bytes from the server to clients.
         seconds: how long the run took.
-        status: "completed", "stopped" (by the callback), "budget", "interrupted" (Ctrl-C), "failed", or "running" (read
-            from a file while the run goes on).
+        status: "completed", "converged" (x no longer moves), "stopped" (by the callback), "budget", "interrupted"
+            (Ctrl-C), "failed", or "running" (read from a file while the run goes on).
         message: the status in words.
         history: one `Record` per complete round.
         recommended: the x to take: the last, or the mean of the last few where noise makes them wander about a point

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fzoos import FedZO, FiniteDifferences, FZooS, minimize
+from fzoos import FedZO, FiniteDifferences, FixedFZooS, minimize
 from fzoos.objectives.program import Program, ProgramError
 
 
@@ -60,7 +60,7 @@ def batch(x):
 
 
 @pytest.mark.parametrize("vectorized", [False, True])
-@pytest.mark.parametrize("algorithm", [FZooS(features=100), FedZO(differences=FiniteDifferences(count=4))])
+@pytest.mark.parametrize("algorithm", [FixedFZooS(features=100), FedZO(differences=FiniteDifferences(count=4))])
 def test_the_run_is_the_same_bit_for_bit(make, tmp_path, monkeypatch, algorithm, vectorized):
     """`minimize` gives what it gives on the function called in its own process. The file imports its neighbour."""
     (tmp_path / "target.py").write_text("TARGET = 0.3\n", encoding="utf-8")

@@ -330,8 +330,8 @@ def test_what_was_paid_for_before():
     class Ledger:
         count = 5
 
-        def recall(self, points):
-            return None
+        def recall(self, count, round, step):
+            return np.empty((0, 2)), np.empty(0)
 
         def record(self, points, values, round, step, purpose):
             self.count += len(points)
@@ -351,3 +351,39 @@ def test_what_was_paid_for_before():
         with pytest.raises(ObjectiveError):
             t.query(np.ones((1, 2)))
         assert (t.count, t.paid) == (4, before + 4)
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+@pytest.mark.parametrize("known", [0, 2, 3])
+def test_what_the_ledger_has_is_taken_as_it_is(vectorized, known):
+    """The first of three points are recorded, at places of their own: these join the trajectory, the rest is asked.
+
+    A batch of which a part is known is asked for the rest: the objective of a resumed study may have become one that
+    takes batches.
+    """
+    recorded, made, asked = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])[:known], [], []
+
+    class Ledger:
+        count, left = known, list(recorded)
+
+        def recall(self, count, round, step):
+            found = [self.left.pop(0) for _ in range(min(count, len(self.left)))]
+            return np.array(found).reshape(-1, 2), np.full(len(found), 7.0)
+
+        def record(self, points, values, round, step, purpose):
+            made.extend(points.tolist())
+
+    def objective(x):
+        asked.extend(np.atleast_2d(x).tolist())
+        return np.sum(x, axis=-1)
+
+    t = trajectory(objective, ledger=Ledger(), vectorized=vectorized)
+    x = np.array([[0.1, 0.1], [0.2, 0.2], [0.3, 0.3]])
+    y = t.query(x)
+    points = t.box.from_cube(x)
+    np.testing.assert_array_equal(y[:known], 7.0)
+    np.testing.assert_allclose(y[known:], points[known:].sum(axis=1))
+    assert asked == made == points[known:].tolist()
+    np.testing.assert_allclose(t.box.from_cube(t.x)[:known], recorded)
+    np.testing.assert_array_equal(t.x[known:], x[known:])  # bit for bit what was asked for
+    assert t.count == 3

@@ -3,11 +3,13 @@
 from fzoos._util.renamed import old_name
 from fzoos.algorithms.base import Algorithm
 from fzoos.algorithms.decomfl import DeComFL
+from fzoos.algorithms.fedbpt import FedBPT
 from fzoos.algorithms.fedcma import FedCMA
 from fzoos.algorithms.fedhistory import FedHistory
 from fzoos.algorithms.fedlbfgs import FedLBFGS
 from fzoos.algorithms.fedprox import FedProx
 from fzoos.algorithms.fedzo import FedZO
+from fzoos.algorithms.fixed_fzoos import FixedFZooS
 from fzoos.algorithms.fzoos import FZooS
 from fzoos.algorithms.hiso import HiSo
 from fzoos.algorithms.scaffold import ScaffoldI, ScaffoldII
@@ -17,11 +19,13 @@ __all__ = [
     "Algorithm",
     "DeComFL",
     "FZooS",
+    "FedBPT",
     "FedCMA",
     "FedHistory",
     "FedLBFGS",
     "FedProx",
     "FedZO",
+    "FixedFZooS",
     "HiSo",
     "ScaffoldI",
     "ScaffoldII",
@@ -39,6 +43,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
         HiSo,
         FedHistory,
         FedCMA,
+        FedBPT,
         FedLBFGS,
         FZooS,
     )

@@ -77,7 +77,8 @@ def study(
     if not black_box.exists():
         raise ValueError(f"there is no {black_box}; for values that are found by hand, see fzoos ask")
     objectives = [
-        Program.python(black_box, vectorized=settings.vectorized, env={"SITE": site}) for site in settings.sites
+        Program.python(black_box, vectorized=settings.vectorized, timeout=settings.timeout, env={"SITE": site})
+        for site in settings.sites
     ]
     result = LocalStudy(settings, folder, objectives, workers).run(resume=resume, progress=not quiet)
     _show(folder, result)

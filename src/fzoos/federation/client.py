@@ -8,7 +8,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.blas import one_blas_thread
-from fzoos.algorithms.base import ClientHalf, ServerHalf, State
+from fzoos.algorithms.base import ClientHalf, ServerHalf, State, SteeredHalf
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
@@ -97,7 +97,7 @@ class Client:
         trajectory = self._half.context.trajectory
         trajectory.round, trajectory.step = request.round, 0
         if request.kind == "refresh":
-            x = request.arrays["x"]
+            x = self._place(request)
             self._state, self._x_round = {"x": x}, request.round
             return Message("payload", request.round, self._half.refresh(x, request), self._counts)
         if self._server is not None:
@@ -107,6 +107,16 @@ class Client:
         elif self._x_round != request.round:
             raise MessageError("an update without x, and no refresh of its round that brought it")
         return self._update(self._state["x"], request)
+
+    def _place(self, request: Message) -> FloatArray:
+        """The server's x, which a steered client may be able to work out."""
+        if "x" in request.arrays:
+            return request.arrays["x"]
+        if not isinstance(self._half, SteeredHalf) or self._x_round != request.round - 1:
+            raise MessageError(
+                f"a refresh of round {request.round} without x, and no round before it to work it out from"
+            )
+        return self._half.rebuild(request)
 
     def _rebuilt(self, server: ServerHalf, request: Message) -> Message:
         """The request as if all of the state had come with it."""
@@ -123,6 +133,9 @@ class Client:
     def _update(self, x: FloatArray, request: Message) -> Message:
         """x <- x - optimiser(g_local + gamma_t * correction), T times (the paper's eq. 2)."""
         half, steps = self._half, self._half.context.local_steps
+        if isinstance(half, SteeredHalf):
+            answer = half.answer(x, request)
+            return Message("iterate", request.round, answer, {"queries": self.queries, **half.diagnostics()})
         if self._optimizer.restart:
             self._optimizer_state = self._optimizer.init(len(x))
         half.begin(x, request)

@@ -52,8 +52,8 @@ def conduct(
         callback: called after each round; a true return value ends the run.
 
     Returns:
-        The result. Its status is "completed", "stopped", "budget", "interrupted" or "failed" (too few sites answered);
-        all but the first can be taken up again with `resume`.
+        The result. Its status is "completed", "converged", "stopped", "budget", "interrupted" or "failed" (too few
+        sites answered); all but the first two can be taken up again with `resume`.
 
     Raises:
         StoreError: the file cannot be used, or is of another study.
@@ -91,9 +91,16 @@ class _Conductor:
             shared_seed=study.seeds.shared,
             rng=np.random.default_rng(study.seeds.server),
             optimizer=study.optimizer_settings,
-            dropouts=Dropouts(needed, study.timeout, study.retries),
+            dropouts=Dropouts(
+                needed,
+                study.timeout,
+                study.retries,
+                study.max_queries,
+                frozenset(map(study.sites.index, study.lost_journals)),
+            ),
             combine=study.aggregate,
             rounding=Rounding(study.precision, study.seeds.server),
+            noisy=study.privacy is not None,
             on_failure=self._failed,
         )
         last = store.last
@@ -116,6 +123,7 @@ class _Conductor:
             self,
             rounds=study.rounds,
             max_queries=study.max_queries,
+            tolerance=study.algorithm_settings.tolerance if study.tolerance is None else study.tolerance,
             callback=callback,
             progress=progress,
             limits=Limits(study.max_seconds, study.max_bytes),
@@ -149,6 +157,11 @@ class _Conductor:
 
     def _restore(self, body: bytes) -> None:
         header, arrays = unpack(body, limit=_NO_LIMIT, max_header=_NO_LIMIT)
+        if header.get("study", self._study.id) != self._study.id:  # the same settings, but of an older release
+            raise StoreError(
+                f"{self._store.path} was begun by a release in which {self._study.algorithm_settings.label} "
+                "was another algorithm: begin a new run"
+            )
         self._server.state = ServerState.load(json.loads(header["state"]), arrays)
 
     def _check_same(self, run: int) -> None:

@@ -19,6 +19,7 @@ from fzoos.runs.progress import RoundProgress
 __all__ = ["Recorder", "RoundLoop"]
 
 Ending = tuple[Status, str]
+_RESTING = 3  # moves below the tolerance: one may be chance, or a step that was taken back
 
 log = logging.getLogger("fzoos")
 
@@ -49,6 +50,7 @@ class RoundLoop:
         recorder: called after every exchange and at the end.
         rounds: R, rounds at most.
         max_queries: the run stops before a round that would take all clients together beyond this number.
+        tolerance: the run ends after three moves below it, as a share of the box in every coordinate; 0: it does not.
         monitor: maps x, in the user's coordinates, to a number for the record.
         callback: called with each round's record; the run stops if it returns True or raises StopIteration.
         progress: show a progress bar.
@@ -63,16 +65,18 @@ class RoundLoop:
         *,
         rounds: int,
         max_queries: int | None = None,
+        tolerance: float = 0.0,
         monitor: Callable[[FloatArray], Any] | None = None,
         callback: Callable[[Record], Any] | None = None,
         progress: bool = False,
         limits: Limits | None = None,
     ) -> None:
         self._server, self._box, self._recorder = server, box, recorder
-        self._rounds, self._max_queries = rounds, max_queries
+        self._rounds, self._max_queries, self._tolerance = rounds, max_queries, tolerance
         self._monitor, self._callback, self._progress = monitor, callback, progress
         self._limits = Limits() if limits is None else limits
         self._x, self._recorded = box.from_cube(server.x), server.round  # after the last round that was recorded
+        self._place = server.state.x  # where the server looks next, in the unit cube
 
     def run(self) -> Result:
         """The rounds, and what the recorder makes of them.
@@ -100,6 +104,8 @@ class RoundLoop:
     def _run(self) -> Ending:
         with RoundProgress(self._rounds, enabled=self._progress) as bar:
             while self._server.round < self._rounds:
+                if self._server.state.resting >= _RESTING:
+                    return "converged", f"x moved by less than {self._tolerance:g} of the box in {_RESTING} rounds"
                 over_budget = self._plan()
                 if over_budget is not None:
                     return "budget", over_budget
@@ -116,11 +122,15 @@ class RoundLoop:
         """Begin the next round, or say why the budget does not allow it."""
         server, most = self._server, self._max_queries
         plan = server.plan()
-        more = 0 if server.begun else plan.queries  # a round that has begun was allowed when it did
-        if most is not None and sum(server.state.queries) + more > most:
+        # A round that has begun was allowed when it did.
+        more, silent = (0, 0) if server.begun else (plan.queries, sum(server.state.unknown))
+        if most is not None and sum(server.state.queries) + silent + more > most:
+            doubt = f"; clients that did not answer may have made {silent} of it" if silent else ""
             if plan.round > 1:
-                return f"the next round needs {plan.queries} queries, the budget is {most}"
-            text = f"no round was run, x is x0: the first round needs {plan.queries} queries, the budget is {most}"
+                return f"the next round needs {plan.queries} queries, the budget is {most}{doubt}"
+            text = (
+                f"no round was run, x is x0: the first round needs {plan.queries} queries, the budget is {most}{doubt}"
+            )
             log.warning("%s", text)
             return text
         over = None if server.begun else self._limits.before(server.state)
@@ -141,7 +151,9 @@ class RoundLoop:
 
     def _record(self) -> Record:
         state, before = self._server.state, self._x
-        self._x = self._box.from_cube(state.x)
+        self._x = self._box.from_cube(self._server.x)
+        moved = float(np.max(np.abs(state.x - self._place), initial=0.0))
+        state.resting, self._place = (state.resting + 1 if moved < self._tolerance else 0), state.x
         return Record(
             round=state.round,
             queries=sum(state.queries),

@@ -14,7 +14,7 @@ from typing import Any, get_args
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.checks import check_count, check_positive
+from fzoos._util.checks import check_count, check_number, check_positive
 from fzoos.algorithms.base import Algorithm
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.federation.aggregate import AGGREGATES
@@ -41,10 +41,12 @@ _RUNNING = frozenset(  # how the server runs it; sites do not depend on these
         "retries",
         "max_queries",
         "max_queries_per_client",
+        "tolerance",
         "max_seconds",
         "max_bytes",
         "aggregate",
         "vectorized",
+        "lost_journals",
     }
 )
 
@@ -73,12 +75,16 @@ class Study:
         retries: how often an exchange with too few answers is tried again before the run stops.
         max_queries: the run stops before a round that would take all sites together beyond this number.
         max_queries_per_client: no site makes more queries than this.
+        tolerance: the run ends, "converged", after three rounds that moved no coordinate of x by more than this share
+            of the box; 0: it never does; None: the algorithm's own.
         max_seconds: no round begins after so many seconds spent in exchanges, those before a resumption included.
         max_bytes: the run stops before a round that would take all messages together beyond this number, if it costs
             what the dearest one since the last start did.
         on_failure: what a site does when its objective returns NaN or infinity: "raise" (no answer) or "skip".
-        aggregate: "mean", or the robust "median" and "trimmed".
+        aggregate: "mean", or one that a few wrong replies cannot move far: "clipped", "trimmed" or "median".
         precision: how finely arrays travel: "float64", "float32", "float16" or "stochastic".
+        lost_journals: sites that may go on with a new or an older journal than the server remembers; what they had paid
+            is still counted.
         privacy: noise on what leaves a site: "clip", "noise", "delta" and "clip_payload"; None: no
             noise.
 
@@ -110,10 +116,12 @@ class Study:
     retries: int = 2
     max_queries: int | None = None
     max_queries_per_client: int | None = None
+    tolerance: float | None = None
     on_failure: OnFailure = "raise"
     aggregate: str = "mean"
     precision: Precision = "float64"
     privacy: Mapping[str, Any] | None = None
+    lost_journals: tuple[str, ...] = ()
     max_seconds: float | None = None
     max_bytes: int | None = None
 
@@ -148,9 +156,15 @@ class Study:
             check_count("min_clients", self.min_clients, low=1)
             if self.min_clients > len(sites):
                 raise ValueError(f"min_clients is {self.min_clients} but there are only {len(sites)} sites")
+        lost: Any = self.lost_journals
+        if not isinstance(lost, (list, tuple)) or not set(lost) <= set(sites):
+            raise ValueError(f"lost_journals must be a list of sites of the study, got {lost!r}")
+        object.__setattr__(self, "lost_journals", tuple(lost))
         for name in ("max_queries", "max_queries_per_client"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name), low=1)
+        if self.tolerance is not None:
+            check_number("tolerance", self.tolerance, 0.0)
         if self.on_failure not in get_args(OnFailure):
             raise ValueError(f"on_failure must be one of {', '.join(get_args(OnFailure))}, got {self.on_failure!r}")
         if self.aggregate not in list(AGGREGATES):
@@ -163,6 +177,9 @@ class Study:
         object.__setattr__(self, "dim", len(start))
         for name in ("algorithm_settings", "optimizer_settings", "privacy_settings", "omega", "participants"):
             getattr(self, name)  # each checks what it is made of
+        if self.aggregate != "mean" and self.algorithm_settings.combines_replies:
+            label = self.algorithm_settings.label
+            raise ValueError(f"aggregate is {self.aggregate!r}, but {label} combines replies in its own way")
 
     @classmethod
     def load(cls, path: str | Path) -> Study:
@@ -200,6 +217,8 @@ class Study:
         settings = {name: value for name, value in self.settings.items() if name not in _RUNNING}
         if self.precision == "float64":  # a study from before there was a choice is still the same
             del settings["precision"]
+        if self.algorithm_settings.version != 1:  # the same file means something else than it did
+            settings["version"] = self.algorithm_settings.version
         bounds = [self.box.lower, self.box.upper] if self.space is None else self.space.table()
         settings |= {"x0": self.start, "bounds": bounds, "weights": self.omega}
         settings = json.loads(json.dumps(settings, default=_plain), parse_int=_number)
@@ -267,8 +286,16 @@ class Study:
 
     def check(self, request: Message) -> None:
         """Raise a MessageError unless a server of this study may ask this."""
-        check_precision_of(request, self.precision, or_exact=self.algorithm_settings.protocol.rebuilds)
-        check_request(self.algorithm_settings, request, self.box.dim, self.local_steps, self.optimizer_settings)
+        exact = self.algorithm_settings.rebuilds or self.algorithm_settings.steered
+        check_precision_of(request, self.precision, or_exact=exact)
+        check_request(
+            self.algorithm_settings,
+            request,
+            self.box.dim,
+            self.local_steps,
+            self.optimizer_settings,
+            noisy=self.privacy is not None,
+        )
 
     def protect(self, reply: Message, x: FloatArray) -> Message:
         """A reply as it may leave a site; x is the server's, in the cube."""

@@ -1,9 +1,12 @@
 """Objectives that are programs: one line of JSON out for each batch of points, one line back.
 
-    request   {"x": [[0.5, 1.0], [0.25, 0.0]]}     n points of d numbers each; named variables are objects:
-              {"x": [{"rate": 0.5, "depth": 3}]}
-    answer    {"y": [1.25, null]}                  n numbers; null or NaN marks a point that failed
-    or        {"error": "no licence"}              why there are none; the program goes on
+    request   {"x": [[0.5, 1.0], [0.25, 0.0]], "id": 7}     n points of d numbers each; named variables are objects:
+              {"x": [{"rate": 0.5, "depth": 3}], "id": 8}
+    answer    {"y": [1.25, null], "id": 7}                  n numbers; null or NaN marks a point that failed
+    or        {"error": "no licence", "id": 7}              why there are none; the program goes on
+
+The id says which request an answer belongs to: one that comes late is dropped, and never taken for the next. A program
+may leave it out; it must then write one line for each request, and no line at any other time.
 
 A program reads requests from its standard input until that ends, and then ends too: so it does not outlive a caller
 that was killed. It writes nothing but answers to its standard output, each of them at once (flushed); its standard
@@ -33,6 +36,7 @@ from fzoos.objectives.process import BadAnswer, Process, cut, show
 
 __all__ = ["Program", "ProgramError"]
 
+_HOUR = 3600.0  # seconds: whatever takes longer without a word is taken to hang
 _GRACE = 2.0  # seconds in which a program whose input has ended may end by itself
 _REASON = 2_000  # characters of an error that a program answered
 
@@ -60,7 +64,7 @@ class Program:
     Args:
         command: the program and its arguments; no shell interprets them.
         timeout: seconds for each batch, the start of the program included; then it is killed, the query fails, and the
-            next one restarts it. None: wait for ever.
+            next one restarts it. An hour, unless set; None: wait for ever.
         restarts: how often one batch may be asked again because the program died.
         cwd: the folder it runs in; None: this process's.
         env: environment variables for it, beside those of this process.
@@ -86,7 +90,7 @@ class Program:
         self,
         command: Sequence[str | os.PathLike[str]],
         *,
-        timeout: float | None = None,
+        timeout: float | None = _HOUR,
         restarts: int = 1,
         cwd: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
@@ -110,6 +114,7 @@ class Program:
         self._process: Process | None = None
         self._finalizer: weakref.finalize[..., Program] | None = None
         self._closed = False
+        self._last_id = 0  # of the latest request
 
     @classmethod
     def python(
@@ -118,7 +123,7 @@ class Program:
         function: str = "objective",
         *,
         vectorized: bool = False,
-        timeout: float | None = None,
+        timeout: float | None = _HOUR,
         restarts: int = 1,
         cwd: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
@@ -132,7 +137,8 @@ class Program:
             path: the file; modules beside it can be imported by it.
             function: the name of the function in that file.
             vectorized: whether the function itself takes batches, (n, d) -> (n,), and not one x of shape (d,).
-            timeout: seconds for each batch, the start of the process included; None: wait for ever.
+            timeout: seconds for each batch, the start of the process included; an hour, unless set; None: wait for
+                ever.
             restarts: how often one batch may be asked again because the process died.
             cwd: the folder it runs in; None: this process's.
             env: environment variables for it, beside those of this process.
@@ -196,12 +202,14 @@ class Program:
 
     def _values(self, points: list[Any]) -> FloatArray:
         """Send the points, once more for each restart."""
-        request = json.dumps({"x": points}).encode() + b"\n"
         with self._lock:
+            self._last_id += 1
+            request = json.dumps({"x": points, "id": self._last_id}).encode() + b"\n"
             for _ in range(self._restarts + 1):
                 process = self._running()
                 try:
-                    return _numbers(process.ask(request, _longest_answer(len(points)), self.timeout), len(points))
+                    line = process.ask(request, _longest_answer(len(points)), self.timeout, self._is_late)
+                    return _numbers(line, len(points), self._last_id)
                 except EOFError:
                     ending = self._end(_GRACE)
                 except _Refusal as refusal:
@@ -225,7 +233,7 @@ class Program:
         """The process, started if there is none or if it died since the last query."""
         if self._process is not None:
             try:
-                if self._process.waits():
+                if self._process.waits(self._is_late):
                     return self._process
             except BadAnswer as problem:
                 self._end()
@@ -239,6 +247,14 @@ class Program:
         self._finalizer = weakref.finalize(self, process.end, _GRACE)  # where close() is never called
         self._refuse_if_closed()  # close() may not have seen the process just started
         return process
+
+    def _is_late(self, line: bytes) -> bool:
+        """Whether this line answers an earlier request."""
+        try:
+            answered = json.loads(line).get("id")
+        except (ValueError, AttributeError, RecursionError):
+            return False
+        return type(answered) is int and answered < self._last_id
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
@@ -269,12 +285,14 @@ def _longest_answer(count: int) -> int:
     return 2**20 + 64 * count
 
 
-def _numbers(line: bytes, count: int) -> FloatArray:
-    """The values in an answer, shape (count,)."""
+def _numbers(line: bytes, count: int, id: int) -> FloatArray:
+    """The values in an answer to this request, shape (count,)."""
     try:
         answer = json.loads(line)
     except (ValueError, RecursionError):
         raise BadAnswer(f"answered with a line that is not JSON: {show(line)}") from None
+    if isinstance(answer, dict) and answer.get("id", id) != id:
+        raise BadAnswer(f"answered request {cut(repr(answer['id']))}, which is not the one that was made: {id}")
     if isinstance(answer, dict) and "error" in answer:
         raise _Refusal(cut(str(answer["error"]), _REASON))
     y = answer.get("y") if isinstance(answer, dict) else None

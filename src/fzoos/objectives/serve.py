@@ -93,15 +93,18 @@ def _serve(
     for line in requests:
         if not line.endswith(b"\n"):
             return  # the caller ended while it wrote
+        id: dict[str, Any] = {}
         try:
+            request = json.loads(line)
+            id = {"id": request["id"]} if "id" in request else {}
             if objective is None:
                 objective = load()
-            answer: dict[str, Any] = {"y": evaluate(objective, json.loads(line)["x"])}
+            answer: dict[str, Any] = {"y": evaluate(objective, request["x"])}
         except (Exception, SystemExit) as error:
             traceback.print_exc()
             answer = {"error": f"{type(error).__name__}: {error}{_where(error, file)}"}
         sys.stderr.flush()
-        answers.write(json.dumps(answer).encode() + b"\n")
+        answers.write(json.dumps({**answer, **id}).encode() + b"\n")
         answers.flush()
 
 

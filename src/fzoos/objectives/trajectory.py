@@ -33,8 +33,8 @@ class Ledger(Protocol):
         """Queries paid for so far, in all processes and whatever came of them."""
         ...
 
-    def recall(self, points: FloatArray) -> FloatArray | None:
-        """The values of these points, shape (n, d), if they are the next queries that were made before a restart."""
+    def recall(self, count: int, round: int, step: int) -> tuple[FloatArray, FloatArray]:
+        """The next queries that were made before a restart, at most `count`: points, shape (k, d), and values (k,)."""
         ...
 
     def record(self, points: FloatArray, values: FloatArray, round: int, step: int, purpose: Purpose) -> None:
@@ -108,10 +108,13 @@ class Trajectory:
         points = self.box.from_cube(x)
         batches = [points] if self._vectorized else [points[i : i + 1] for i in range(len(points))]
         if self._pool is None:
-            y = np.concatenate([self._paid(batch, purpose) for batch in batches])
+            answers = [self._paid(batch, purpose) for batch in batches]
         else:
-            y = np.concatenate(self._paid_together(self._pool, batches, purpose))
-        self.adopt(self._really_asked(x, points), y)
+            answers = self._paid_together(self._pool, batches, purpose)
+        asked, y = (np.concatenate(parts) for parts in zip(*answers, strict=True))
+        other = np.any(asked != points, axis=1)  # before a restart, on a machine that rounds or chooses differently
+        x = np.where(other[:, None], self.box.scale(asked), x) if other.any() else x
+        self.adopt(self._really_asked(x, asked), y)
         return y
 
     def _really_asked(self, x: FloatArray, points: FloatArray) -> FloatArray:
@@ -139,13 +142,13 @@ class Trajectory:
         """Every query that was ever paid for; a ledger also knows those of requests that were given up."""
         return self.count if self._ledger is None else self._ledger.count
 
-    def _paid(self, points: FloatArray, purpose: Purpose) -> FloatArray:
-        """The values of a batch, from the ledger or from the objective; NaN marks a failed point."""
+    def _paid(self, points: FloatArray, purpose: Purpose) -> tuple[FloatArray, FloatArray]:
+        """A batch as it was asked, and its values, from the ledger or the objective; NaN marks a failed point."""
         if self.stopped:
             raise CancelledError("the run has ended")
         self.count += len(points)
-        y = self._evaluate(points) if self._ledger is None else self._kept(self._ledger, points, purpose)
-        return self._without_failures(y, points)
+        asked, y = (points, self._evaluate(points)) if self._ledger is None else self._kept(points, purpose)
+        return asked, self._without_failures(y, asked)
 
     def _without_failures(self, y: FloatArray, points: FloatArray) -> FloatArray:
         """NaN for those that are gone on from; others end the run."""
@@ -163,29 +166,34 @@ class Trajectory:
         self.first_failure = f"{details}{failure}"
         log.warning("%s; the point is left out, as all that fail will be", failure)
 
-    def _paid_together(self, pool: PointPool, batches: list[FloatArray], purpose: Purpose) -> list[FloatArray]:
+    def _paid_together(
+        self, pool: PointPool, batches: list[FloatArray], purpose: Purpose
+    ) -> list[tuple[FloatArray, FloatArray]]:
         """The same of several batches: those that the ledger does not have are asked at the same time."""
         if self.stopped:
             raise CancelledError("the run has ended")
-        found: list[FloatArray] = []
+        found: list[tuple[FloatArray, FloatArray]] = []
         for batch in batches:
-            y = None if self._ledger is None else self._ledger.recall(batch)
-            if y is None:
+            if self._ledger is None:
+                break
+            asked, known = self._ledger.recall(len(batch), self.round, self.step)
+            if not len(asked):
                 break
             self.count += len(batch)
-            found.append(self._without_failures(y, batch))
+            asked, y = self._with_rest(asked, known, batch, purpose)
+            found.append((asked, self._without_failures(y, asked)))
         new = batches[len(found) :]
         with objective_threads():
-            asked = pool.ask(self._objective, [self._argument(batch) for batch in new])
+            answers = pool.ask(self._objective, [self._argument(batch) for batch in new])
             self.count += sum(map(len, new))
             try:
-                for batch, answer in zip(new, asked, strict=True):
+                for batch, answer in zip(new, answers, strict=True):
                     y = self._kept_answer(batch, answer, purpose)
-                    found.append(self._without_failures(y, batch))
+                    found.append((batch, self._without_failures(y, batch)))
                     if self.stopped:
                         raise CancelledError("the run has ended")
             except BaseException:
-                self.count -= asked.cancel() * len(new[0])
+                self.count -= answers.cancel() * len(new[0])
                 raise
         return found
 
@@ -201,17 +209,31 @@ class Trajectory:
             self._ledger.record(points, y, self.round, self.step, purpose)
         return y
 
-    def _kept(self, ledger: Ledger, points: FloatArray, purpose: Purpose) -> FloatArray:
-        y = ledger.recall(points)
-        if y is not None:
-            return y
+    def _kept(self, points: FloatArray, purpose: Purpose) -> tuple[FloatArray, FloatArray]:
+        """What the ledger has of a batch, as it is there, and the rest from the objective.
+
+        Recorded points are not compared with those of the batch: these are computed, and another machine computes
+        them differently. What was asked and answered is what counts.
+        """
+        ledger = self._ledger
+        assert ledger is not None
+        return self._with_rest(*ledger.recall(len(points), self.round, self.step), points, purpose)
+
+    def _with_rest(
+        self, asked: FloatArray, known: FloatArray, points: FloatArray, purpose: Purpose
+    ) -> tuple[FloatArray, FloatArray]:
+        """A batch of which the ledger had the beginning."""
+        ledger, rest = self._ledger, points[len(asked) :]
+        assert ledger is not None
+        if not len(rest):
+            return asked, known
         try:
-            y = self._evaluate(points)
+            y = self._evaluate(rest)
         except Exception as error:
-            ledger.fail(points, error, self.round, self.step, purpose)
+            ledger.fail(rest, error, self.round, self.step, purpose)
             raise
-        ledger.record(points, y, self.round, self.step, purpose)
-        return y
+        ledger.record(rest, y, self.round, self.step, purpose)
+        return np.concatenate([asked, rest]), np.concatenate([known, y])
 
     def _argument(self, points: FloatArray) -> FloatArray:
         """What the objective is called with: a batch (n, d), or a single row; its own copy."""

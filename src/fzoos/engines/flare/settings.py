@@ -88,7 +88,10 @@ class SiteSettings:
             raise ValueError("workers must be positive, or -1 for all cores, got 0")
         count = available_cores() if workers == -1 else workers
         environment = {"SITE": self._site}
-        return several(lambda: Program.python(path, vectorized=self.study.vectorized, env=environment), count)
+        limit = self.study.timeout  # a query that takes longer than an exchange may is taken to hang
+        return several(
+            lambda: Program.python(path, vectorized=self.study.vectorized, timeout=limit, env=environment), count
+        )
 
     def _made(self, config: Mapping[str, Any]) -> Any:
         """By the site's factory, or by the job's."""
