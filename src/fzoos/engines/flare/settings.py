@@ -3,6 +3,7 @@
     study = "study.toml"          # the study it agreed to; a server that runs another one is refused
     objective = "objective.py"    # a Python file with a function objective(x), run in a process of its own
     journal = "my-study.journal"  # the file of its queries
+    prior = "old.csv"             # points and values from before the study, which stay here: x1, x2, ..., value
     workers = 4                   # so many such processes, for the points of a batch; -1: one for each core
     max_epsilon = 5.0             # the loss of privacy at which it stops answering, in a study that has privacy
 
@@ -66,6 +67,7 @@ class SiteSettings:
         if "journal" in values:
             self.journal = file.parent / values["journal"]
         self.max_epsilon: float | None = values.get("max_epsilon")
+        self.prior = file.parent / values["prior"] if "prior" in values else None
         self._objective = str(file.parent / values["objective"]) if "objective" in values else None
 
     def objective(self) -> Any:
