@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from fzoos import FZooS, Record, minimize
+from fzoos import FixedFZooS, FZooS, Record, minimize
 from fzoos.callbacks import MLflow, TensorBoard, Together, WandB, metrics
 
 NAMES = {
@@ -19,7 +19,13 @@ NAMES = {
 
 def run(callback, **more):
     f = lambda x: float(x @ x)
-    settings = {"algorithm": FZooS(features=50, steps=None), "rounds": 3, "local_steps": 2, "monitor": f, "seed": 0}
+    settings = {
+        "algorithm": FixedFZooS(features=50, steps=None),
+        "rounds": 3,
+        "local_steps": 2,
+        "monitor": f,
+        "seed": 0,
+    }
     return minimize([f, f], np.ones(3), bounds=(-1, 1), callback=callback, **(settings | more))
 
 

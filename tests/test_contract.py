@@ -19,6 +19,7 @@ from fzoos import (
     FedZO,
     FiniteDifferences,
     FitLengthScale,
+    FixedFZooS,
     FZooS,
     InitialDesign,
     Matern52,
@@ -28,6 +29,7 @@ from fzoos import (
 )
 from fzoos.algorithms import ALGORITHMS
 from fzoos.algorithms.fedzo import FiniteDifferenceClient
+from fzoos.algorithms.fzoos import server as fzoos_server
 from fzoos.engines import LocalStudy
 from fzoos.testing import (
     AlgorithmContract,
@@ -64,17 +66,17 @@ CHEAPER = {
     "fedhistory": QUICK_FD | {"history": 2, "renew": 1},  # its subspace is there from the second round on
     "fedcma": {"population": 12},
     "fedbpt": {"population": 12},
-    "fzoos": QUICK,
 }
 SETTINGS = {name: cls(**CHEAPER.get(name, {})) for name, cls in ALGORITHMS.items()} | {
-    "fzoos-weights": FZooS(**PLAIN),
-    "fzoos-one-exchange": FZooS(**PLAIN | {"refresh": None}),
-    "fzoos-whole-trajectory": FZooS(**PLAIN | {"points": None, "feature_points": None, "kernel": Matern52()}),
-    "fzoos-fitted": FZooS(**PLAIN | {"fit": FitLengthScale(points=40), "vector": "fixed"}),
-    "fzoos-defaults": FZooS(**DEFAULTS),
-    "fzoos-steps": FZooS(**PLAIN | {"steps": TrustRegion()}),
-    "fzoos-measured": FZooS(**PLAIN | {"length": Measured(), "orthogonal": True}),
-    "fzoos-fitted-one-exchange": FZooS(**PLAIN | {"fit": FitLengthScale(points=40), "refresh": None}),
+    "fzoos-fixed": FixedFZooS(**QUICK),
+    "fzoos-weights": FixedFZooS(**PLAIN),
+    "fzoos-one-exchange": FixedFZooS(**PLAIN | {"refresh": None}),
+    "fzoos-whole-trajectory": FixedFZooS(**PLAIN | {"points": None, "feature_points": None, "kernel": Matern52()}),
+    "fzoos-fitted": FixedFZooS(**PLAIN | {"fit": FitLengthScale(points=40), "vector": "fixed"}),
+    "fzoos-defaults": FixedFZooS(**DEFAULTS),
+    "fzoos-steps": FixedFZooS(**PLAIN | {"steps": TrustRegion()}),
+    "fzoos-measured": FixedFZooS(**PLAIN | {"length": Measured(), "orthogonal": True}),
+    "fzoos-fitted-one-exchange": FixedFZooS(**PLAIN | {"fit": FitLengthScale(points=40), "refresh": None}),
 }
 
 UNITS = {"gamma": 1, "curvature": 2, "eps": 2}  # FedProx's gamma, HiSo's curvature and what is added to it
@@ -85,6 +87,24 @@ class TestContract(AlgorithmContract):
     def _settings(self, request):
         self.algorithm = SETTINGS[request.param]
         self.units = {name: power for name, power in UNITS.items() if hasattr(self.algorithm, name)}
+
+
+class TestStars(AlgorithmContract):
+    """FZooS in many dimensions, made to do here what it does there."""
+
+    algorithm = FZooS()
+
+    @pytest.fixture(autouse=True)
+    def _stars_only(self, monkeypatch):
+        monkeypatch.setattr(fzoos_server, "_MOST_DIRECTIONS", 0)
+
+
+class TestStarsGoOn(ResumeContract):
+    algorithm = FZooS()
+
+    @pytest.fixture(autouse=True)
+    def _stars_only(self, monkeypatch):
+        monkeypatch.setattr(fzoos_server, "_MOST_DIRECTIONS", 0)
 
 
 class TestResume(ResumeContract):

@@ -18,6 +18,7 @@ from fzoos import (
     FedZO,
     FiniteDifferences,
     FitLengthScale,
+    FixedFZooS,
     FZooS,
     InitialDesign,
     Matern52,
@@ -53,7 +54,6 @@ def call(**changes):
 BAD = [
     ("objectives", [], ValueError),
     ("objectives", (), ValueError),
-    ("objectives", f, TypeError),
     ("objectives", None, TypeError),
     ("objectives", 5, TypeError),
     ("objectives", (g for g in [f]), TypeError),
@@ -75,10 +75,12 @@ BAD = [
     ("bounds", (1, -1), ValueError),
     ("bounds", (1, 1), ValueError),
     ("bounds", [(-1, 1), (-1, 1), (2, 1)], ValueError),
-    ("bounds", [(-1, 1), (-1, 1), (0.5, 0.5)], ValueError),
+    ("bounds", [(INF, INF), (-1, 1), (-1, 1)], ValueError),
     ("bounds", (NAN, 1), ValueError),
     ("bounds", (-1, INF), ValueError),
     ("bounds", (-INF, INF), ValueError),
+    ("bounds", (None, 1), ValueError),
+    ("scale", 2.0, ValueError),
     ("bounds", (-1e308, 1e308), ValueError),
     ("bounds", [(-1, 1), (-1, 1)], ValueError),
     ("bounds", [(-1, 1)] * 4, ValueError),
@@ -91,7 +93,8 @@ BAD = [
     ("algorithm", None, TypeError),
     ("optimizer", Adam, TypeError),
     ("optimizer", 0.01, TypeError),
-    ("optimizer", None, TypeError),
+    ("tolerance", -1e-6, ValueError),
+    ("tolerance", "small", TypeError),
     ("rounds", -1, ValueError),
     ("rounds", 1.5, TypeError),
     ("rounds", "3", TypeError),
@@ -132,8 +135,10 @@ BAD = [
     ("seed", 1.0, TypeError),
     ("seed", "zero", TypeError),
     ("seed", True, TypeError),
+    ("rng", 3, ValueError),
     ("workers", 0, ValueError),
-    ("workers", -1, ValueError),
+    ("workers", -2, ValueError),
+    ("executor", 3, TypeError),
     ("workers", 1.0, TypeError),
     ("workers", None, TypeError),
 ]
@@ -168,23 +173,23 @@ def test_message_of_x0_outside():
 
 # Settings: (what makes them, error, name in the message)
 BAD_SETTINGS = [
-    (lambda: FZooS(features=0), ValueError, "features"),
-    (lambda: FZooS(features=-1), ValueError, "features"),
-    (lambda: FZooS(features=10.0), TypeError, "features"),
+    (lambda: FixedFZooS(features=0), ValueError, "features"),
+    (lambda: FixedFZooS(features=-1), ValueError, "features"),
+    (lambda: FixedFZooS(features=10.0), TypeError, "features"),
     (lambda: FZooS.paper(features=0), ValueError, "features"),
-    (lambda: FZooS(noise=-1e-6), ValueError, "noise"),
-    (lambda: FZooS(noise=NAN), ValueError, "noise"),
-    (lambda: FZooS(kernel="rbf"), TypeError, "kernel"),
-    (lambda: FZooS(fit=True), TypeError, "fit"),
-    (lambda: FZooS(points=0), ValueError, "points"),
-    (lambda: FZooS(feature_points=0), ValueError, "feature_points"),
-    (lambda: FZooS(points="all"), TypeError, "points"),
-    (lambda: FZooS(active=5), TypeError, "active"),
-    (lambda: FZooS(active=ActiveQueries(10, 5)), ValueError, "active"),
-    (lambda: FZooS(refresh=50), TypeError, "refresh"),
-    (lambda: FZooS(initial=None), TypeError, "initial"),
-    (lambda: FZooS(length=1.0), TypeError, "length"),
-    (lambda: FZooS(vector="both"), ValueError, "vector"),
+    (lambda: FixedFZooS(noise=-1e-6), ValueError, "noise"),
+    (lambda: FixedFZooS(noise=NAN), ValueError, "noise"),
+    (lambda: FixedFZooS(kernel="rbf"), TypeError, "kernel"),
+    (lambda: FixedFZooS(fit=True), TypeError, "fit"),
+    (lambda: FixedFZooS(points=0), ValueError, "points"),
+    (lambda: FixedFZooS(feature_points=0), ValueError, "feature_points"),
+    (lambda: FixedFZooS(points="all"), TypeError, "points"),
+    (lambda: FixedFZooS(active=5), TypeError, "active"),
+    (lambda: FixedFZooS(active=ActiveQueries(10, 5)), ValueError, "active"),
+    (lambda: FixedFZooS(refresh=50), TypeError, "refresh"),
+    (lambda: FixedFZooS(initial=None), TypeError, "initial"),
+    (lambda: FixedFZooS(length=1.0), TypeError, "length"),
+    (lambda: FixedFZooS(vector="both"), ValueError, "vector"),
     (lambda: ActiveQueries(5, 6, 0.01), ValueError, "picks"),
     (lambda: ActiveQueries(0, 0, 0.01), ValueError, "candidates"),
     (lambda: ActiveQueries(5, 0, 0.01), ValueError, "picks"),
@@ -259,6 +264,9 @@ class Failing:
     def __call__(self, x):
         self.asked.append(x.copy())
         return self._fail() if len(self.asked) == self._at else f(x)
+
+    def __reduce__(self):
+        raise TypeError("it counts in this process: several workers are threads then")
 
 
 def error_of():
@@ -338,12 +346,6 @@ def test_the_point_is_told_even_if_the_objective_writes_into_it():
     with pytest.raises(ObjectiveError) as caught:
         call(objectives=[vandal], vectorized=True)
     assert caught.value.x == pytest.approx([0.5, 0.5, 0.5])
-
-
-def test_raising_is_never_skipped():
-    """on_failure = "skip" is about values; an objective that raises ends the run."""
-    with pytest.raises(ObjectiveError, match="client 0 raised ZeroDivisionError"):
-        call(objectives=[Failing(2, error_of)], on_failure="skip")
 
 
 def test_error_in_an_objective_that_minimizes():

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import fzoos
-from fzoos import FedCMA, FedHistory, FZooS, ScaffoldI, ScaffoldII, Study
+from fzoos import FedCMA, FedHistory, FixedFZooS, FZooS, ScaffoldI, ScaffoldII, Study
 from fzoos._util.old_names import OLD_ATTRIBUTES, OLD_MODULES, OLD_NAMES
 from fzoos.algorithms.base import ClientContext
 from fzoos.cli import main
@@ -91,12 +91,22 @@ def test_the_attributes_that_are_used_most() -> None:
 
 def test_early() -> None:
     """A setting of FZooS, in Python, also through its presets and `dataclasses.replace`."""
-    with pytest.warns(FutureWarning, match=r"FZooS\(early=...\) is now refresh_first_round="):
-        assert FZooS(early=False) == FZooS(refresh_first_round=False)
+    with pytest.warns(FutureWarning, match=r"FixedFZooS\(early=...\) is now refresh_first_round="):
+        assert FixedFZooS(early=False) == FixedFZooS(refresh_first_round=False)
     with pytest.warns(FutureWarning):
         assert FZooS.paper(early=True).refresh_first_round
     with pytest.warns(FutureWarning):
-        assert not dataclasses.replace(FZooS(), early=False).refresh_first_round
+        assert not dataclasses.replace(FixedFZooS(), early=False).refresh_first_round
+
+
+def test_settings_of_fzoos() -> None:
+    """FZooS has no settings any more; those of the last release make a FixedFZooS, whose defaults are those it had."""
+    with pytest.warns(
+        FutureWarning, match=r"FZooS\(noise=...\) is now FixedFZooS\(noise=...\); FZooS\(\) has no settings"
+    ):
+        assert FZooS(noise=0.1) == FixedFZooS(noise=0.1)
+    with pytest.warns(FutureWarning):
+        assert dataclasses.replace(FZooS(projected=False), points=9) == FixedFZooS(points=9, projected=False)
 
 
 def write_study(folder: Path, algorithm: str) -> Path:

@@ -13,6 +13,7 @@ from fzoos import (
     FedCMA,
     FedHistory,
     FedZO,
+    FixedFZooS,
     FZooS,
     HiSo,
     InitialDesign,
@@ -30,7 +31,7 @@ def ours(**changes: Any) -> FZooS:
 
     sigma^2 is the paper's 1e-6, so that nothing but the algorithms differs; the default has a row of its own.
     """
-    return FZooS(**{"noise": 1e-6} | changes)
+    return FixedFZooS(**{"noise": 1e-6} | changes)
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,9 @@ EXACT = {
 ALGORITHMS = {
     "FedZO": Setting(FedZO()),
     "ScaffoldII": Setting(ScaffoldII()),
-    "FedHistory": Setting(FedHistory()),
+    "FedHistory": Setting(FedHistory(alpha=0.5)),  # the runs were made with what the default was then
     "DeComFL": Setting(DeComFL()),
-    "HiSo": Setting(HiSo()),
+    "HiSo": Setting(HiSo(smoothing=0.01)),  # the same
     "FedCMA": Setting(FedCMA()),
     "FZooS, paper's settings": Setting(FZooS.paper(points=150, feature_points=500)),
     FORMER: Setting(FZooS.weights()),

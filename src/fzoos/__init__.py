@@ -10,20 +10,24 @@ from fzoos.algorithms import (
     FedLBFGS,
     FedProx,
     FedZO,
+    FixedFZooS,
     FZooS,
     HiSo,
     ScaffoldI,
     ScaffoldII,
 )
 from fzoos.algorithms.finite_differences import FiniteDifferences
-from fzoos.algorithms.fzoos.correction_lengths import Constant, DistanceAware, Measured, Reciprocal, Theoretical
-from fzoos.algorithms.fzoos.query_designs import ActiveQueries, InitialDesign, UnseenDirections
-from fzoos.algorithms.fzoos.step_scale import TrustRegion
+from fzoos.algorithms.fixed_fzoos.correction_lengths import Constant, DistanceAware, Measured, Reciprocal, Theoretical
+from fzoos.algorithms.fixed_fzoos.query_designs import ActiveQueries, InitialDesign, UnseenDirections
+from fzoos.algorithms.fixed_fzoos.step_scale import TrustRegion
 from fzoos.algorithms.optimizers import SGD, Adam
 from fzoos.federation.study import Study
 from fzoos.minimize import minimize
 from fzoos.objectives.manual import ManualObjective
+from fzoos.objectives.parallel import Parallel
 from fzoos.objectives.program import Program, ProgramError
+from fzoos.objectives.space import Space
+from fzoos.objectives.variables import Choice, Integer, Log, Real
 from fzoos.result import ObjectiveError, Record, Result
 from fzoos.runs.store import StoreError, load
 from fzoos.surrogates.kernels import Matern52, SquaredExponential
@@ -36,6 +40,7 @@ __all__ = [
     "SGD",
     "ActiveQueries",
     "Adam",
+    "Choice",
     "Constant",
     "DeComFL",
     "DistanceAware",
@@ -49,20 +54,26 @@ __all__ = [
     "FiniteDifferences",
     "FitLengthScale",
     "FittedNoise",
+    "FixedFZooS",
     "HiSo",
     "InitialDesign",
+    "Integer",
     "KnownNoise",
+    "Log",
     "ManualObjective",
     "Matern52",
     "Measured",
     "ObjectiveError",
+    "Parallel",
     "Program",
     "ProgramError",
+    "Real",
     "Reciprocal",
     "Record",
     "Result",
     "ScaffoldI",
     "ScaffoldII",
+    "Space",
     "SquaredExponential",
     "StoreError",
     "Study",

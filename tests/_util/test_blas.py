@@ -63,7 +63,7 @@ def test_an_objective_of_minimize_has_all_threads(algorithm, workers) -> None:
 
 
 def test_the_surrogates_of_minimize_have_one(monkeypatch) -> None:
-    from fzoos.algorithms.fzoos.client import FZooSClient
+    from fzoos.algorithms.fixed_fzoos.client import FZooSClient
 
     seen = set()
     gradient = FZooSClient.local_gradient

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from fzoos import SGD, FedProx, FedZO, FiniteDifferences, FZooS, InitialDesign, ScaffoldI, ScaffoldII, minimize
+from fzoos import SGD, FedProx, FedZO, FiniteDifferences, FixedFZooS, InitialDesign, ScaffoldI, ScaffoldII, minimize
 from fzoos.surrogates.kernels import SquaredExponential
 
 
@@ -198,7 +198,7 @@ def test_fzoos_with_two_observations():
     def recorded(i, f):
         return lambda x: (asked[i].append(x[0]), f(x))[1]
 
-    algorithm = FZooS(
+    algorithm = FixedFZooS(
         kernel=SquaredExponential(1.0),
         noise=noise,
         initial=InitialDesign(2, 0.3),

@@ -275,6 +275,29 @@ def test_a_desk_answers_the_newest_request_and_none_that_waited() -> None:
     assert outcomes == {"slow": b"slow", "old": Overtaken, "new": b"new"}
 
 
+def test_a_desk_knows_how_long_it_has_been_busy() -> None:
+    """So that a site whose objective hangs says so at once, and does not cost every later exchange its time-out."""
+    worker, busy, go_on = SerialWorker(), threading.Event(), threading.Event()
+
+    def slow() -> bytes:
+        busy.set()
+        go_on.wait()
+        return b""
+
+    assert worker.busy == 0.0
+    asker = threading.Thread(target=worker.do, args=(slow,))
+    asker.start()
+    busy.wait()
+    time.sleep(0.05)
+    assert worker.busy >= 0.05
+    go_on.set()
+    asker.join()
+    assert worker.do(lambda: b"next") == b"next"
+    while worker.busy:
+        time.sleep(0.001)
+    worker.close()
+
+
 def test_a_desk_lets_go_of_work_that_never_ends() -> None:
     worker, busy = SerialWorker(), threading.Event()
 

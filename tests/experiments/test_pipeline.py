@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from fzoos import SGD, Adam, FedZO, FZooS, KnownNoise, ScaffoldI, ScaffoldII, minimize
+from fzoos import SGD, Adam, FedZO, FixedFZooS, FZooS, KnownNoise, ScaffoldI, ScaffoldII, minimize
 from fzoos.experiments import runner
 from fzoos.experiments.cosine import Observed
 from fzoos.experiments.curves import collect
@@ -57,7 +57,7 @@ def test_the_fingerprint_sees_every_setting():
         {"local_steps": 3},
         {"algorithm": ScaffoldI()},
         {"algorithm": FZooS()},
-        {"algorithm": FZooS(noise=1e-5)},
+        {"algorithm": FixedFZooS(noise=1e-5)},
         {"task": TaskSpec.of("quadratic", dim=5, clients=2, heterogeneity=5.0, seed=3)},
         {"image": 1},
         {"quantity": "cosine"},

@@ -14,13 +14,28 @@ import pytest
 from fault_jobs import CENTRES, Box
 from wire import Wire
 
+from fzoos import StoreError
 from fzoos.federation.conductor import conduct
 from fzoos.federation.study import Study
 
 FOLDERS = Path(__file__).parent / "old_checkpoints"
 
 
-@pytest.mark.parametrize("name", ["refreshed", "rebuilt"])
+def test_fzoos_without_settings_is_another_study(folder):
+    """The same file means another algorithm today: nobody goes on with its numbers by mistake."""
+    zipfile.ZipFile(FOLDERS / "refreshed.zip").extractall(folder)
+    expected = json.loads((folder / "expected.json").read_text())
+    assert expected["study"]["algorithm"] == {"name": "fzoos"}
+    study = Study(**expected["study"])
+    assert study.id != expected["id"]
+    with (
+        Wire(study, folder, [Box(centre) for centre in CENTRES]) as engine,
+        pytest.raises(StoreError, match="another algorithm"),
+    ):
+        conduct(study, engine, folder / "result.db", resume=True)
+
+
+@pytest.mark.parametrize("name", ["rebuilt"])
 def test_its_checkpoint_is_taken_up(folder, name):
     """The same x, queries, bytes and steps of all rounds; on another machine but for the last digits."""
     zipfile.ZipFile(FOLDERS / f"{name}.zip").extractall(folder)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from fzoos import Constant, FedZO, FZooS
+from fzoos import Constant, FedZO, FixedFZooS
 from fzoos.algorithms.base import PayloadPart
 from fzoos.engines import LocalStudy
 from fzoos.engines.local import LocalEngine
@@ -267,7 +267,7 @@ def test_a_request_counts_once_and_the_site_asked_for_most_counts():
         Message(kind, round, {"x": np.zeros(2)}, {"seed": 1})
         for kind, round in (("update", 1), ("refresh", 2), ("update", 2))
     )
-    releases = Releases(FZooS(length=Constant(), steps=None), sites=3)
+    releases = Releases(FixedFZooS(length=Constant(), steps=None), sites=3)
     assert releases.most == 0
     assert releases.ask({0: first, 1: first, 2: first})
     assert releases.most == 1
@@ -276,7 +276,7 @@ def test_a_request_counts_once_and_the_site_asked_for_most_counts():
     assert releases.most == 2
     assert releases.ask({1: second})
     assert releases.most == 3
-    again = Releases(FZooS(length=Constant(), steps=None), sites=3)
+    again = Releases(FixedFZooS(length=Constant(), steps=None), sites=3)
     again.restore(releases.state)
     assert not again.ask({1: second})
     assert again.most == 3
@@ -449,7 +449,7 @@ def test_what_noise_would_make_useless_is_refused(algorithm, instead, tmp_path):
         LocalStudy(ours, tmp_path, objectives).run()
     assert instead in str(error.value)
     assert sum(box.calls for box in objectives) == 0
-    Privacy(**NOISY).check(FZooS(length=Constant(), steps=None))
+    Privacy(**NOISY).check(FixedFZooS(length=Constant(), steps=None))
     Privacy(**NOISY).check(FedZO())
 
 

@@ -12,6 +12,7 @@ from fzoos import (
     FedZO,
     FiniteDifferences,
     FitLengthScale,
+    FixedFZooS,
     FZooS,
     InitialDesign,
     KnownNoise,
@@ -23,7 +24,7 @@ from fzoos import (
     UnseenDirections,
 )
 from fzoos.algorithms import ALGORITHMS
-from fzoos.algorithms.fzoos.correction_lengths import Constant, DistanceAware, Reciprocal
+from fzoos.algorithms.fixed_fzoos.correction_lengths import Constant, DistanceAware, Reciprocal
 from fzoos.federation.settings import make_algorithm, make_optimizer
 
 
@@ -31,14 +32,14 @@ from fzoos.federation.settings import make_algorithm, make_optimizer
     ("table", "expected"),
     [
         ({"name": "fzoos"}, FZooS()),
-        ({"name": "fzoos", "features": 7, "points": 9, "noise": 0.5}, FZooS(features=7, points=9, noise=0.5)),
+        ({"name": "fzoos", "features": 7, "points": 9, "noise": 0.5}, FixedFZooS(features=7, points=9, noise=0.5)),
         ({"name": "fzoos", "preset": "paper"}, FZooS.paper()),
         ({"name": "fzoos", "preset": "paper", "features": 7}, FZooS.paper(features=7)),
         (
             {"name": "fzoos", "kernel": {"name": "SquaredExponential", "length_scale": 2.0}},
-            FZooS(kernel=SquaredExponential(2.0)),
+            FixedFZooS(kernel=SquaredExponential(2.0)),
         ),
-        ({"name": "fzoos", "kernel": {"name": "Matern52", "length_scale": 2.0}}, FZooS(kernel=Matern52(2.0))),
+        ({"name": "fzoos", "kernel": {"name": "Matern52", "length_scale": 2.0}}, FixedFZooS(kernel=Matern52(2.0))),
         (
             {
                 "name": "fzoos",
@@ -48,33 +49,33 @@ from fzoos.federation.settings import make_algorithm, make_optimizer
                 "sends": "weights",
                 "steps": False,
             },
-            FZooS(active=None, refresh=None, refresh_first_round=False, sends="weights", steps=None),
+            FixedFZooS(active=None, refresh=None, refresh_first_round=False, sends="weights", steps=None),
         ),
-        ({"name": "fzoos", "refresh": {"name": "UnseenDirections"}}, FZooS(refresh=UnseenDirections())),
+        ({"name": "fzoos", "refresh": {"name": "UnseenDirections"}}, FixedFZooS(refresh=UnseenDirections())),
         (
             {"name": "fzoos", "steps": {"tolerance": 0.5}, "sends": "weights", "orthogonal": True},
-            FZooS(steps=TrustRegion(0.5), sends="weights", orthogonal=True),
+            FixedFZooS(steps=TrustRegion(0.5), sends="weights", orthogonal=True),
         ),
         (
             {"name": "fzoos", "active": {"candidates": 9, "picks": 2, "radius": 0.1}},
-            FZooS(active=ActiveQueries(9, 2, 0.1)),
+            FixedFZooS(active=ActiveQueries(9, 2, 0.1)),
         ),
         (
             {"name": "fzoos", "refresh": {"name": "ActiveQueries", "candidates": 9, "picks": 2}},
-            FZooS(refresh=ActiveQueries(9, 2)),
+            FixedFZooS(refresh=ActiveQueries(9, 2)),
         ),
-        ({"name": "fzoos", "initial": {"points": 4}}, FZooS(initial=InitialDesign(4))),
-        ({"name": "fzoos", "fit": {}}, FZooS(fit=FitLengthScale())),
-        ({"name": "fzoos", "fit": {"low": 0.5}}, FZooS(fit=FitLengthScale(low=0.5))),
-        ({"name": "fzoos", "length": {"name": "Reciprocal"}}, FZooS(length=Reciprocal())),
-        ({"name": "fzoos", "length": {"name": "Constant"}}, FZooS(length=Constant())),
-        ({"name": "fzoos", "length": {}}, FZooS(length=Constant())),  # the first of several needs no name
+        ({"name": "fzoos", "initial": {"points": 4}}, FixedFZooS(initial=InitialDesign(4))),
+        ({"name": "fzoos", "fit": {}}, FixedFZooS(fit=FitLengthScale())),
+        ({"name": "fzoos", "fit": {"low": 0.5}}, FixedFZooS(fit=FitLengthScale(low=0.5))),
+        ({"name": "fzoos", "length": {"name": "Reciprocal"}}, FixedFZooS(length=Reciprocal())),
+        ({"name": "fzoos", "length": {"name": "Constant"}}, FixedFZooS(length=Constant())),
+        ({"name": "fzoos", "length": {}}, FixedFZooS(length=Constant())),  # the first of several needs no name
         (
             {"name": "fzoos", "length": {"name": "DistanceAware", "heterogeneity": 2.0}},
-            FZooS(length=DistanceAware(2.0)),
+            FixedFZooS(length=DistanceAware(2.0)),
         ),
-        ({"name": "fzoos", "features": 3}, FZooS(features=3)),
-        ({"name": "fzoos", "vector": "fixed", "projected": False}, FZooS(vector="fixed", projected=False)),
+        ({"name": "fzoos", "features": 3}, FixedFZooS(features=3)),
+        ({"name": "fzoos", "vector": "fixed", "projected": False}, FixedFZooS(vector="fixed", projected=False)),
         ({"name": "fedzo"}, FedZO()),
         (
             {"name": "fedzo", "differences": {"count": 3, "directions": "sphere"}},

@@ -198,7 +198,7 @@ def test_a_journal_of_another_version(folder):
         journal.record(request, np.full((6, 2), 0.3), np.zeros(6), 1, 1, "difference")
         journal.reply(request, b"reply", {})
     with site(folder) as here:
-        with pytest.raises(JournalError, match="another version of the program: it asked other points"):
+        with pytest.raises(JournalError, match="another version of the program: it asked in other steps"):
             here.handle(REFRESH)
         with pytest.raises(RemoteFailure, match="cannot use its journal"):
             decode(here.answer(encode(REFRESH, STUDY.id)), STUDY.id)
@@ -213,14 +213,66 @@ def test_a_journal_that_lacks_queries(folder, kept):
     rows = queries(folder)
     with Journal(folder / "b.journal", STUDY.id, "a") as journal:
         request = journal.begin(encode(UPDATE, STUDY.id))
-        for x, y, _ in rows[:kept]:
-            journal.record(request, np.frombuffer(x)[None], np.array([y]), 1, 1, "difference")
+        for i, (x, y, _) in enumerate(rows[:kept]):
+            journal.record(request, np.frombuffer(x)[None], np.array([y]), 1, 1 + i // 3, "difference")
         journal.reply(request, b"reply", {})
     with (
         StudySite(STUDY, 0, Box(0.2), folder / "b.journal") as here,
         pytest.raises(JournalError, match="lacks queries"),
     ):
         here.handle(REFRESH)
+
+
+def test_a_journal_with_too_many_queries(folder):
+    """The same for more queries than the answer can have made: six of them fit, the seventh was another version's."""
+    with Journal(folder / "a.journal", STUDY.id, "a") as journal:
+        request = journal.begin(encode(UPDATE, STUDY.id))
+        for i in range(7):
+            journal.record(request, np.full((1, 2), 0.3), np.zeros(1), 1, min(1 + i // 3, 2), "difference")
+        journal.reply(request, b"reply", np.random.default_rng(0).bit_generator.state)
+    with site(folder) as here, pytest.raises(JournalError, match="it has more queries"):
+        here.handle(REFRESH)
+
+
+@pytest.mark.parametrize("generator", [{}, {"bit_generator": "MT19937"}, np.random.default_rng(0).bit_generator.state])
+def test_the_generator_is_the_recorded_one(folder, generator):
+    """Whatever was drawn on another machine: the next directions follow from the state that the journal has."""
+    with site(folder) as here:
+        here.handle(UPDATE)
+    with Journal(folder / "b.journal", STUDY.id, "a") as journal:
+        request = journal.begin(encode(UPDATE, STUDY.id))
+        for i, (x, y, _) in enumerate(queries(folder)):
+            journal.record(request, np.frombuffer(x)[None], np.array([y]), 1, 1 + i // 3, "difference")
+        journal.reply(request, b"reply", generator)
+    asked = []
+    with StudySite(STUDY, 0, lambda x: asked.append(x) or 0.0, folder / "b.journal") as here:
+        if generator.get("bit_generator") != "PCG64":
+            with pytest.raises(JournalError, match="it has another generator"):
+                here.handle(REFRESH)
+            return
+        here.handle(REFRESH)
+    directions = np.random.default_rng(0).standard_normal((2, 2))  # of ScaffoldI's estimate at x, lambda = 0.01
+    expected = STUDY.box.from_cube(np.clip(X + 0.01 * directions, 0.0, 1.0))
+    np.testing.assert_allclose(asked[1:], expected, rtol=0.0, atol=1e-15)
+
+
+def test_recorded_points_are_taken_as_they_are(folder):
+    """Points that this machine would not compute: no query is made again, and what was asked is what is known."""
+    study = make_study("fzoos", sites=("a",))
+    request = encode(Message("refresh", 1, {"x": X}, {"seed": 7}), study.id)
+    with StudySite(study, 0, Box(0.2), folder / "a.journal") as here:
+        here.answer(request)
+    rows = queries(folder)
+    moved = [np.frombuffer(x) * 0.9 for x, _, _ in rows]
+    with Journal(folder / "b.journal", study.id, "a") as journal:
+        id = journal.begin(request)
+        journal.record(id, np.array(moved), np.array([y for _, y, _ in rows]), 1, 0, "initial")
+        journal.reply(id, b"reply", np.random.default_rng(0).bit_generator.state)
+    with StudySite(study, 0, lambda x: pytest.fail("asked again"), folder / "b.journal") as here:
+        client = here._restore()
+        trajectory = client._half.context.trajectory
+        np.testing.assert_allclose(study.box.from_cube(trajectory.x), moved, rtol=0.0, atol=1e-15)
+        assert client.queries == len(rows)
 
 
 def test_an_unusable_journal(folder):

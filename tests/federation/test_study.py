@@ -49,6 +49,9 @@ def test_everything(tmp_path):
         retries = 0
         max_queries = 1000
         max_queries_per_client = 500
+        tolerance = 1e-4
+        max_seconds = 3600
+        max_bytes = 1000000
         on_failure = "skip"
         aggregate = "median"
         precision = "float16"
@@ -67,7 +70,7 @@ def test_everything(tmp_path):
     assert (study.rounds, study.local_steps, study.seed, study.vectorized) == (20, 3, 7, True)
     assert study.omega.tolist() == [0.25, 0.25, 0.5]
     assert (study.participants, study.min_clients, study.timeout, study.retries) == (2, 2, 60, 0)
-    assert (study.max_queries, study.max_queries_per_client) == (1000, 500)
+    assert (study.max_queries, study.max_queries_per_client, study.tolerance) == (1000, 500, 1e-4)
     assert (study.on_failure, study.aggregate, study.precision) == ("skip", "median", "float16")
     assert study.algorithm_settings.differences.count == 5
     assert study.optimizer_settings.learning_rate == 0.1
@@ -91,7 +94,7 @@ BAD = [
     (None, "dim = -1", "dim must be at least 0"),
     (None, "dim = 2.0", "dim must be an integer"),
     ("bounds", "", "bounds is missing"),
-    ("bounds", "bounds = [1.0, -1.0]", "bounds must have lower < upper"),
+    ("bounds", "bounds = [1.0, -1.0]", "bounds must have lower <= upper"),
     ("bounds", "bounds = [0.0, 1.0, 2.0]", "bounds must be one (lower, upper) pair or d pairs"),
     ("bounds", "bounds = [[0, 1], [0, 1], [0, 1]]", "x0 has 2 values but bounds give d = 3"),
     ("bounds", "bounds = [[0, 1], [0]]", "bounds must be one (lower, upper) pair or d pairs"),
@@ -134,8 +137,8 @@ BAD = [
     (None, "max_queries_per_client = 1.5", "max_queries_per_client must be an integer"),
     (None, 'on_failure = "ignore"', "on_failure must be one of raise, skip, got 'ignore'"),
     (None, "on_failure = []", "on_failure must be one of raise, skip"),
-    (None, 'aggregate = "max"', "aggregate must be one of mean, median, trimmed, got 'max'"),
-    (None, 'aggregate = ["mean"]', "aggregate must be one of mean, median, trimmed, got ['mean']"),
+    (None, 'aggregate = "max"', "aggregate must be one of mean, median, trimmed, clipped, got 'max'"),
+    (None, 'aggregate = ["mean"]', "aggregate must be one of mean, median, trimmed, clipped, got ['mean']"),
     (None, 'precision = "double"', "precision must be one of float64, float32, float16, stochastic, got 'double'"),
     (None, "precision = 16", "precision must be one of float64, float32, float16, stochastic, got 16"),
     (None, "tiemout = 3", "there is no setting 'tiemout'; the settings are name, x0, bounds"),
@@ -214,8 +217,12 @@ CONDUCT = {
     "retries": 9,
     "max_queries": 100,
     "max_queries_per_client": 30,
+    "tolerance": 1e-3,
+    "max_seconds": 60.0,
+    "max_bytes": 1000,
     "aggregate": "median",
     "vectorized": True,
+    "lost_journals": ("a",),
 }
 MATTERS = {
     "name": "other",

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fzoos import FedZO, FiniteDifferences, FZooS, minimize
+from fzoos import FedZO, FiniteDifferences, FixedFZooS, minimize
 from fzoos.objectives.program import Program, ProgramError
 
 
@@ -60,7 +60,7 @@ def batch(x):
 
 
 @pytest.mark.parametrize("vectorized", [False, True])
-@pytest.mark.parametrize("algorithm", [FZooS(features=100), FedZO(differences=FiniteDifferences(count=4))])
+@pytest.mark.parametrize("algorithm", [FixedFZooS(features=100), FedZO(differences=FiniteDifferences(count=4))])
 def test_the_run_is_the_same_bit_for_bit(make, tmp_path, monkeypatch, algorithm, vectorized):
     """`minimize` gives what it gives on the function called in its own process. The file imports its neighbour."""
     (tmp_path / "target.py").write_text("TARGET = 0.3\n", encoding="utf-8")
@@ -144,7 +144,7 @@ def test_exceptions(make):
     for k, (_, text) in enumerate(EXCEPTIONS):
         with pytest.raises(ProgramError) as error:
             f([k, 5.0])
-        assert str(error.value).endswith(f"answered an error: {text}")
+        assert f"answered an error: {text}" in str(error.value)
     assert f([-1.0]) == first
 
 
@@ -182,7 +182,7 @@ def test_a_file_that_is_no_use(make, tmp_path, name, text, complaint):
     f = make(text, name=name)
     with pytest.raises(ProgramError) as error:
         f([0.0])
-    assert str(error.value).endswith(f"answered an error: {complaint.format(file=tmp_path / name)}")
+    assert f"answered an error: {complaint.format(file=tmp_path / name)}" in str(error.value)
     assert "\n" not in str(error.value)
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fzoos import ObjectiveError
 from fzoos.objectives.box import Box
 from fzoos.objectives.trajectory import Trajectory
+from fzoos.result import NotAsked
 
 
 class Counting:
@@ -167,12 +168,45 @@ def test_nan_and_infinity_can_be_skipped(value, vectorized):
     assert (t.count, t.failed, len(t)) == (5, 3, 2)
 
 
-def test_skipping_is_for_values_not_for_errors():
-    def objective(x):
-        raise ValueError("broken")
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_errors_can_be_skipped(vectorized):
+    """A point at which the objective raises is counted and left out; of a batch, all points."""
 
-    with pytest.raises(ObjectiveError, match="broken"):
+    def objective(x):
+        if np.any(x[..., 0] > 5):
+            raise ValueError("broken")
+        return x.sum(axis=-1)
+
+    t = trajectory(objective, vectorized=vectorized, on_failure="skip")
+    y = t.query(np.array([[0.1, 0.0], [0.6, 0.5], [0.2, 0.1]]))
+    np.testing.assert_allclose(y, [np.nan] * 3 if vectorized else [1.0, np.nan, 3.0])
+    assert (t.count, t.failed, len(t)) == ((3, 3, 0) if vectorized else (3, 1, 2))
+
+
+def test_not_asked_is_not_a_failure():
+    """Values that are found by hand later are no failure, whatever is done with those."""
+
+    def objective(x):
+        raise NotAsked("later")
+
+    with pytest.raises(ObjectiveError) as caught:
         trajectory(objective, on_failure="skip").query(np.zeros((1, 2)))
+    assert isinstance(caught.value.__cause__, NotAsked)
+
+
+def test_the_first_failure_is_kept_and_said_once(caplog):
+    """Its traceback begins in the user's function; later failures are counted only."""
+
+    def objective(x):
+        raise ValueError(f"broken at {x[0]:g}")
+
+    t = trajectory(objective, on_failure="skip", client=3)
+    t.query(np.array([[0.1, 0.0], [0.2, 0.0]]))
+    assert "in objective\n    raise ValueError" in t.first_failure
+    assert "ValueError: broken at 1\n" in t.first_failure
+    assert "trajectory.py" not in t.first_failure.replace("test_trajectory.py", "")
+    assert t.first_failure.splitlines()[-1].startswith("objective of client 3 raised ValueError: broken at 1")
+    assert len(caplog.records) == 1
 
 
 def test_the_wrong_shape_is_a_value_error():
@@ -296,8 +330,8 @@ def test_what_was_paid_for_before():
     class Ledger:
         count = 5
 
-        def recall(self, points):
-            return None
+        def recall(self, count, round, step):
+            return np.empty((0, 2)), np.empty(0)
 
         def record(self, points, values, round, step, purpose):
             self.count += len(points)
@@ -317,3 +351,39 @@ def test_what_was_paid_for_before():
         with pytest.raises(ObjectiveError):
             t.query(np.ones((1, 2)))
         assert (t.count, t.paid) == (4, before + 4)
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+@pytest.mark.parametrize("known", [0, 2, 3])
+def test_what_the_ledger_has_is_taken_as_it_is(vectorized, known):
+    """The first of three points are recorded, at places of their own: these join the trajectory, the rest is asked.
+
+    A batch of which a part is known is asked for the rest: the objective of a resumed study may have become one that
+    takes batches.
+    """
+    recorded, made, asked = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])[:known], [], []
+
+    class Ledger:
+        count, left = known, list(recorded)
+
+        def recall(self, count, round, step):
+            found = [self.left.pop(0) for _ in range(min(count, len(self.left)))]
+            return np.array(found).reshape(-1, 2), np.full(len(found), 7.0)
+
+        def record(self, points, values, round, step, purpose):
+            made.extend(points.tolist())
+
+    def objective(x):
+        asked.extend(np.atleast_2d(x).tolist())
+        return np.sum(x, axis=-1)
+
+    t = trajectory(objective, ledger=Ledger(), vectorized=vectorized)
+    x = np.array([[0.1, 0.1], [0.2, 0.2], [0.3, 0.3]])
+    y = t.query(x)
+    points = t.box.from_cube(x)
+    np.testing.assert_array_equal(y[:known], 7.0)
+    np.testing.assert_allclose(y[known:], points[known:].sum(axis=1))
+    assert asked == made == points[known:].tolist()
+    np.testing.assert_allclose(t.box.from_cube(t.x)[:known], recorded)
+    np.testing.assert_array_equal(t.x[known:], x[known:])  # bit for bit what was asked for
+    assert t.count == 3

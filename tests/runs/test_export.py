@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fzoos
-from fzoos import FZooS, Record, Result, minimize
+from fzoos import FixedFZooS, Record, Result, minimize
 from fzoos.cli import main
 from fzoos.runs.export import export, plain, to_json
 from fzoos.runs.reader import read
@@ -25,7 +25,7 @@ def store(tmp_path_factory):
     """A run of FZooS: in round 1 one client of three takes part, so that distances are missing."""
     path = tmp_path_factory.mktemp("runs") / "runs.db"
     f = lambda x: float(x @ x)
-    settings = {"algorithm": FZooS(features=50), "rounds": 4, "local_steps": 2, "participation": 2, "seed": 1}
+    settings = {"algorithm": FixedFZooS(features=50), "rounds": 4, "local_steps": 2, "participation": 2, "seed": 1}
     minimize([f, f, f], np.ones(3), bounds=(-1, 1), monitor=f, store=path, name="demo", **settings)
     return path
 

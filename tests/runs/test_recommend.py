@@ -11,7 +11,7 @@ from fzoos import (
     Constant,
     FedZO,
     FiniteDifferences,
-    FZooS,
+    FixedFZooS,
     InitialDesign,
     KnownNoise,
     Study,
@@ -126,7 +126,7 @@ def test_better_than_the_last_x_under_noise():
 def test_the_last_x_of_a_run_without_noise():
     """A descent that has not arrived: nothing is averaged."""
     task = Quadratic(10, 2, 1.0, 0)
-    run = {"bounds": task.bounds, "vectorized": True, "seed": 0, "rounds": 4, "algorithm": FZooS(features=50)}
+    run = {"bounds": task.bounds, "vectorized": True, "seed": 0, "rounds": 4, "algorithm": FixedFZooS(features=50)}
     result = minimize(task.objectives, task.x0, **run)
     assert np.array_equal(result.recommended, result.x)
 
@@ -178,7 +178,7 @@ def test_fzoos_under_noise():
         queries = {"initial": InitialDesign(11, 0.1, "orthogonal"), "active": ActiveQueries(20, 1, 0.1)}
         queries |= {"refresh": UnseenDirections(5, 0.1), "sends": "gradient", "points": 60}
         queries |= {"refresh_first_round": False, "length": Constant(), "steps": None}
-        algorithm = FZooS(noise=KnownNoise(task.sigma), **queries)
+        algorithm = FixedFZooS(noise=KnownNoise(task.sigma), **queries)
         run = {"bounds": task.bounds, "vectorized": True, "seed": seed, "rounds": 30, "local_steps": 8}
         result = minimize(task.objectives, task.x0, algorithm=algorithm, **run)
         last += task.value(result.x) - task.minimum

@@ -16,7 +16,7 @@ from fzoos import (
     Constant,
     FitLengthScale,
     FittedNoise,
-    FZooS,
+    FixedFZooS,
     InitialDesign,
     KnownNoise,
     Matern52,
@@ -245,7 +245,7 @@ VARIANTS = {
 def small_run(**settings):
     task = Noisy(Quadratic(6, 2, 1.0, 0), 0.05)
     run = {"bounds": task.bounds, "rounds": 3, "local_steps": 3, "vectorized": True, "monitor": task.value, "seed": 0}
-    return minimize(task.objectives, task.x0, algorithm=FZooS(**settings), **run)
+    return minimize(task.objectives, task.x0, algorithm=FixedFZooS(**settings), **run)
 
 
 @pytest.mark.parametrize("noise", [KnownNoise(0.1), FittedNoise()], ids=["known", "fitted"])
@@ -268,7 +268,7 @@ def test_known_noise_helps():
         queries |= {"refresh": ActiveQueries(50, 10, 0.1), "length": Constant(), "features": 400}
         for name, noise in (("plain", 1e-6), ("known", KnownNoise(task.sigma))):
             run = {"bounds": task.bounds, "rounds": 6, "vectorized": True, "seed": seed}
-            result = minimize(task.objectives, task.x0, algorithm=FZooS(noise=noise, **queries), **run)
+            result = minimize(task.objectives, task.x0, algorithm=FixedFZooS(noise=noise, **queries), **run)
             gaps[name] += task.value(result.x) - task.minimum
     assert gaps["known"] < 0.7 * gaps["plain"]
 
@@ -288,8 +288,8 @@ def test_known_noise_helps():
 )
 def test_tables(table, expected):
     """A study's file can say all of them, and a plain number as before."""
-    assert make_algorithm({"name": "fzoos", "noise": table}) == FZooS(noise=expected)
-    assert make_algorithm({"name": "fzoos", "noise": table}) == FZooS(noise=expected)
+    assert make_algorithm({"name": "fzoos", "noise": table}) == FixedFZooS(noise=expected)
+    assert make_algorithm({"name": "fzoos", "noise": table}) == FixedFZooS(noise=expected)
 
 
 @pytest.mark.parametrize(
@@ -300,9 +300,9 @@ def test_tables(table, expected):
         (lambda: KnownNoise("much"), "sigma must be a number, got 'much'"),
         (lambda: KnownNoise(0.1, points=2), "points must be at least 3, got 2"),
         (lambda: FittedNoise(points=0), "points must be at least 3, got 0"),
-        (lambda: FZooS(noise=-1.0), r"noise \(sigma\^2\) must be"),
-        (lambda: FZooS(noise="little"), r"noise \(sigma\^2\) must be a number, got 'little'"),
-        (lambda: FZooS(noise=None), r"noise \(sigma\^2\) must be a number, got None"),
+        (lambda: FixedFZooS(noise=-1.0), r"noise \(sigma\^2\) must be"),
+        (lambda: FixedFZooS(noise="little"), r"noise \(sigma\^2\) must be a number, got 'little'"),
+        (lambda: FixedFZooS(noise=None), r"noise \(sigma\^2\) must be a number, got None"),
         (lambda: make_algorithm({"name": "fzoos", "noise": {"name": "Known"}}), "algorithm.noise: name must be one of"),
         (lambda: make_algorithm({"name": "fzoos", "noise": False}), "noise .* must be a number, got False"),
         (lambda: make_algorithm({"name": "fzoos", "noise": {}}), "algorithm.noise: sigma is missing"),

@@ -9,6 +9,7 @@ from fzoos.algorithms.fedhistory import FedHistory
 from fzoos.algorithms.fedlbfgs import FedLBFGS
 from fzoos.algorithms.fedprox import FedProx
 from fzoos.algorithms.fedzo import FedZO
+from fzoos.algorithms.fixed_fzoos import FixedFZooS
 from fzoos.algorithms.fzoos import FZooS
 from fzoos.algorithms.hiso import HiSo
 from fzoos.algorithms.scaffold import ScaffoldI, ScaffoldII
@@ -24,6 +25,7 @@ __all__ = [
     "FedLBFGS",
     "FedProx",
     "FedZO",
+    "FixedFZooS",
     "HiSo",
     "ScaffoldI",
     "ScaffoldII",

@@ -7,7 +7,7 @@ An algorithm whose x does not travel has a server half too: how x_r follows from
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -18,10 +18,22 @@ from fzoos._util.renamed import old_name
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.algorithms.protocol import Protocol
 from fzoos.messages.message import Arrays, Message
-from fzoos.objectives.box import clip_to_cube
 from fzoos.objectives.trajectory import Purpose, Trajectory
 
-__all__ = ["Algorithm", "ClientContext", "ClientHalf", "PayloadPart", "ServerHalf", "State"]
+__all__ = [
+    "LARGEST",
+    "Algorithm",
+    "ClientContext",
+    "ClientHalf",
+    "PayloadPart",
+    "ServerHalf",
+    "State",
+    "SteeredHalf",
+    "Steering",
+]
+
+LARGEST = 1e100
+"""No number of a message is larger: its square, and sums of squares, can still be computed by everybody."""
 
 State = dict[str, FloatArray]
 """x and what else the next round depends on, the same at the server and all clients."""
@@ -29,7 +41,7 @@ State = dict[str, FloatArray]
 
 @dataclass(frozen=True)
 class PayloadPart:
-    """One array that clients send beside x, and what differential privacy may do with it.
+    """One array that clients send beside x: its range, and what differential privacy may do with it.
 
     Args:
         shape: the shape of the array.
@@ -37,6 +49,9 @@ class PayloadPart:
             would leave nothing of it, as of a single number, so that a study with differential privacy does not begin.
         instead: for what is refused, which settings do without it, as they stand in a study's file.
         carried: whether its average goes out again with the next refresh request.
+        low: the smallest number that an honest client sends, of all or of each; a reply with a smaller one is refused.
+        high: the largest. A range is checked for each reply, before any average: one number of one client that is out
+            of all proportion would otherwise decide what all of them do. Noise for privacy may leave it.
 
     Example:
         >>> from fzoos.algorithms.base import PayloadPart
@@ -44,12 +59,16 @@ class PayloadPart:
         'clip'
         >>> PayloadPart((1,), "refuse", "fit = false").instead
         'fit = false'
+        >>> PayloadPart((2,), low=0.0).low                   # squares, say
+        0.0
     """
 
     shape: tuple[int, ...]
     privacy: Literal["clip", "refuse"] = "clip"
     instead: str = ""
     carried: bool = False
+    low: float | tuple[float, ...] = -LARGEST
+    high: float | tuple[float, ...] = LARGEST
 
 
 @dataclass(frozen=True)
@@ -76,7 +95,7 @@ class ClientContext:
 
     def project(self, x: FloatArray) -> FloatArray:
         """x clipped to the unit cube, if the algorithm is set to project."""
-        return clip_to_cube(x) if self.projected else x
+        return self.trajectory.box.project(x) if self.projected else x
 
     def query(self, points: FloatArray, purpose: Purpose) -> FloatArray:
         """Observations at the points, projected, shape (n, d) -> (n,): NaN marks a failed one."""
@@ -143,6 +162,65 @@ class ClientHalf(ABC):
         return {"correction_length": float(np.mean(self._lengths))}
 
 
+class SteeredHalf(ClientHalf):
+    """The client half of an algorithm whose server decides where to go: see `Steering`. There are no local steps."""
+
+    def rebuild(self, request: Message) -> FloatArray:
+        """The server's x, for a first request that does not bring it, from what this client had in the last round."""
+        raise TypeError(f"{type(self).__name__} must be told x")
+
+    @abstractmethod
+    def answer(self, x: FloatArray, request: Message) -> Arrays:
+        """Second exchange of a round, with the server's x and the averages of the first in the request."""
+
+    def diagnostics(self) -> dict[str, float]:
+        """No correction has a length here."""
+        return {"correction_length": 0.0}
+
+
+class Steering(ABC):
+    """The server half of an algorithm whose server decides where to go, from the averages of both exchanges.
+
+    Clients do what they are told by a few numbers with each request: no decision is left to two machines that may
+    differ in the last bit.
+    """
+
+    @abstractmethod
+    def start(self, x: FloatArray) -> State:
+        """The state before round 1."""
+
+    @abstractmethod
+    def scalars(self, state: State, seed: int, turn: int, participants: int, share: float) -> dict[str, float]:
+        """What one participant is told with the requests of the next round.
+
+        Args:
+            state: after the last round.
+            seed: the one that all share.
+            turn: which of the participants it is, from 0.
+            participants: how many there are.
+            share: omega_i among them.
+        """
+
+    @abstractmethod
+    def rebuilds(self, state: State) -> bool:
+        """Whether participants of the last round can work out x from what they are told."""
+
+    def reported(self, state: State) -> FloatArray:
+        """What the run's x is: that of the next round, or one that is known to be better."""
+        return state["x"]
+
+    @abstractmethod
+    def next_state(self, state: State, mean: Arrays, seed: int, participants: int) -> State:
+        """The state after a round.
+
+        Args:
+            state: the one before it.
+            mean: the averages of both exchanges.
+            seed: the one that all share.
+            participants: how many answered.
+        """
+
+
 class ServerHalf(ABC):
     """The server half of an algorithm whose x does not travel: x_r from x_{r-1} and the averaged replies.
 
@@ -203,6 +281,7 @@ class Algorithm(ABC):
 
     name: ClassVar[str]  # on the command line and in a study's file: the class's name in lower case
     label: ClassVar[str]  # in tables and legends: the class's name
+    version: ClassVar[int] = 1  # goes up when the same settings mean other numbers: old studies are then other studies
     descends: ClassVar[bool] = True  # whether local steps are the optimiser's; those of a search are its own
     keeps_trajectory: ClassVar[bool] = False  # whether clients look back at their queries
     shares_seed: ClassVar[bool] = False  # whether requests carry the seed that all clients share
@@ -214,10 +293,18 @@ class Algorithm(ABC):
         False  # whether x_r is made of the single replies, not of their average: see `combine_replies`
     )
     rebuilds: ClassVar[bool] = False  # whether x follows from the averaged payloads and does not travel: see `server`
+    steered: ClassVar[bool] = False  # whether the server decides where to go: see `steering`
+    told: ClassVar[tuple[str, ...]] = ()  # what the numbers may be called that a steering server sends
+    tolerance: ClassVar[float] = 0.0  # a run ends after three moves below it, in units of the box; 0: it does not
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.name, cls.label = cls.__name__.lower(), cls.__name__
+
+    @classmethod
+    def with_settings(cls, settings: Collection[str], preset: str | None) -> type[Algorithm]:
+        """The class that has these settings, by their names in a study's file."""
+        return cls
 
     @classmethod
     def installed(cls) -> bool:
@@ -263,6 +350,10 @@ class Algorithm(ABC):
             refreshed: whether the round begins with a refresh exchange.
         """
 
+    def planned(self, dim: int, local_steps: int, scalars: Mapping[str, float], *, first: bool, refreshed: bool) -> int:
+        """The same, given the numbers that come with the request, where they matter."""
+        return self.queries(dim, local_steps, first=first, refreshed=refreshed)
+
     def payload(self, dim: int) -> Mapping[str, PayloadPart | tuple[int, ...]]:
         """The arrays that clients send beside x, and that come back averaged; a plain shape stands for a part of it."""
         return {}
@@ -278,7 +369,7 @@ class Algorithm(ABC):
         Example:
             >>> from fzoos import FZooS
             >>> [name for name, part in FZooS().parts(dim=5, local_steps=10).items() if part.privacy == "refuse"]
-            ['log_step', 'measured']
+            ['region', 'star']
         """
         sent = {**self.payload(dim), **{name: (local_steps * n,) for name, n in self.per_step.items()}}
         return {name: part if isinstance(part, PayloadPart) else PayloadPart(part) for name, part in sent.items()}
@@ -287,8 +378,21 @@ class Algorithm(ABC):
         """All of the payload, names and shapes."""
         return {name: part.shape for name, part in self.parts(dim, local_steps).items()}
 
+    def reply_parts(self, dim: int, local_steps: int, request: Message) -> dict[str, PayloadPart]:
+        """What the reply to a request brings, x included."""
+        x = {"x": PayloadPart((dim,))} if self.protocol.returns_x(request.kind) else {}
+        return {**x, **(self.parts(dim, local_steps) if self.protocol.returns_payload(request.kind) else {})}
+
     def server(self, dim: int, local_steps: int, optimizer: Optimizer) -> ServerHalf | None:
         """The server half, where the algorithm `rebuilds` x."""
+        return None
+
+    def server_projects(self, dim: int) -> bool:
+        """Whether the server clips x, too, and not the clients alone."""
+        return self.rebuilds
+
+    def steering(self, dim: int) -> Steering | None:
+        """The server half, where the algorithm is `steered`."""
         return None
 
     def combine_replies(self, kept: State, replies: Sequence[Arrays], weights: FloatArray) -> State:

@@ -33,7 +33,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_positive
-from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf
+from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf, PayloadPart
 from fzoos.algorithms.separable_cma import SeparableCMA
 from fzoos.messages.message import Arrays, Message
 
@@ -104,9 +104,14 @@ class FedCMA(Algorithm):
         """T lambda."""
         return local_steps * self.population
 
-    def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
+    @property
+    def widest(self) -> float:
+        """The largest deviation that is used and sent."""
+        return _HALF if self.projected else _LARGEST
+
+    def payload(self, dim: int) -> Mapping[str, PayloadPart]:
         """s_i."""
-        return {"s": (dim,)}
+        return {"s": PayloadPart((dim,), low=_SMALLEST, high=self.widest)}
 
 
 class SearchClient(ClientHalf):
@@ -138,7 +143,7 @@ class SearchClient(ClientHalf):
     def _begin_search(self, x: FloatArray, s: FloatArray, seed: int) -> SeparableCMA:
         unused = max(0, 2 - len(x))  # for d = 1
         mean = np.pad(x, (0, unused), constant_values=0.5)
-        s = np.clip(s, _SMALLEST, _HALF if self.context.projected else _LARGEST)  # a message may hold any number
+        s = np.clip(s, _SMALLEST, _HALF if self.context.projected else _LARGEST)  # noise for privacy leaves the range
         return SeparableCMA(mean, np.pad(s, (0, unused), mode="edge"), self._population, seed)
 
     @property

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from functools import partial
 from typing import Protocol, Self
 
 from fzoos._util.blas import blas_threads_untouched
-from fzoos.federation.exchange import Outcome
+from fzoos.engines.daemon_threads import DaemonThreads
+from fzoos.federation.exchange import Outcome, Undelivered
 from fzoos.messages.message import Message
 
 __all__ = ["LocalEngine", "RequestHandler"]
@@ -42,11 +44,18 @@ class LocalEngine:
         workers: how many of them work at the same time. With one there is no time-out: an exchange runs in the caller's
             thread.
         together: whether one client's failure ends the exchange: the others then make no further query.
+        patience: seconds that queries under way are waited for at the end; None: for ever.
     """
 
-    def __init__(self, clients: Sequence[RequestHandler], workers: int = 1, together: bool = True) -> None:
-        self._clients, self._together = clients, together
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="fzoos-client") if workers > 1 else None
+    def __init__(
+        self,
+        clients: Sequence[RequestHandler],
+        workers: int = 1,
+        together: bool = True,
+        patience: float | None = None,
+    ) -> None:
+        self._clients, self._together, self._patience = clients, together, patience
+        self._pool = DaemonThreads(workers, "fzoos-client") if workers > 1 else None
         self._late: dict[int, Future[Message]] = {}  # answers that came too late, or have not come
 
     @property
@@ -67,19 +76,19 @@ class LocalEngine:
             try:
                 outcome.replies[i] = self._clients[i].handle(request)
             except Exception as error:
-                outcome.failures[i] = error
+                outcome.failures[i], outcome.counts[i] = error, self._clients[i].queries
                 if self._together:
                     break
         return outcome
 
-    def _parallel(self, pool: ThreadPoolExecutor, requests: Mapping[int, Message], timeout: float | None) -> Outcome:
+    def _parallel(self, pool: DaemonThreads, requests: Mapping[int, Message], timeout: float | None) -> Outcome:
         outcome = Outcome()
         pending: dict[Future[Message], int] = {}
         for i, request in requests.items():
             if i in self._late and not self._late[i].done():
-                outcome.failures[i] = TimeoutError("still busy with an earlier request")
+                outcome.failures[i] = Undelivered("still busy with an earlier request")
             else:
-                pending[pool.submit(self._clients[i].handle, request)] = i
+                pending[pool.submit(partial(self._clients[i].handle, request))] = i
         end = None if timeout is None else time.monotonic() + timeout
         try:
             while pending:
@@ -104,7 +113,7 @@ class LocalEngine:
         if error is None:
             outcome.replies[client] = future.result()
         elif isinstance(error, Exception):
-            outcome.failures[client] = error
+            outcome.failures[client], outcome.counts[client] = error, self._clients[client].queries
         else:
             raise error
 
@@ -122,4 +131,4 @@ class LocalEngine:
 
     def __exit__(self, *exc: object) -> None:
         if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+            self._pool.close(self._patience)

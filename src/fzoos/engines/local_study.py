@@ -16,6 +16,8 @@ from fzoos.result import Record, Result
 
 __all__ = ["LocalStudy"]
 
+_PATIENCE = 5.0  # seconds: an objective that hangs does not keep the study from ending
+
 
 class LocalStudy:
     """A study with all its sites here.
@@ -52,8 +54,8 @@ class LocalStudy:
                 stack.enter_context(StudySite(study, i, objective, self._folder / "journals" / f"{site}.journal"))
                 for i, (site, objective) in enumerate(zip(study.sites, self._objectives, strict=True))
             ]
-            engine = stack.enter_context(LocalEngine(sites, self._workers, together=False))
+            engine = stack.enter_context(LocalEngine(sites, self._workers, together=False, patience=_PATIENCE))
             for site in sites:  # one whose time is over makes no further query
-                stack.callback(site.stop)
+                stack.callback(site.abort)
             path = self._folder / "result.db"
             return conduct(study, engine, path, resume=resume, progress=progress, callback=callback)

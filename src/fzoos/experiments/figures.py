@@ -13,7 +13,8 @@ from typing import Any, Literal
 from fzoos._util.arrays import check_device_name
 from fzoos._util.checks import check_count
 from fzoos.algorithms import Algorithm, DeComFL, FedBPT, FedCMA, FedProx, FedZO, FZooS, ScaffoldI, ScaffoldII
-from fzoos.algorithms.fzoos.correction_lengths import Constant
+from fzoos.algorithms.finite_differences import FiniteDifferences
+from fzoos.algorithms.fixed_fzoos.correction_lengths import Constant
 from fzoos.experiments.run import Run
 from fzoos.experiments.task_spec import TaskSpec
 
@@ -117,11 +118,20 @@ def paper(scale: Scale, **changes: Any) -> FZooS:
     return FZooS.paper(**{**settings, **changes})
 
 
+def prox() -> FedProx:
+    """FedProx as the paper's authors run it: gamma = 1 in the unit cube, and orthonormal directions.
+
+    The directions matter for FedProx alone: they make gradients d times too short, which Adam does not see, but which
+    makes the proximal term d times stronger beside them.
+    """
+    return FedProx(gamma=1.0, differences=FiniteDifferences(directions="orthonormal"))
+
+
 def algorithms(scale: Scale) -> dict[str, Algorithm]:
     """The five algorithms, FZooS with the paper's settings and with ours for what the paper sends: weights."""
     return {
         "FedZO": FedZO(),
-        "FedProx": FedProx(),
+        "FedProx": prox(),
         "ScaffoldI": ScaffoldI(),
         "ScaffoldII": ScaffoldII(),
         "FZooS, paper's settings": paper(scale),

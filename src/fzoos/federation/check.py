@@ -1,4 +1,4 @@
-"""Whether a message is what the other side is allowed to send: names, shapes, round, finite numbers."""
+"""Whether a message is what the other side is allowed to send: names, shapes, ranges, round, finite numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fzoos.algorithms.base import Algorithm
+from fzoos.algorithms.base import LARGEST, Algorithm, PayloadPart
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays, Message
@@ -15,11 +15,18 @@ from fzoos.messages.precision import Precision
 __all__ = ["check_precision_of", "check_reply", "check_request"]
 
 _REPLIES = {"refresh": "payload", "update": "iterate"}
-_MAX_SIZE = 1e100  # of a number: its square, and sums of squares, can still be computed by everybody
+_ROUNDING: Mapping[Precision, float] = {  # how far it takes a number out of its range, over the array's largest
+    "float64": 0.0,
+    "float32": 2.0**-23,
+    "float16": 2.0**-10,
+    "stochastic": 0.0,
+}
 _MAX_QUERIES = 2**40  # the sum over all clients is still an integer of the file of runs
 
 
-def check_reply(algorithm: Algorithm, request: Message, reply: Message, dim: int, local_steps: int) -> None:
+def check_reply(
+    algorithm: Algorithm, request: Message, reply: Message, dim: int, local_steps: int, *, noisy: bool = False
+) -> None:
     """Raise a MessageError unless this reply answers that request.
 
     Args:
@@ -28,42 +35,59 @@ def check_reply(algorithm: Algorithm, request: Message, reply: Message, dim: int
         reply: the client's reply to it.
         dim: d, the number of variables.
         local_steps: T, the number of local steps in a round.
+        noisy: whether arrays got noise for privacy, which takes them out of their ranges.
     """
     if reply.kind != _REPLIES[request.kind] or reply.round != request.round:
         raise MessageError(
             f"answered {request.kind!r} of round {request.round} with {reply.kind!r} of round {reply.round}"
         )
-    expected: dict[str, tuple[int, ...]] = {}
-    if algorithm.protocol.returns_x(request.kind):
-        expected["x"] = (dim,)
-    if algorithm.protocol.returns_payload(request.kind):
-        expected |= algorithm.shapes(dim, local_steps)
-    _check_arrays(reply.arrays, expected, set(expected))
+    expected = algorithm.reply_parts(dim, local_steps, request)
+    _check_arrays(reply, expected, set(expected), noisy)
     queries = reply.scalars.get("queries", -1)
     if not 0 <= queries < _MAX_QUERIES or queries != int(queries):
         raise MessageError("the reply does not tell its number of queries")
-    _check_scalars(reply.scalars, {"queries", *algorithm.reported})
+    failed = reply.scalars.get("failed", 0)
+    if not 0 <= failed <= queries or failed != int(failed):
+        raise MessageError("the reply does not tell its number of failed queries")
+    _check_scalars(reply.scalars, {"queries", "failed", *algorithm.reported})
     _check_inside(algorithm, reply)
 
 
-def check_request(algorithm: Algorithm, request: Message, dim: int, local_steps: int, optimizer: Optimizer) -> None:
-    """Raise a MessageError unless a server of this study may ask this."""
+def check_request(
+    algorithm: Algorithm,
+    request: Message,
+    dim: int,
+    local_steps: int,
+    optimizer: Optimizer,
+    *,
+    noisy: bool = False,
+) -> None:
+    """Raise a MessageError unless a server of this study may ask this; `noisy` as for replies."""
     if not algorithm.protocol.requests(request.kind):
         raise MessageError(f"{request.kind!r} is not a request of {algorithm.label}")
     if request.round < 1:
         raise MessageError(f"rounds are counted from 1, got {request.round}")
-    payload, half = algorithm.shapes(dim, local_steps), algorithm.server(dim, local_steps, optimizer)
+    payload, half = algorithm.parts(dim, local_steps), algorithm.server(dim, local_steps, optimizer)
     if half is not None:  # all of the state, or all that it takes to rebuild it
-        state = {name: array.shape for name, array in half.start(np.zeros(dim)).items()}
+        state = {name: PayloadPart(array.shape) for name, array in half.start(np.zeros(dim)).items()}
         allowed = state if "x" in request.arrays else payload
-        _check_arrays(request.arrays, allowed, set(allowed))
+        _check_arrays(request, allowed, set(allowed), noisy)
+    elif algorithm.steered:
+        _check_steered(algorithm, request, dim, local_steps, noisy)
     else:
         needed = {"x"} if algorithm.protocol.requires_x(request.kind) else set()
-        _check_arrays(request.arrays, {"x": (dim,)} | payload, needed)
+        _check_arrays(request, {"x": PayloadPart((dim,))} | payload, needed, noisy)
     _check_inside(algorithm, request)
-    _check_scalars(request.scalars, {"seed"})
+    _check_scalars(request.scalars, {"seed", *algorithm.told})
     if algorithm.shares_seed and "seed" not in request.scalars:
         raise MessageError("the request does not tell the seed that all clients share")
+
+
+def _check_steered(algorithm: Algorithm, request: Message, dim: int, local_steps: int, noisy: bool) -> None:
+    """x, if it is there; and what the first exchange of such a round has brought."""
+    opening = Message("refresh", request.round, {}, request.scalars)
+    payload = {} if request.kind == "refresh" else algorithm.reply_parts(dim, local_steps, opening)
+    _check_arrays(request, {"x": PayloadPart((dim,))} | payload, set(payload), noisy)
 
 
 def check_precision_of(message: Message, precision: Precision, *, or_exact: bool = False) -> None:
@@ -72,18 +96,31 @@ def check_precision_of(message: Message, precision: Precision, *, or_exact: bool
         raise MessageError(f"a message in {message.precision}, agreed is {precision}")
 
 
-def _check_arrays(arrays: Arrays, expected: Mapping[str, tuple[int, ...]], needed: set[str]) -> None:
-    for name, array in arrays.items():
+def _check_arrays(message: Message, expected: Mapping[str, PayloadPart], needed: set[str], noisy: bool) -> None:
+    for name, array in message.arrays.items():
         if name not in expected:
             raise MessageError(f"array {name!r} is not expected; these are: {', '.join(expected) or 'none'}")
-        if array.shape != expected[name]:
-            raise MessageError(f"array {name!r} must have shape {expected[name]}, got {array.shape}")
+        if array.shape != expected[name].shape:
+            raise MessageError(f"array {name!r} must have shape {expected[name].shape}, got {array.shape}")
         if not np.all(np.isfinite(array)):
             raise MessageError(f"array {name!r} holds NaN or infinity")
-        if np.any(np.abs(array) > _MAX_SIZE):
-            raise MessageError(f"array {name!r} holds numbers beyond {_MAX_SIZE:g}")
-    if needed - set(arrays):
-        raise MessageError(f"array {min(needed - set(arrays))!r} is missing")
+        if np.any(np.abs(array) > LARGEST):
+            raise MessageError(f"array {name!r} holds numbers beyond {LARGEST:g}")
+    if needed - set(message.arrays):
+        raise MessageError(f"array {min(needed - set(message.arrays))!r} is missing")
+    if not noisy:
+        _check_ranges(message.arrays, expected, message.precision)
+
+
+def _check_ranges(arrays: Arrays, parts: Mapping[str, PayloadPart], precision: Precision) -> None:
+    """Raise a MessageError where a number is outside the range that its part declares."""
+    for name, array in arrays.items():
+        low, high = (np.broadcast_to(bound, array.shape) for bound in (parts[name].low, parts[name].high))
+        slack = _ROUNDING[precision] * float(np.max(np.abs(array), initial=0.0))
+        wrong = (array < low - slack) | (array > high + slack)
+        if np.any(wrong):
+            bounds = f"from {low[wrong][0]:g} to {high[wrong][0]:g}"
+            raise MessageError(f"array {name!r} must hold numbers {bounds}, got {array[wrong][0]:g}")
 
 
 def _check_inside(algorithm: Algorithm, message: Message) -> None:

@@ -8,15 +8,26 @@ from typing import Protocol
 
 from fzoos.messages.message import Message
 
-__all__ = ["Engine", "Outcome"]
+__all__ = ["Engine", "Outcome", "Undelivered"]
+
+
+class Undelivered(ConnectionError):
+    """A request never reached its client: nothing was asked for it."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came back of an exchange: for each client that was asked, a reply or the reason why there is none."""
+    """What came back of an exchange: for each client that was asked, a reply or the reason why there is none.
+
+    Args:
+        replies: by client.
+        failures: by client; the bytes in which a site says why it has no answer are a `RemoteFailure`.
+        counts: queries so far of clients that failed, where the engine itself knows them.
+    """
 
     replies: dict[int, Message] = field(default_factory=dict)
     failures: dict[int, Exception] = field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=dict)
 
 
 class Engine(Protocol):

@@ -79,6 +79,7 @@ class Request:
     body: bytes
     replied: bool
     reply: bytes | None  # None though replied: the server had gone on without an answer
+    generator: dict[str, Any]  # the random generator's state after the reply
 
 
 @dataclass(frozen=True)
@@ -239,11 +240,11 @@ class Journal:
 
     def _requests(self, where: str, *values: int) -> Iterator[Request]:
         text = (
-            "SELECT requests.id, requests.body, replies.id IS NOT NULL, replies.body FROM requests "
+            "SELECT requests.id, requests.body, replies.id IS NOT NULL, replies.body, generator FROM requests "
             f"LEFT JOIN replies ON replies.request = requests.id {where} ORDER BY requests.id"
         )
-        for id, body, replied, reply in self._read(text, values):
-            yield Request(id, body, bool(replied), reply)
+        for id, body, replied, reply, generator in self._read(text, values):
+            yield Request(id, body, bool(replied), reply, json.loads(generator or "{}"))
 
     def _read(self, text: str, values: tuple[Any, ...] = ()) -> list[Any]:
         try:

@@ -24,7 +24,7 @@ record, its `state`, from which another server goes on exactly as this one would
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,8 +34,10 @@ from fzoos.algorithms.base import Algorithm
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.federation.aggregate import aggregate
 from fzoos.federation.check import check_precision_of, check_reply
-from fzoos.federation.exchange import Engine, Outcome
+from fzoos.federation.counts import CountTooSmall, QueryCounts
+from fzoos.federation.exchange import Engine, Outcome, Undelivered
 from fzoos.federation.server_state import Plan, ServerState
+from fzoos.messages.codec import RemoteFailure
 from fzoos.messages.message import Kind, Message
 from fzoos.messages.rounding import Rounding
 
@@ -59,11 +61,15 @@ class Dropouts:
         min_clients: an exchange counts if so many answer.
         timeout: seconds that an exchange is waited for; None: for ever.
         retries: how often an exchange with too few answers is tried again; who has answered answers from memory.
+        max_queries: it is tried again only while all clients together can stay within this number.
+        lost: clients whose journal may have been lost: their counts may fall.
     """
 
     min_clients: int
     timeout: float | None = None
     retries: int = 2
+    max_queries: int | None = None
+    lost: Collection[int] = ()
 
 
 class Server:
@@ -80,8 +86,9 @@ class Server:
         rng: draws the participants.
         optimizer: what the clients do with gradient estimates; needed where the algorithm rebuilds x.
         dropouts: None: the first failure of a client is raised.
-        combine: how the clients' arrays become one: "mean", "median" or "trimmed".
+        combine: how the clients' arrays become one: a name of `AGGREGATES`.
         rounding: what is done to requests before they leave; x and payload stay here as they are.
+        noisy: whether replies got noise for privacy.
         on_failure: called with the client, the round and the reason of each failure that is gone on from.
     """
 
@@ -100,24 +107,29 @@ class Server:
         dropouts: Dropouts | None = None,
         combine: str = "mean",
         rounding: Rounding = Rounding(),
+        noisy: bool = False,
         on_failure: Callable[[int, int, Exception], None] = lambda client, round, error: None,
     ) -> None:
         self._engine, self._algorithm, self._local_steps = engine, algorithm, local_steps
         self._weights, self._participants = weights, participants
         self._seed = {"seed": shared_seed} if algorithm.shares_seed else {}
         self._dropouts, self._combine, self._rounding = dropouts, combine, rounding
-        self._on_failure = on_failure
+        self._on_failure, self._noisy = on_failure, noisy
+        attempts, lost = (1, ()) if dropouts is None else (1 + dropouts.retries, dropouts.lost)
+        self._counts = QueryCounts(algorithm, len(x), local_steps, attempts, lost)
         self._half = None if optimizer is None else algorithm.server(len(x), local_steps, optimizer)
         if algorithm.protocol.rebuilds and self._half is None:
             raise TypeError(f"{algorithm.label} rebuilds x with the optimizer: the server needs it, too")
-        shared = {"x": x} if self._half is None else self._half.start(x)
+        self._steering = algorithm.steering(len(x))
+        start = self._half or self._steering
+        shared = {"x": x} if start is None else start.start(x)
         count = len(weights)
         self.state = ServerState(shared, rng, queries=[0] * count, distances=[None] * count)
 
     @property
     def x(self) -> FloatArray:
         """x_r, in the unit cube."""
-        return self.state.x
+        return self.state.x if self._steering is None else self._steering.reported(self.state.shared)
 
     @property
     def round(self) -> int:
@@ -140,7 +152,13 @@ class Server:
         participants = tuple(int(i) for i in chosen)
         refreshed = self._algorithm.protocol.refreshes(state.round + 1)
         queries = sum(
-            self._algorithm.queries(len(state.x), self._local_steps, first=i not in state.joined, refreshed=refreshed)
+            self._algorithm.planned(
+                len(state.x),
+                self._local_steps,
+                self._told(participants, i),
+                first=i not in state.joined,
+                refreshed=refreshed,
+            )
             for i in participants
         )
         return Plan(state.round + 1, participants, queries)
@@ -153,6 +171,8 @@ class Server:
 
     def begin(self, plan: Plan) -> None:
         """Begin a planned round, or go on with it."""
+        if self.state.plan is None:
+            self._counts.begin(self.state)
         self.state.plan = plan
 
     def advance(self) -> None:
@@ -168,7 +188,33 @@ class Server:
         finally:
             self.state.seconds += time.perf_counter() - started
 
+    def _told(self, participants: tuple[int, ...], client: int) -> Mapping[str, float]:
+        """The numbers that go with the requests to a client."""
+        if self._steering is None:
+            return self._seed
+        share = float(self._weights[client] / self._weights[list(participants)].sum())
+        turn, count = participants.index(client), len(participants)
+        return self._steering.scalars(self.state.shared, self._seed["seed"], turn, count, share)
+
+    def _steer(self, plan: Plan) -> None:
+        """First exchange of a steered round: x goes to those who cannot work it out."""
+        state, steering = self.state, self._steering
+        assert steering is not None
+        exact = steering.rebuilds(state.shared)  # whoever works x out from it must have it exactly
+        if not exact:
+            state.shared = {**state.shared, **self._rounding.arrays({"x": state.x}, plan.round)}
+        requests = {}
+        for i in plan.participants:
+            short = exact and i in state.up_to_date
+            message = Message("refresh", plan.round, {} if short else {"x": state.x}, self._told(plan.participants, i))
+            requests[i] = message if exact and not short else self._rounding(message)
+        replies = self._exchange(plan, requests)
+        state.payload = self._rounding.arrays(self._average(replies), plan.round)  # the numbers that clients will get
+        state.refreshed = list(replies)
+
     def _refresh(self, plan: Plan) -> None:
+        if self._steering is not None:
+            return self._steer(plan)
         state = self.state
         carried = {name: state.payload[name] for name in self._algorithm.carried if name in state.payload}
         request = self._request("refresh", plan, {"x": state.x, **carried})
@@ -178,7 +224,16 @@ class Server:
 
     def _update(self, plan: Plan) -> None:
         state = self.state
-        known = {*(state.refreshed or ()), *state.up_to_date}  # they have x already, or can rebuild it
+        known = set(state.refreshed or ())  # they have x already
+        if self._steering is None:
+            known |= state.up_to_date  # or can rebuild it
+        if self._steering is not None:
+            requests = {}
+            for i in plan.participants:
+                x = {} if i in known else {"x": state.x}
+                message = Message("update", plan.round, {**x, **state.payload}, self._told(plan.participants, i))
+                requests[i] = self._rounding(message)
+            return self._complete(plan, self._exchange(plan, requests))
         short = self._request("update", plan, state.payload)
         if self._half is None:
             full = self._request("update", plan, {**state.shared, **state.payload})
@@ -191,7 +246,11 @@ class Server:
         """x_r, the payload and what is reported of the round; from here on it is over."""
         state = self.state
         mean = self._combined(replies) if self._algorithm.combines_replies else self._average(replies)
-        if self._half is None:
+        if self._steering is not None:
+            averages, seed = {**state.payload, **mean}, self._seed["seed"]
+            state.shared = self._steering.next_state(state.shared, averages, seed, len(replies))
+            state.up_to_date, mean = set(replies), {}
+        elif self._half is None:
             state.shared = {"x": mean.pop("x")}
         else:  # from the numbers that the clients will get
             mean = self._rounding.arrays(mean, plan.round + 1)
@@ -206,7 +265,7 @@ class Server:
     def _mean_scalars(self, replies: dict[int, Message]) -> dict[str, float]:
         """Of what all of them report, but for the queries, which are counted for each client."""
         weights = self._weights[list(replies)]
-        names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - {"queries"}
+        names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - {"queries", "failed"}
         return {
             name: float(np.average([reply.scalars[name] for reply in replies.values()], weights=weights))
             for name in sorted(names)
@@ -247,6 +306,8 @@ class Server:
                 return {i: replies[i] for i in plan.participants if i in replies}
             if self._dropouts is None:
                 raise next(failures[i] for i in sorted(failures))
+            if not self._counts.allow_retry(self.state, failures, self._dropouts.max_queries):
+                break
         kind = next(iter(requests.values())).kind
         raise TooFewClients(kind, plan.round, len(replies), needed, failures)
 
@@ -260,15 +321,29 @@ class Server:
             self.state.bytes_up += reply.nbytes
             try:
                 check_precision_of(reply, self._rounding.precision)
-                check_reply(self._algorithm, requests[i], reply, len(self.x), self._local_steps)
+                check_reply(self._algorithm, requests[i], reply, len(self.x), self._local_steps, noisy=self._noisy)
+                self._count(i, requests[i], int(reply.scalars["queries"]))
             except ValueError as error:
                 failures[i] = error
             else:
                 replies[i] = reply
-                self.state.queries[i] = max(self.state.queries[i], int(reply.scalars["queries"]))
+                self.state.failed[i] = max(self.state.failed.get(i, 0), int(reply.scalars.get("failed", 0)))
         if not failures:  # an engine that ends with the first failure has no word on the others
             for i in set(requests) - set(replies):
                 failures[i] = RuntimeError("neither a reply nor a reason came back")
         for i, reason in failures.items():
+            told = reason.queries if isinstance(reason, RemoteFailure) else outcome.counts.get(i)
+            if not isinstance(reason, Undelivered | CountTooSmall):
+                self._counts.failed(self.state, i, told)
             self._on_failure(i, requests[i].round, reason)
         return failures
+
+    def _count(self, client: int, request: Message, claimed: int) -> None:
+        """Take a client's count of its queries: where all are in this process, as it is."""
+        state = self.state
+        if self._dropouts is None:
+            state.queries[client] = max(state.queries[client], claimed)
+            return
+        doubt = self._counts.answered(state, client, claimed, update=request.kind == "update")
+        if doubt is not None:
+            self._on_failure(client, request.round, ValueError(doubt))

@@ -45,6 +45,10 @@ def _restored_plan(values: Mapping[str, Any] | None) -> Plan | None:
     return None if values is None else Plan(values["round"], tuple(values["participants"]), values["queries"])
 
 
+def _restored_counts(values: Mapping[str, int]) -> dict[int, int]:
+    return {int(client): count for client, count in values.items()}  # JSON has no numbers for names
+
+
 _ARRAYS = {"arrays": True}  # a field of named arrays
 _SET = {"restore": set}  # from its JSON value
 
@@ -69,6 +73,11 @@ class ServerState:
         seconds: spent in exchanges so far.
         diagnostics: of the last round, means over the clients.
         distances: of each client's x from the mean in the last round; None where none came.
+        resting: how many of the last rounds have hardly moved x.
+        before: the queries of each client when the round began.
+        unknown: queries that each client may have made beyond those, in requests that it did not answer.
+        offsets: queries of each client in a journal that was lost.
+        failed: queries that failed, of each client that reported.
 
     Example:
         >>> import json
@@ -96,6 +105,16 @@ class ServerState:
     seconds: float = 0.0
     diagnostics: dict[str, float] = field(default_factory=dict)
     distances: list[float | None] = field(default_factory=list)
+    resting: int = 0
+    before: list[int] = field(default_factory=list)
+    unknown: list[int] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    failed: dict[int, int] = field(default_factory=dict, metadata={"restore": _restored_counts})
+
+    def __post_init__(self) -> None:
+        for name in ("before", "unknown", "offsets"):  # a checkpoint of the last release has none of them
+            if not getattr(self, name):
+                setattr(self, name, [0] * len(self.queries))
 
     @property
     def x(self) -> FloatArray:

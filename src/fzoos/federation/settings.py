@@ -35,9 +35,10 @@ def make_algorithm(table: Mapping[str, Any]) -> Algorithm:
         >>> make_algorithm({"name": "fzoos", "features": 500, "refresh": {"candidates": 9, "picks": 2}}).refresh.picks
         2
     """
-    cls = _find(table)
+    named = _find(table)
     settings = {key: value for key, value in table.items() if key not in ("name", "preset")}
     preset = table.get("preset")
+    cls = named.with_settings(settings, preset)
     if preset is not None and preset not in cls.presets:
         choice = ", ".join(cls.presets) or "none"
         raise ValueError(f"preset of {table['name']} must be one of {choice}, got {preset!r}")

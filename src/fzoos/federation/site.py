@@ -1,8 +1,10 @@
 """A site of a study: a client, its journal and its objective. Bytes in, bytes out, and a crash loses no query.
 
-After a restart the client is made again by answering all requests of the journal once more, with the values of the
-queries from the journal: the same numbers, generator and surrogates come out, and no query is made. It needs nothing of
-an algorithm but that it is deterministic.
+After a restart the client is made again by answering all requests of the journal once more, with the queries and values
+of the journal: generator, trajectory and surrogates are as they were, and no query is made. It needs nothing of an
+algorithm but that it is deterministic. On the machine that wrote the journal the same bits come out. Another processor,
+or another number of threads, rounds differently, and where an algorithm chooses among points it may choose others: so
+points and generator are taken from the journal as they are, and only their number, rounds and steps must fit.
 """
 
 from __future__ import annotations
@@ -28,8 +30,6 @@ from fzoos.objectives.trajectory import OnFailure, Purpose
 from fzoos.result import NotAsked, ObjectiveError
 
 __all__ = ["BudgetError", "StudySite"]
-
-_SAME = 1e-9  # recalled points may differ by rounding: another machine adds up in another order
 
 _OTHER_VERSION = "was written by other settings or another version of the program"
 
@@ -83,7 +83,7 @@ class StudySite:
         self._journal = Journal(journal, study.id, study.sites[client], wait)
         self._turn = threading.Lock()
         self._client: Client | None = None  # None: to be made again from the journal
-        self._ledger = _Ledger(self._journal, study.on_failure)
+        self._ledger = _Ledger(self._journal, study.on_failure, study.dim)
 
     @property
     def queries(self) -> int:
@@ -98,7 +98,7 @@ class StudySite:
             return self._reply(data, request)
         except Exception as error:
             log.warning("site %s has no answer: %s", self._study.sites[self._index], error)
-            return encode_failure(_public(error), self._study.id)
+            return encode_failure(_public(error), self._study.id, self.queries)
 
     def handle(self, request: Message) -> Message:
         """The same, for an engine in this process: messages in place of bytes; raises where there is no answer."""
@@ -138,12 +138,18 @@ class StudySite:
             if entry.reply is not None:
                 self._ledger.replay(entry.id)
                 client.answer(decode(entry.body, self._study.id))
+                self._ledger.check_all_used()
+                self._restore_generator(client, entry)
             elif entry.replied:
                 self._adopt(client, entry)
-        expected = self._journal.generator
-        if expected is not None and client.generator.bit_generator.state != expected:
-            raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it ends in another state")
         return client
+
+    def _restore_generator(self, client: Client, answered: Request) -> None:
+        """The random generator as it was after this request."""
+        try:
+            client.generator.bit_generator.state = answered.generator
+        except (TypeError, ValueError, KeyError):
+            raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it has another generator") from None
 
     def _adopt(self, client: Client, given_up: Request) -> None:
         """What was paid for in a request that has no answer is known all the same."""
@@ -157,7 +163,7 @@ class StudySite:
             return
         algorithm, steps = self._study.algorithm_settings, self._study.local_steps
         first, refreshed = self._journal.generator is None, request.kind == "refresh"
-        cost = algorithm.queries(self._study.box.dim, steps, first=first, refreshed=refreshed)
+        cost = algorithm.planned(self._study.box.dim, steps, request.scalars, first=first, refreshed=refreshed)
         if known is not None and not known.replied:  # some of them were paid for before a crash
             cost -= len(self._journal.queries(known.id))
         if request.kind == "update" and algorithm.protocol.refreshes(request.round):
@@ -171,12 +177,20 @@ class StudySite:
         """Make no further query; an answer under way ends at the next one (called from another thread)."""
         self._ledger.stopped = True
 
+    def abort(self) -> None:
+        """The same, and a program is ended at once: it may never answer."""
+        self.stop()
+        self._end_objective()
+
     def close(self) -> None:
         """End the objective, if it is a program, and let others have the journal."""
+        self._end_objective()
+        self._journal.close()
+
+    def _end_objective(self) -> None:
         close: Callable[[], None] | None = getattr(self._objective, "close", None)
         if close is not None:
             close()
-        self._journal.close()
 
     def __enter__(self) -> Self:
         return self
@@ -188,8 +202,8 @@ class StudySite:
 class _Ledger:
     """A journal as the ledger of a trajectory: one request at a time, its stored queries first."""
 
-    def __init__(self, journal: Journal, on_failure: OnFailure) -> None:
-        self._journal, self._on_failure = journal, on_failure
+    def __init__(self, journal: Journal, on_failure: OnFailure, dim: int) -> None:
+        self._journal, self._on_failure, self._dim = journal, on_failure, dim
         self._kept: deque[Query] = deque()
         self._request: int | None = None  # None: everything is in the journal already
         self._budget: int | None = None
@@ -209,17 +223,21 @@ class _Ledger:
         self.replay(request)
         self._request, self._budget = request, budget
 
-    def recall(self, points: FloatArray) -> FloatArray | None:
-        """The values of these points if they are the next in the journal."""
-        if not self._kept and self._request is not None:
-            self._check_going_on(len(points))
-            return None
-        if len(self._kept) < len(points):
-            raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it lacks queries")
-        found = [self._kept.popleft() for _ in points]
-        if not np.allclose([query.x for query in found], points, rtol=_SAME, atol=_SAME):
-            raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it asked other points")
-        return np.array([query.y for query in found])
+    def recall(self, count: int, round: int, step: int) -> tuple[FloatArray, FloatArray]:
+        """The next in the journal, at most `count`, as they were asked; they must be of this round and step."""
+        found = [self._kept.popleft() for _ in range(min(count, len(self._kept)))]
+        if any((query.round, query.step) != (round, step) for query in found):
+            raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it asked in other steps")
+        if len(found) < count:
+            if self._request is None:
+                raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it lacks queries")
+            self._check_going_on(count - len(found))
+        return np.array([query.x for query in found]).reshape(len(found), self._dim), np.array([q.y for q in found])
+
+    def check_all_used(self) -> None:
+        """Raise unless the request that was answered once more has asked all that the journal has of it."""
+        if self._kept:
+            raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it has more queries")
 
     def record(self, points: FloatArray, values: FloatArray, round: int, step: int, purpose: Purpose) -> None:
         """Commit them; those that will be taken for an error are asked again when the request is."""

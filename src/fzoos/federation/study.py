@@ -14,18 +14,20 @@ from typing import Any, get_args
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.checks import check_count, check_positive
+from fzoos._util.checks import check_count, check_number, check_positive
 from fzoos.algorithms.base import Algorithm
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.federation.aggregate import AGGREGATES
 from fzoos.federation.check import check_precision_of, check_request
 from fzoos.federation.client import Client
+from fzoos.federation.limits import Limits
 from fzoos.federation.privacy import Privacy
 from fzoos.federation.settings import make_algorithm, make_optimizer
 from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
 from fzoos.messages.message import Message
 from fzoos.messages.precision import Precision, check_precision
-from fzoos.objectives.box import Box, Objective, check_start
+from fzoos.objectives.box import Box, Objective
+from fzoos.objectives.space import Space, search_box, space_of
 from fzoos.objectives.trajectory import Ledger, OnFailure
 
 __all__ = ["Study"]
@@ -39,8 +41,12 @@ _RUNNING = frozenset(  # how the server runs it; sites do not depend on these
         "retries",
         "max_queries",
         "max_queries_per_client",
+        "tolerance",
+        "max_seconds",
+        "max_bytes",
         "aggregate",
         "vectorized",
+        "lost_journals",
     }
 )
 
@@ -52,7 +58,8 @@ class Study:
     Args:
         name: the study's name.
         x0: the start: d numbers, or one number for all coordinates where `dim` is given.
-        bounds: one (lower, upper) pair for all coordinates, or d pairs.
+        bounds: one (lower, upper) pair for all coordinates, or d pairs; or named variables, a `Space` or the table of
+            one. x0 is then a table as well, and objectives take the variables by name.
         sites: names of the sites; a client's index is its place here.
         dim: d, the number of variables; needed only where x0 is one number.
         rounds: R, the number of rounds.
@@ -68,9 +75,16 @@ class Study:
         retries: how often an exchange with too few answers is tried again before the run stops.
         max_queries: the run stops before a round that would take all sites together beyond this number.
         max_queries_per_client: no site makes more queries than this.
+        tolerance: the run ends, "converged", after three rounds that moved no coordinate of x by more than this share
+            of the box; 0: it never does; None: the algorithm's own.
+        max_seconds: no round begins after so many seconds spent in exchanges, those before a resumption included.
+        max_bytes: the run stops before a round that would take all messages together beyond this number, if it costs
+            what the dearest one since the last start did.
         on_failure: what a site does when its objective returns NaN or infinity: "raise" (no answer) or "skip".
-        aggregate: "mean", or the robust "median" and "trimmed".
+        aggregate: "mean", or one that a few wrong replies cannot move far: "clipped", "trimmed" or "median".
         precision: how finely arrays travel: "float64", "float32", "float16" or "stochastic".
+        lost_journals: sites that may go on with a new or an older journal than the server remembers; what they had paid
+            is still counted.
         privacy: noise on what leaves a site: "clip", "noise", "delta" and "clip_payload"; None: no
             noise.
 
@@ -102,10 +116,14 @@ class Study:
     retries: int = 2
     max_queries: int | None = None
     max_queries_per_client: int | None = None
+    tolerance: float | None = None
     on_failure: OnFailure = "raise"
     aggregate: str = "mean"
     precision: Precision = "float64"
     privacy: Mapping[str, Any] | None = None
+    lost_journals: tuple[str, ...] = ()
+    max_seconds: float | None = None
+    max_bytes: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -119,8 +137,13 @@ class Study:
         if len(set(sites)) != len(sites):
             raise ValueError(f"sites must have different names, got {list(sites)}")
         object.__setattr__(self, "sites", tuple(sites))
+        if isinstance(self.bounds, Space):
+            object.__setattr__(self, "bounds", self.bounds.table())
+        if hasattr(self.bounds, "lb"):  # scipy.optimize.Bounds, of which a file knows nothing
+            lower, upper = np.broadcast_arrays(self.bounds.lb, self.bounds.ub)
+            object.__setattr__(self, "bounds", np.stack([lower, upper], axis=-1).tolist())
         check_count("dim", self.dim)
-        if self.dim and np.ndim(self.x0) == 0:
+        if self.dim and np.ndim(self.x0) == 0 and not isinstance(self.x0, Mapping):
             object.__setattr__(self, "x0", [self.x0] * self.dim)
         check_count("rounds", self.rounds, low=1)
         check_count("local_steps", self.local_steps, low=1)
@@ -133,14 +156,21 @@ class Study:
             check_count("min_clients", self.min_clients, low=1)
             if self.min_clients > len(sites):
                 raise ValueError(f"min_clients is {self.min_clients} but there are only {len(sites)} sites")
+        lost: Any = self.lost_journals
+        if not isinstance(lost, (list, tuple)) or not set(lost) <= set(sites):
+            raise ValueError(f"lost_journals must be a list of sites of the study, got {lost!r}")
+        object.__setattr__(self, "lost_journals", tuple(lost))
         for name in ("max_queries", "max_queries_per_client"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name), low=1)
+        if self.tolerance is not None:
+            check_number("tolerance", self.tolerance, 0.0)
         if self.on_failure not in get_args(OnFailure):
             raise ValueError(f"on_failure must be one of {', '.join(get_args(OnFailure))}, got {self.on_failure!r}")
         if self.aggregate not in list(AGGREGATES):
             raise ValueError(f"aggregate must be one of {', '.join(AGGREGATES)}, got {self.aggregate!r}")
         check_precision(self.precision)
+        Limits(self.max_seconds, self.max_bytes)
         start = self.start
         if self.dim and len(start) != self.dim:
             raise ValueError(f"x0 has {len(start)} values but dim is {self.dim}")
@@ -187,19 +217,27 @@ class Study:
         settings = {name: value for name, value in self.settings.items() if name not in _RUNNING}
         if self.precision == "float64":  # a study from before there was a choice is still the same
             del settings["precision"]
-        settings |= {"x0": self.start, "bounds": [self.box.lower, self.box.upper], "weights": self.omega}
+        if self.algorithm_settings.version != 1:  # the same file means something else than it did
+            settings["version"] = self.algorithm_settings.version
+        bounds = [self.box.lower, self.box.upper] if self.space is None else self.space.table()
+        settings |= {"x0": self.start, "bounds": bounds, "weights": self.omega}
         settings = json.loads(json.dumps(settings, default=_plain), parse_int=_number)
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
     @cached_property
     def start(self) -> FloatArray:
         """x_0, in the user's coordinates."""
-        return check_start(self.x0, self.bounds)[0]
+        return search_box(self.x0, self.bounds)[0]
 
     @cached_property
     def box(self) -> Box:
         """The bounds."""
-        return check_start(self.x0, self.bounds)[1]
+        return search_box(self.x0, self.bounds)[1]
+
+    @cached_property
+    def space(self) -> Space | None:
+        """The named variables, where there are such."""
+        return space_of(self.bounds)
 
     @cached_property
     def algorithm_settings(self) -> Algorithm:
@@ -248,8 +286,16 @@ class Study:
 
     def check(self, request: Message) -> None:
         """Raise a MessageError unless a server of this study may ask this."""
-        check_precision_of(request, self.precision, or_exact=self.algorithm_settings.protocol.rebuilds)
-        check_request(self.algorithm_settings, request, self.dim, self.local_steps, self.optimizer_settings)
+        exact = self.algorithm_settings.rebuilds or self.algorithm_settings.steered
+        check_precision_of(request, self.precision, or_exact=exact)
+        check_request(
+            self.algorithm_settings,
+            request,
+            self.box.dim,
+            self.local_steps,
+            self.optimizer_settings,
+            noisy=self.privacy is not None,
+        )
 
     def protect(self, reply: Message, x: FloatArray) -> Message:
         """A reply as it may leave a site; x is the server's, in the cube."""

@@ -43,7 +43,11 @@ class MessageError(ValueError):
 
 
 class RemoteFailure(RuntimeError):
-    """What a client replied in place of an answer: why it has none."""
+    """What a client replied in place of an answer: why it has none, and how many queries it has made, if it says so."""
+
+    def __init__(self, reason: str, queries: int | None = None) -> None:
+        super().__init__(reason)
+        self.queries = queries
 
 
 def encode(message: Message, study: str) -> bytes:
@@ -68,9 +72,16 @@ def encode(message: Message, study: str) -> bytes:
     return pack(header, message.arrays, message.precision)
 
 
-def encode_failure(reason: str, study: str) -> bytes:
-    """A reply that says why there is none."""
-    return pack({"failure": reason[:_MAX_REASON], "study": study}, {})
+def encode_failure(reason: str, study: str, queries: int | None = None) -> bytes:
+    """A reply that says why there is none.
+
+    Args:
+        reason: in words.
+        study: id of the study.
+        queries: how many the client has made so far: the request that failed may have been paid for.
+    """
+    count = {} if queries is None else {"queries": queries}
+    return pack({"failure": reason[:_MAX_REASON], "study": study, **count}, {})
 
 
 def decode(data: bytes, study: str) -> Message:
@@ -84,10 +95,13 @@ def decode(data: bytes, study: str) -> Message:
     if header.get("study") != study:
         raise MessageError(f"a message of study {_short(header.get('study'))}, not of {study!r}")
     if "failure" in header:
+        queries = header.pop("queries", None)
         _check_fields(header, {"failure", "study"})
         if arrays or not isinstance(header["failure"], str) or len(header["failure"]) > _MAX_REASON:
             raise MessageError("a failure must have a reason in words and nothing else")
-        raise RemoteFailure(_printable(header["failure"]))
+        if queries is not None and not _is_count(queries):
+            raise MessageError(f"queries must be a number from 0, got {_short(queries)}")
+        raise RemoteFailure(_printable(header["failure"]), queries)
     precision = header.pop("precision", "float64")
     _check_fields(header, {"kind", "round", "study", "scalars"})
     if header["kind"] not in get_args(Kind):

@@ -1,8 +1,12 @@
 """Objectives that are programs: one line of JSON out for each batch of points, one line back.
 
-    request   {"x": [[0.5, 1.0], [0.25, 0.0]]}     n points of d numbers each
-    answer    {"y": [1.25, null]}                  n numbers; null or NaN marks a point that failed
-    or        {"error": "no licence"}              why there are none; the program goes on
+    request   {"x": [[0.5, 1.0], [0.25, 0.0]], "id": 7}     n points of d numbers each; named variables are objects:
+              {"x": [{"rate": 0.5, "depth": 3}], "id": 8}
+    answer    {"y": [1.25, null], "id": 7}                  n numbers; null or NaN marks a point that failed
+    or        {"error": "no licence", "id": 7}              why there are none; the program goes on
+
+The id says which request an answer belongs to: one that comes late is dropped, and never taken for the next. A program
+may leave it out; it must then write one line for each request, and no line at any other time.
 
 A program reads requests from its standard input until that ends, and then ends too: so it does not outlive a caller
 that was killed. It writes nothing but answers to its standard output, each of them at once (flushed); its standard
@@ -32,6 +36,7 @@ from fzoos.objectives.process import BadAnswer, Process, cut, show
 
 __all__ = ["Program", "ProgramError"]
 
+_HOUR = 3600.0  # seconds: whatever takes longer without a word is taken to hang
 _GRACE = 2.0  # seconds in which a program whose input has ended may end by itself
 _REASON = 2_000  # characters of an error that a program answered
 
@@ -59,7 +64,7 @@ class Program:
     Args:
         command: the program and its arguments; no shell interprets them.
         timeout: seconds for each batch, the start of the program included; then it is killed, the query fails, and the
-            next one restarts it. None: wait for ever.
+            next one restarts it. An hour, unless set; None: wait for ever.
         restarts: how often one batch may be asked again because the program died.
         cwd: the folder it runs in; None: this process's.
         env: environment variables for it, beside those of this process.
@@ -85,7 +90,7 @@ class Program:
         self,
         command: Sequence[str | os.PathLike[str]],
         *,
-        timeout: float | None = None,
+        timeout: float | None = _HOUR,
         restarts: int = 1,
         cwd: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
@@ -109,6 +114,7 @@ class Program:
         self._process: Process | None = None
         self._finalizer: weakref.finalize[..., Program] | None = None
         self._closed = False
+        self._last_id = 0  # of the latest request
 
     @classmethod
     def python(
@@ -117,7 +123,7 @@ class Program:
         function: str = "objective",
         *,
         vectorized: bool = False,
-        timeout: float | None = None,
+        timeout: float | None = _HOUR,
         restarts: int = 1,
         cwd: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
@@ -131,7 +137,8 @@ class Program:
             path: the file; modules beside it can be imported by it.
             function: the name of the function in that file.
             vectorized: whether the function itself takes batches, (n, d) -> (n,), and not one x of shape (d,).
-            timeout: seconds for each batch, the start of the process included; None: wait for ever.
+            timeout: seconds for each batch, the start of the process included; an hour, unless set; None: wait for
+                ever.
             restarts: how often one batch may be asked again because the process died.
             cwd: the folder it runs in; None: this process's.
             env: environment variables for it, beside those of this process.
@@ -153,16 +160,23 @@ class Program:
             command.append("--vectorized")
         return cls(command, timeout=timeout, restarts=restarts, cwd=cwd, env=env)
 
-    def __call__(self, x: ArrayLike) -> Any:
-        """The value at x of shape (d,), a float, or the values at the rows of x of shape (n, d), an array (n,)."""
+    def __call__(self, x: ArrayLike | Mapping[str, Any]) -> Any:
+        """The value at x of shape (d,), a float, or the values at the rows of x of shape (n, d), an array (n,).
+
+        Named variables come as a dict, or as a dict of arrays; each point is then an object of JSON.
+        """
+        if isinstance(x, Mapping):
+            rows = named_rows(x)
+            values = self._values(rows)
+            return values if any(np.ndim(column) for column in x.values()) else float(values[0])
         points = np.asarray(x, dtype=np.float64)
         if points.ndim not in (1, 2):
             raise ValueError(f"x must have shape (d,) or (n, d), got shape {points.shape}")
         if not np.all(np.isfinite(points)):
             raise ValueError("x must hold finite numbers")
         if points.ndim == 1:
-            return float(self._values(points[None, :])[0])
-        return self._values(points) if len(points) else np.empty(0)
+            return float(self._values([points.tolist()])[0])
+        return self._values(points.tolist()) if len(points) else np.empty(0)
 
     def close(self) -> None:
         """End the program: its input ends, and if it does not end then it is killed. A query in flight fails."""
@@ -186,14 +200,16 @@ class Program:
     def __repr__(self) -> str:
         return f"Program({list(self.command)!r})"
 
-    def _values(self, points: FloatArray) -> FloatArray:
-        """Send the rows of `points`, once more for each restart."""
-        request = json.dumps({"x": points.tolist()}).encode() + b"\n"
+    def _values(self, points: list[Any]) -> FloatArray:
+        """Send the points, once more for each restart."""
         with self._lock:
+            self._last_id += 1
+            request = json.dumps({"x": points, "id": self._last_id}).encode() + b"\n"
             for _ in range(self._restarts + 1):
                 process = self._running()
                 try:
-                    return _numbers(process.ask(request, _longest_answer(len(points)), self.timeout), len(points))
+                    line = process.ask(request, _longest_answer(len(points)), self.timeout, self._is_late)
+                    return _numbers(line, len(points), self._last_id)
                 except EOFError:
                     ending = self._end(_GRACE)
                 except _Refusal as refusal:
@@ -217,7 +233,7 @@ class Program:
         """The process, started if there is none or if it died since the last query."""
         if self._process is not None:
             try:
-                if self._process.waits():
+                if self._process.waits(self._is_late):
                     return self._process
             except BadAnswer as problem:
                 self._end()
@@ -231,6 +247,14 @@ class Program:
         self._finalizer = weakref.finalize(self, process.end, _GRACE)  # where close() is never called
         self._refuse_if_closed()  # close() may not have seen the process just started
         return process
+
+    def _is_late(self, line: bytes) -> bool:
+        """Whether this line answers an earlier request."""
+        try:
+            answered = json.loads(line).get("id")
+        except (ValueError, AttributeError, RecursionError):
+            return False
+        return type(answered) is int and answered < self._last_id
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
@@ -246,6 +270,12 @@ class Program:
         return ending
 
 
+def named_rows(x: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Variables, or columns of them, as one dict for each point, of values that JSON has."""
+    columns = {name: np.atleast_1d(np.asarray(column)).tolist() for name, column in x.items()}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
 class _Refusal(Exception):
     """A program could not evaluate; the message says why."""
 
@@ -255,12 +285,14 @@ def _longest_answer(count: int) -> int:
     return 2**20 + 64 * count
 
 
-def _numbers(line: bytes, count: int) -> FloatArray:
-    """The values in an answer, shape (count,)."""
+def _numbers(line: bytes, count: int, id: int) -> FloatArray:
+    """The values in an answer to this request, shape (count,)."""
     try:
         answer = json.loads(line)
     except (ValueError, RecursionError):
         raise BadAnswer(f"answered with a line that is not JSON: {show(line)}") from None
+    if isinstance(answer, dict) and answer.get("id", id) != id:
+        raise BadAnswer(f"answered request {cut(repr(answer['id']))}, which is not the one that was made: {id}")
     if isinstance(answer, dict) and "error" in answer:
         raise _Refusal(cut(str(answer["error"]), _REASON))
     y = answer.get("y") if isinstance(answer, dict) else None

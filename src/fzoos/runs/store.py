@@ -22,7 +22,7 @@ import os
 import platform
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,9 +32,9 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.sqlite import open_readonly
-from fzoos.objectives.box import Box
+from fzoos.objectives.space import box_of, space_of
 from fzoos.result import Record, Result
-from fzoos.runs.recommend import recommend
+from fzoos.runs.recommend import recommend, recommend_in
 
 __all__ = ["Store", "StoreError", "Summary", "load"]
 
@@ -208,6 +208,7 @@ class Store:
                 "queries": list(record.queries_per_client),
                 "distances": list(record.distances),
             }
+            | ({"failed": record.failed} if record.failed else {})
         )
         counts = (record.round, record.queries, record.bytes_up, record.bytes_down, record.seconds, record.step)
         values = (run, *counts, record.monitor, diagnostics, clients, _bytes(x))
@@ -233,14 +234,26 @@ class Store:
         """Round, client and reason of each."""
         return self._db.execute("SELECT round, client, reason FROM failures WHERE run = ?", (run,)).fetchall()
 
-    def finish(self, run: int, status: str, message: str, extra: Mapping[str, Any]) -> None:
-        """Store how the run ended; it can be resumed nevertheless."""
+    def finish(
+        self, run: int, status: str, message: str, extra: Mapping[str, Any], queries: Sequence[int] | None = None
+    ) -> None:
+        """Store how the run ended; it can be resumed nevertheless.
+
+        Args:
+            run: its id.
+            status: as in `Result`.
+            message: the status in words.
+            extra: further values.
+            queries: of each client, where more were made than the last complete round says.
+        """
         values = (status, _text(message), json.dumps(dict(extra)), run)
         self._execute("UPDATE runs SET status = ?, message = ?, extra = ? WHERE id = ?", values)
+        if queries is not None:
+            self._execute("UPDATE runs SET queries = ? WHERE id = ?", (json.dumps(list(queries)), run))
 
     def result(self, run: int) -> Result:
         """The result of a run so far."""
-        columns = "x, queries, bytes_up, bytes_down, seconds, status, message, host, pid, study"
+        columns = "x, queries, bytes_up, bytes_down, seconds, status, message, host, pid, study, extra"
         text = (
             "SELECT round, queries, bytes_up, bytes_down, seconds, step, monitor, diagnostics, clients, x FROM rounds "
             "WHERE run = ? ORDER BY round"
@@ -251,11 +264,12 @@ class Store:
             rounds = self._db.execute(text, (run,)).fetchall()
         finally:
             self._db.execute("ROLLBACK")
-        x, queries, bytes_up, bytes_down, seconds, status, message, host, pid, study = row
+        x, queries, bytes_up, bytes_down, seconds, status, message, host, pid, study, more = row
         if status == "running" and _is_gone(host, pid):
             status, message = "interrupted", "its process is gone"
         per_client = tuple(json.loads(queries))
         history = tuple(_record(row) for row in rounds)
+        extra, space = json.loads(more), space_of(json.loads(study).get("bounds"))
         return Result(
             x=_array(x),
             rounds=len(history),
@@ -268,6 +282,9 @@ class Store:
             message=message,
             history=history,
             recommended=_recommended([_array(round[-1]) for round in rounds] or [_array(x)], json.loads(study)),
+            failed=extra.get("failed", history[-1].failed if history else 0),
+            first_failure=extra.get("first_failure", ""),
+            variables=None if space is None else space.variables(_array(x)),
         )
 
     def extra(self, run: int) -> dict[str, Any]:
@@ -306,6 +323,7 @@ def _record(row: tuple[Any, ...]) -> Record:
         diagnostics={name: _number(value) for name, value in json.loads(row[7]).items()},
         queries_per_client=tuple(per_client["queries"]),
         distances=tuple(per_client["distances"]),
+        failed=per_client.get("failed", 0),
     )
 
 
@@ -341,8 +359,9 @@ def _text(words: str) -> str:
 
 def _recommended(walk: list[FloatArray], study: Mapping[str, Any]) -> FloatArray:
     """From x after each round, or before the first."""
-    box = Box.of(study["bounds"], len(walk[0])) if "bounds" in study else None
-    return recommend(np.array(walk), 1.0 if box is None else box.upper - box.lower)
+    if "bounds" not in study:
+        return recommend(np.array(walk))
+    return recommend_in(box_of(study["bounds"], len(walk[0]), study.get("scale")), np.array(walk))
 
 
 def _array(body: bytes) -> FloatArray:

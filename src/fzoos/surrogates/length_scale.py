@@ -31,8 +31,8 @@ class FitLengthScale:
         points: at most this many points, the nearest, enter the likelihood.
 
     Example:
-        >>> from fzoos import FZooS, FitLengthScale
-        >>> FZooS(fit=FitLengthScale(low=0.1, high=30.0)).fit.high
+        >>> from fzoos import FixedFZooS, FitLengthScale
+        >>> FixedFZooS(fit=FitLengthScale(low=0.1, high=30.0)).fit.high
         30.0
     """
 

@@ -65,8 +65,8 @@ class KnownNoise(NoiseModel):
         points: at most this many points, the nearest, enter the likelihood of the amplitude.
 
     Example:
-        >>> from fzoos import FZooS, KnownNoise
-        >>> FZooS(noise=KnownNoise(0.1)).noise.sigma
+        >>> from fzoos import FixedFZooS, KnownNoise
+        >>> FixedFZooS(noise=KnownNoise(0.1)).noise.sigma
         0.1
     """
 
@@ -93,8 +93,8 @@ class FittedNoise(NoiseModel):
         points: at most this many points, the nearest, enter the likelihood.
 
     Example:
-        >>> from fzoos import FittedNoise, FZooS
-        >>> FZooS(noise=FittedNoise()).noise.points
+        >>> from fzoos import FittedNoise, FixedFZooS
+        >>> FixedFZooS(noise=FittedNoise()).noise.points
         300
     """
 

@@ -26,7 +26,7 @@ class DifficultyChecks(Checks):
         for value in (0.0, 1.0, -1e6, 1e-300):
             constant: Objective = lambda x, value=value: value  # noqa: E731
             result = self.run([constant] * 2, x0=np.full(DIM, 0.25), optimizer=SGD(1.0))
-            assert result.status == "completed"
+            assert result.status in ("completed", "converged")
             assert np.all(abs(result.x - 0.25) <= 1e-12)
 
     def test_noisy_objective(self) -> None:
@@ -38,7 +38,7 @@ class DifficultyChecks(Checks):
                 return lambda x: scale * rng.standard_normal()
 
             result = self.run([noise(0), noise(1)], rounds=5)
-            assert result.status == "completed"
+            assert result.status in ("completed", "converged")
             assert np.all(abs(result.x) <= 1.0)
 
     def test_noise_on_a_slope(self) -> None:
@@ -57,7 +57,7 @@ class DifficultyChecks(Checks):
             return float(np.floor(3 * x).sum())
 
         result = self.run([stairs] * 2, -np.ones(DIM), rounds=5)
-        assert result.status == "completed"
+        assert result.status in ("completed", "converged")
         assert np.all(abs(result.x) <= 1.0)
 
     def test_tiny_box(self) -> None:

@@ -102,7 +102,8 @@ class EndingChecks(Checks):
             result = self.run(fails, x0, on_failure="skip", vectorized=vectorized)
             assert result.status == "completed"
             close(result.x, x0, 1e-12)
-            assert result.queries == self.run(bowls(TARGETS[:2])).queries
+            if not self.algorithm.steered:  # what such a one asks depends on the values
+                assert result.queries == self.run(bowls(TARGETS[:2])).queries
 
     def test_skip_one_client(self) -> None:
         """A client whose every query fails stays at the server's x; the others still move it."""

@@ -71,7 +71,12 @@ class SizeChecks(Checks):
         assert (result.status, result.history) == ("completed", ())
 
     def test_query_plan(self) -> None:
-        """What an algorithm says it will cost (`queries`) is what it costs, in its first and in later rounds."""
+        """What an algorithm says it will cost (`queries`) is what it costs, in its first and in later rounds.
+
+        What a steered round costs depends on what was measured before it; `test_budget` then has its plan.
+        """
+        if self.algorithm.steered:
+            return
         result = self.run(rounds=3)
         first, later = self.algorithm.queries(DIM, 3, first=True, refreshed=False), self.queries_later(3)
         expected = [3 * first, 3 * (first + later), 3 * (first + 2 * later)]

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import uvicorn
 
-from fzoos import FedProx, FedZO, FZooS, InitialDesign, minimize
+from fzoos import FedProx, FedZO, FixedFZooS, InitialDesign, minimize
 from fzoos.runs.dashboard.data import RunIndex
 from fzoos.runs.dashboard.server import application
 
@@ -47,7 +47,7 @@ def kept(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("kept") / "runs.db"
     keep(path)
     keep(path, algorithm=FedProx(), seed=1)
-    keep(path, algorithm=FZooS(features=50, initial=InitialDesign(points=5)), rounds=6)
+    keep(path, algorithm=FixedFZooS(features=50, initial=InitialDesign(points=5)), rounds=6)
     return path
 
 

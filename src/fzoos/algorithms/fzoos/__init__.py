@@ -1,4 +1,4 @@
-"""FZooS: its settings, its client half, and the parts that only it uses."""
+"""FZooS without settings: its two halves, and the parts that only it uses."""
 
 from fzoos.algorithms.fzoos.settings import FZooS
 

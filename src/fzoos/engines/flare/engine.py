@@ -12,7 +12,7 @@ from typing import Any
 from nvflare.collab import CollabCallError, collab
 from nvflare.collab.api.exceptions import RunAborted
 
-from fzoos.federation.exchange import Outcome
+from fzoos.federation.exchange import Outcome, Undelivered
 from fzoos.federation.study import Study
 from fzoos.messages import codec
 from fzoos.messages.message import Message
@@ -107,7 +107,7 @@ class FlareEngine:
     def _send(self, client: int, request: Message, timeout: float | None, outcome: Outcome) -> _Call | None:
         site = self._study.sites[client]
         if site not in self._proxies:
-            outcome.failures[client] = ConnectionError(f"{site} is not part of this job: it was not connected")
+            outcome.failures[client] = Undelivered(f"{site} is not part of this job: it was not connected")
             return None
         longer = None if timeout is None else timeout + _SLACK
         call = self._proxies[site](timeout=longer).answer

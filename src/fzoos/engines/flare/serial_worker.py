@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 
@@ -42,6 +43,7 @@ class SerialWorker:
         self._lock = threading.Lock()
         self._newest: Future[bytes] | None = None
         self._open: set[Future[bytes]] = set()
+        self._since: float | None = None  # when the work under way was begun
         self._thread = threading.Thread(target=self._work, name="fzoos-worker", daemon=True)
         self._thread.start()
 
@@ -62,6 +64,12 @@ class SerialWorker:
         finally:
             self._open.discard(answer)
 
+    @property
+    def busy(self) -> float:
+        """Seconds for which the work under way has been going on; 0 where there is none."""
+        since = self._since
+        return 0.0 if since is None else time.monotonic() - since
+
     def close(self, last: Callable[[], None] = lambda: None, patience: float = 5.0) -> None:
         """Take no further work, finish the last, and release callers that still wait after some seconds."""
         self._last = last
@@ -78,10 +86,13 @@ class SerialWorker:
                 if answer is not self._newest:
                     answer.set_exception(Overtaken())
                     continue
+                self._since = time.monotonic()
                 try:
                     answer.set_result(work())
                 except InvalidStateError:
                     raise
                 except BaseException as error:
                     answer.set_exception(error)
+                finally:
+                    self._since = None
         self._last()

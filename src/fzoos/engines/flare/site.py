@@ -40,7 +40,8 @@ class Site:
         """Start to accept requests; what can fail is left to the first of them, since here it would end the job."""
         self._worker = SerialWorker()
         self._name, self._folder = collab.site_name, Path(collab.workspace.get_root_dir())
-        self._id = Study(**self.study).id
+        study = Study(**self.study)
+        self._id, self._patience = study.id, study.timeout * (1 + study.retries)
 
     @collab.publish  # type: ignore[untyped-decorator]
     def answer(self, data: bytes) -> bytes:
@@ -50,6 +51,9 @@ class Site:
         """
         if collab.caller != "server" or self._worker is None:
             raise PermissionError(f"requests come from the server, this one came from {collab.caller}")
+        if self._worker.busy > self._patience:  # else every exchange from now on would last as long as it may
+            reason = f"is busy with a request for {self._worker.busy:.0f} s: its objective seems to hang"
+            return codec.encode_failure(f"{self._name} {reason}", self._id)
         try:
             return self._worker.do(lambda: (self._site or self._start()).answer(data))
         except Overtaken:

@@ -12,7 +12,7 @@ from flwr.serverapp import Grid
 
 from fzoos.engines.flower.nodes import Node, Nodes
 from fzoos.engines.flower.wire import ANSWER, pack, unpack
-from fzoos.federation.exchange import Outcome
+from fzoos.federation.exchange import Outcome, Undelivered
 from fzoos.federation.study import Study
 from fzoos.messages import codec
 from fzoos.messages.message import Message
@@ -34,6 +34,7 @@ class _Letter:
     node: Node | None = None  # the node it was last sent to; None: none, or one that was lost
     waiting: set[str] = field(default_factory=set)  # the Flower messages whose replies may still come
     absent_since: float = field(default_factory=time.monotonic)
+    sent: bool = False  # whether it ever was
 
 
 class FlowerEngine:
@@ -102,7 +103,7 @@ class FlowerEngine:
         message = FlowerMessage(content, node.id, ANSWER, ttl=ttl, group_id=str(letter.round))
         sent = next(iter(self._grid.push_messages([message])), None)
         if sent:  # otherwise the node has left in this moment
-            letter.node = node
+            letter.node, letter.sent = node, True
             letter.waiting.add(sent)
 
     def _collect(self, client: int, letter: _Letter, outcome: Outcome) -> None:
@@ -138,4 +139,4 @@ class FlowerEngine:
         site = self._study.sites[client]
         if letter.waiting:
             return TimeoutError(f"{site} has not answered within {timeout:g} seconds")
-        return ConnectionError(f"{site} is not connected")
+        return (ConnectionError if letter.sent else Undelivered)(f"{site} is not connected")

@@ -14,7 +14,7 @@ from fzoos.engines.flower.nodes import Nodes
 from fzoos.engines.flower.secure_client import enough_for_a_sum
 from fzoos.engines.flower.secure_server import secure_aggregate
 from fzoos.engines.flower.vectors import Layout
-from fzoos.federation.exchange import Outcome
+from fzoos.federation.exchange import Outcome, Undelivered
 from fzoos.federation.study import Study
 from fzoos.messages import codec
 from fzoos.messages.message import Message
@@ -76,10 +76,10 @@ class SecureFlowerEngine:
         outcome = Outcome({}, {})
         for client in requests:
             if client not in online:
-                outcome.failures[client] = ConnectionError(f"{self._study.sites[client]} is not connected")
+                outcome.failures[client] = Undelivered(f"{self._study.sites[client]} is not connected")
         enough = enough_for_a_sum(self._study)
         if len(online) < enough:
-            problem = RuntimeError(f"{len(online)} sites are connected, a sum needs {enough}")
+            problem = Undelivered(f"{len(online)} sites are connected, a sum needs {enough}")
             outcome.failures.update(dict.fromkeys(online, problem))
             return outcome
         clients = {node.id: client for client, node in online.items()}
@@ -109,8 +109,20 @@ class SecureFlowerEngine:
             try:
                 bare = codec.decode(clear["reply"], self._study.id)
                 arrays = Layout.parse(str(clear["layout"])).split(mean)
-                if "x" in arrays and self._study.algorithm_settings.projected:
-                    arrays["x"] = np.clip(arrays["x"], 0.0, 1.0)  # rounding may have taken it out of the cube
+                arrays = self._within_ranges(arrays)
                 outcome.replies[client] = Message(bare.kind, bare.round, arrays, bare.scalars)
             except Exception as error:
                 outcome.failures[client] = error
+
+    def _within_ranges(self, arrays: dict[str, FloatArray]) -> dict[str, FloatArray]:
+        """The arrays within the ranges that their parts declare: rounding may have taken them out a little."""
+        study = self._study
+        if study.privacy is not None:
+            return arrays
+        ranges = {
+            name: (part.low, part.high)
+            for name, part in study.algorithm_settings.parts(study.dim, study.local_steps).items()
+        }
+        if study.algorithm_settings.projected:
+            ranges["x"] = (0.0, 1.0)
+        return {name: np.clip(array, *ranges[name]) if name in ranges else array for name, array in arrays.items()}

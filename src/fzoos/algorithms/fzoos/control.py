@@ -1,0 +1,127 @@
+"""What the server of FZooS tells the clients with every request: a handful of numbers, the same for all but the last.
+
+All decisions are the server's: two machines that differ in the last bit would not always decide alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from typing import Self
+
+from fzoos.messages.codec import MessageError
+
+__all__ = ["Control", "Mode"]
+
+
+class Mode(IntEnum):
+    """What a round is."""
+
+    PILOT = 0  # a few directions, asked by all: how much do the clients differ, how wide is the star to be
+    SHARED = 1  # a star whose directions all clients ask
+    DEALT = 2  # a star whose directions are dealt out among them
+    REGION = 3  # a trust region around x, in which surrogates are minimised
+
+
+@dataclass(frozen=True)
+class Control:
+    """The numbers.
+
+    Args:
+        seed: of the directions, the same for all clients.
+        mode: what this round is.
+        radius: h, of the star, as a share of the box in each coordinate; Delta of a trust region.
+        ridge: of the surrogate of all rounds.
+        reach: L, the unit of the lines.
+        sweep: number of the orthonormal basis from which directions are taken.
+        used: how many of its directions were asked before.
+        line: along which line the last move went, 1 or 2; 0: none.
+        length: how far.
+        turn: which of the participants this client is.
+        participants: how many there are.
+        share: omega_i, of this client among them.
+
+    Example:
+        >>> from fzoos.algorithms.fzoos.control import Control, Mode
+        >>> told = Control(seed=7, mode=Mode.SHARED, radius=0.1, reach=2.0).scalars()
+        >>> Control.of(told).radius
+        0.1
+    """
+
+    seed: int
+    mode: Mode
+    radius: float
+    ridge: float = 1e-8
+    reach: float = 1.0
+    sweep: int = 0
+    used: int = 0
+    line: int = 0
+    length: float = 0.0
+    turn: int = 0
+    participants: int = 1
+    share: float = 1.0
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Of all the numbers, as they are called in a message."""
+        return tuple(f.name for f in fields(cls))
+
+    def scalars(self) -> dict[str, float]:
+        """As they travel: what has its usual value does not."""
+        usual = Control(self.seed, self.mode, self.radius)
+        return {
+            name: getattr(self, name)
+            for name in self.names()
+            if name in ("seed", "mode", "radius") or getattr(self, name) != getattr(usual, name)
+        }
+
+    @classmethod
+    def of(cls, scalars: Mapping[str, float]) -> Self:
+        """From a request, every number in its range.
+
+        Raises:
+            MessageError: a number is missing, or not one that a server may send.
+        """
+        try:
+            made = cls(**{f.name: _read(f.name, scalars) for f in fields(cls) if f.name in scalars})  # type: ignore[arg-type]
+        except TypeError:
+            raise MessageError(f"a request of FZooS tells seed, mode and radius; got {', '.join(scalars)}") from None
+        for name, (low, high) in _RANGES.items():
+            if not low <= getattr(made, name) <= high:
+                raise MessageError(f"scalar {name!r} must be in {low:g}..{high:g}, got {getattr(made, name):g}")
+        if made.turn >= made.participants:
+            raise MessageError(f"turn {made.turn:g} of {made.participants:g} participants")
+        return made
+
+
+_INTEGERS = ("seed", "sweep", "used", "line", "turn", "participants")
+_RANGES: dict[str, tuple[float, float]] = {
+    "seed": (0, 2**64),
+    "radius": (1e-12, 1.0),
+    "ridge": (0.0, 1e12),
+    "reach": (0.0, 1e12),
+    "sweep": (0, 2**40),
+    "used": (0, 2**40),
+    "line": (0, 2),
+    "length": (0.0, 1e12),
+    "turn": (0, 2**40),
+    "participants": (1, 2**40),
+    "share": (1e-12, 1.0),
+}
+
+
+def _read(name: str, scalars: Mapping[str, float]) -> float | Mode:
+    value = scalars[name]
+    if not math.isfinite(value):
+        raise MessageError(f"scalar {name!r} is {value}")
+    if name == "mode":
+        if value not in list(Mode):
+            raise MessageError(f"there is no mode {value:g}")
+        return Mode(int(value))
+    if name in _INTEGERS:
+        if value != int(value):
+            raise MessageError(f"scalar {name!r} must be a whole number, got {value}")
+        return int(value)
+    return value

@@ -1,0 +1,80 @@
+"""The directions of a star: orthonormal, random, and the same for whoever has the seed.
+
+Row j of a basis is e_{p_j} C S C S', C the discrete cosine transform, S and S' random signs, p a random order. Its
+coordinates are close to normal, as those of a random rotation (with one transform alone they are not, and stars average
+less over ripples), but a row costs d log d operations: no matrix of d x d numbers is made.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.fft import dct
+
+from fzoos._util.arrays import FloatArray
+from fzoos.algorithms.fzoos.control import Control, Mode
+
+__all__ = ["COMMON", "Directions", "star_directions", "star_size"]
+
+COMMON = 16  # directions that all clients ask in every round of a star, to measure how much they differ
+_BLOCK = 0.5  # share of the d directions in a shared star
+
+
+class Directions(NamedTuple):
+    """Orthonormal rows: `common` are asked by all clients, shape (m, d), `own` by one of them alone."""
+
+    common: FloatArray
+    own: FloatArray
+
+
+def star_directions(control: Control, dim: int) -> Directions:
+    """The directions of a client in this round.
+
+    Pilot: 16 rows of a basis. Shared: the next d/2 rows. Dealt: 16 rows for all, the others dealt out like cards.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos.algorithms.fzoos.control import Control, Mode
+        >>> from fzoos.algorithms.fzoos.directions import star_directions
+        >>> hands = [star_directions(Control(7, Mode.DEALT, 0.1, turn=k, participants=3), 100) for k in range(3)]
+        >>> rows = np.vstack([hands[0].common, *(hand.own for hand in hands)])
+        >>> rows.shape, bool(np.max(abs(rows @ rows.T - np.eye(100))) < 1e-12)
+        ((100, 100), True)
+    """
+    common = min(COMMON, dim)
+    if control.mode is Mode.DEALT:
+        mine = range(common + control.turn, dim, control.participants)
+        return Directions(_rows(control, dim, range(common)), _rows(control, dim, mine))
+    end = common if control.mode is Mode.PILOT else min(dim, control.used + block(dim))
+    return Directions(_rows(control, dim, range(control.used, end)), np.empty((0, dim)))
+
+
+def block(dim: int) -> int:
+    """Directions of a shared star."""
+    return math.ceil(_BLOCK * dim)
+
+
+def star_size(control: Control, dim: int) -> int:
+    """How many directions they are."""
+    common = min(COMMON, dim)
+    if control.mode is Mode.DEALT:
+        return common + len(range(common + control.turn, dim, control.participants))
+    return common if control.mode is Mode.PILOT else min(dim, control.used + block(dim)) - control.used
+
+
+def _rows(control: Control, dim: int, which: range) -> FloatArray:
+    return _transformed(control.seed, control.sweep, dim, which)
+
+
+@lru_cache(maxsize=8)  # the clients of one process ask for the same rows one after the other
+def _transformed(seed: int, sweep: int, dim: int, which: range) -> FloatArray:
+    rng = np.random.default_rng([seed, sweep])
+    order, signs = rng.permutation(dim), rng.choice([-1.0, 1.0], (2, dim))
+    chosen = np.zeros((len(which), dim))
+    chosen[np.arange(len(which)), order[which.start : which.stop : which.step]] = 1.0
+    rows: FloatArray = signs[1] * dct(signs[0] * dct(chosen, norm="ortho"), norm="ortho")
+    rows.flags.writeable = False
+    return rows

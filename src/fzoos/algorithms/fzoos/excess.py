@@ -1,0 +1,58 @@
+"""What F has in excess of a client's own function, from all averaged gradients of the past.
+
+    grad (F - f_i)(x_s) = g_s - grad mu_i(x_s),     mu_i as it is now,
+    noise |grad mu_i(x_s) now - g_i,s as sent|^2 / d
+
+How much the client's own gradient has changed since it was sent is how stale the averaged one is. With one gradient it
+is the linear correction (g - g_i).(x - x_r) of Shamir, Srebro and Zhang's DANE (2014), with many a multi-secant
+quasi-Newton one, which knows how the clients' curvatures differ. For one client it vanishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fzoos._util.arrays import FloatArray
+from fzoos.surrogates.from_gradients import GradientProcess
+from fzoos.surrogates.region import RegionProcess
+
+__all__ = ["Excess"]
+
+_MEMORY, _LEAST_MEMORY = 15, 3  # averaged gradients
+_LARGEST = 1500  # numbers in them: a system of so many equations is solved once a round
+_JITTER = 1e-12
+_TINY = 1e-300
+
+
+class Excess:
+    """Centres, averaged gradients and own ones of the rounds that a client took part in.
+
+    Args:
+        dim: d, the number of variables.
+    """
+
+    def __init__(self, dim: int) -> None:
+        self._most = max(_LEAST_MEMORY, min(_MEMORY, _LARGEST // dim))
+        self._rows: list[tuple[FloatArray, FloatArray, FloatArray]] = []  # x_s, g_s, g_i,s
+
+    @property
+    def known(self) -> bool:
+        """Whether there is any."""
+        return bool(self._rows)
+
+    def add(self, x: FloatArray, averaged: FloatArray, own: FloatArray) -> None:
+        """A round's centre, the averaged gradient there, and the client's own as it was sent."""
+        self._rows = [*self._rows, (x, averaged, own)][-self._most :]
+
+    def process(self, mine: RegionProcess) -> Callable[[FloatArray], tuple[float, FloatArray]]:
+        """delta_i and its gradient, given the client's surrogate as it is now."""
+        centres, averaged, sent = (np.array(rows) for rows in zip(*self._rows, strict=True))
+        if len(centres) == 1:
+            slope = averaged[0] - sent[0]
+            return lambda point: (float(slope @ (point - centres[0])), slope)
+        now = np.array([mine(x)[1] for x in centres])
+        gradients, stale = averaged - now, np.mean((now - sent) ** 2, axis=1)
+        size = float(np.mean(gradients[-1] ** 2)) + _TINY
+        return GradientProcess(centres, gradients, mine.choice.length, _JITTER + stale / size)

@@ -1,0 +1,131 @@
+"""The points around a centre that a client's surrogate is made of; where values failed; which values are not credible.
+
+Failures: a process on labels (0 a value came, 1 none), the fence h, adds 100 max(h - 1/4, 0)^2 to what is minimised; a
+query with h > 1/2 is halved towards the last centre that had a value.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fzoos._util.arrays import FloatArray
+from fzoos.algorithms.base import ClientContext
+from fzoos.surrogates.region import Choice, RegionProcess
+from fzoos.surrogates.trend import without_outliers
+
+__all__ = ["Neighbours"]
+
+_POINTS = 60  # at least so many, and 3 d
+_NOISY, _MORE = 1e-3, 3  # from this ridge on a client has noise, and uses three times as many points
+_REACH = 30.0  # points further than this many Delta sqrt(d) cost digits, and are left out while enough others are left
+_HEIGHT, _STEEP = 0.25, 100.0  # of the fence, from where on it counts and how much
+_HALVINGS = 30
+_STAR = 5  # values of a star with which an outlier can be told
+
+
+class Neighbours:
+    """A client's points.
+
+    Args:
+        context: what a client half works with.
+    """
+
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
+        self._failed: list[FloatArray] = []
+        self._outliers: set[int] = set()  # of the trajectory
+        self._fence: RegionProcess | None = None
+        self._noisy = False
+
+    @property
+    def count(self) -> int:
+        """Points with a credible value."""
+        return len(self._context.trajectory) - len(self._outliers)
+
+    def ask(self, x: FloatArray) -> float:
+        """f_i(x); NaN: it failed."""
+        x = self._context.project(x)
+        value = float(self._context.query(x[None], "refresh")[0])
+        if math.isnan(value):
+            self._failed.append(x)
+        if self._failed:
+            self._build_fence(x)
+        return value
+
+    def ask_aside(self, x: FloatArray, offset: FloatArray) -> None:
+        """Ask x + offset or x - offset: what is allowed, then what stays further inside the box."""
+        both = [self._context.project(x + sign * offset) for sign in (1.0, -1.0)]
+        best = max(both, key=lambda u: (self._allowed(u), round(float(np.sum((u - x) ** 2)), 15)))
+        self.ask(self.inside(best, x))
+
+    def doubt_star(self, count: int) -> None:
+        """Leave out what is not credible of the last `count` values, which are those of a star."""
+        values = self._context.trajectory.y[-count:]
+        if len(values) >= _STAR:
+            first = len(self._context.trajectory) - len(values)
+            self._outliers.update(first + int(k) for k in np.flatnonzero(~without_outliers(values)))
+
+    def credible(self, x: FloatArray) -> bool:
+        """Whether the last value at x is not an outlier."""
+        at = np.flatnonzero(np.all(self._context.trajectory.x == x, axis=1))
+        return bool(len(at)) and int(at[-1]) not in self._outliers
+
+    def inside(self, x: FloatArray, centre: FloatArray) -> FloatArray:
+        """x, halved towards a centre that had a value until it is allowed."""
+        for _ in range(_HALVINGS):
+            if self._allowed(x):
+                break
+            x = (x + centre) / 2.0
+        return x
+
+    def fence(self, x: FloatArray) -> tuple[float, FloatArray]:
+        """What is added to the surrogate at x, and its gradient."""
+        if self._fence is None:
+            return 0.0, np.zeros_like(x)
+        height, slope = self._fence(x)
+        over = max(height - _HEIGHT, 0.0)
+        return _STEEP * over**2, 2.0 * _STEEP * over * slope
+
+    def fit(self, centre: FloatArray, delta: float, like: Choice | None = None) -> RegionProcess:
+        """The surrogate around a centre: with this choice, or by evidence and then again without its outliers."""
+        trajectory = self._context.trajectory
+        while True:
+            near = self._near(centre, delta)
+            points, values = trajectory.x[near], trajectory.y[near]
+            process = RegionProcess(points, values, centre, like)
+            if like is not None:
+                return process
+            out = process.outliers() if len(near) > len(centre) + 2 else []
+            if not out:
+                self._noisy = self._noisy or process.choice.ridge >= _NOISY
+                return process
+            self._outliers.update(int(near[k]) for k in out)
+
+    def _near(self, x: FloatArray, delta: float) -> NDArray[np.intp]:
+        """The nearest max(60, 3 d) credible points, thrice that with noise; those beyond the reach cost digits."""
+        dim, trajectory = len(x), self._context.trajectory
+        distances = np.sum((trajectory.x - x) ** 2, axis=1)
+        distances[list(self._outliers)] = np.inf
+        most = _most_points(dim) * (_MORE if self._noisy else 1)
+        near = np.argsort(distances, kind="stable")[: min(most, self.count)]
+        within = np.sum(np.sqrt(distances[near]) <= _REACH * delta * math.sqrt(dim))
+        return near[: max(int(within), (dim + 1) * (dim + 2) // 2)]
+
+    def _allowed(self, x: FloatArray) -> bool:
+        return self._fence is None or self._fence(x)[0] < 0.5
+
+    def _build_fence(self, x: FloatArray) -> None:
+        """From the nearest points, whether they had a value or not."""
+        good = self._context.trajectory.x
+        points = np.concatenate([good, np.array(self._failed)])
+        labels = np.repeat([0.0, 1.0], [len(good), len(self._failed)])
+        near = np.argsort(np.sum((points - x) ** 2, axis=1), kind="stable")[: _most_points(len(x))]
+        mixed = 0.0 < labels[near].mean() < 1.0
+        self._fence = RegionProcess(points[near], labels[near], x, plain=True) if mixed else None
+
+
+def _most_points(dim: int) -> int:
+    return max(_POINTS, 3 * dim)

@@ -1,0 +1,174 @@
+"""A client's part of a round with a trust region: the surrogates know all directions.
+
+first time   ask x and d orthonormal directions at distance Delta sqrt(d)
+exchange 1   p = mu_i(x);  ask y = f_i(x);  ask x +- Delta sqrt(d) v, v the direction of which least is known
+             sent: g_i = grad mu_i(x), log Delta + power_i log 2, the unknown share, whether y failed
+exchange 2   x_i = argmin mu_i + delta_i over the box and |. - x|_inf <= Delta   (L-BFGS-B, no queries)
+             sent: x_i
+
+e_i = max(|p - y| - sqrt2 sigma, 0) / (|p - mu(x')| + |y - mu(x')|),    x' the centre before
+power_i = min(1 - e_i / 0.2, 4 cos of the last two moves) in [-1, 1]
+    only what was used doubles: 0 where the move was below Delta / 2, -1 below Delta / 10
+    who sees only noise abstains; y failed: -1
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from fzoos._util.arrays import FloatArray
+from fzoos.algorithms.base import ClientContext
+from fzoos.algorithms.fzoos.control import Control
+from fzoos.algorithms.fzoos.excess import Excess
+from fzoos.algorithms.fzoos.neighbours import Neighbours
+from fzoos.messages.message import Arrays
+from fzoos.surrogates.region import RegionProcess
+
+__all__ = ["FIRST_DELTA", "HIGH", "LOW", "RegionClient", "RegionNumbers", "delta_of"]
+
+FIRST_DELTA = 0.1
+_LEAST_DELTA, _MOST_DELTA = 1e-9, 0.5
+_TAU = 0.2  # prediction error at which Delta stays
+_SMALL = 0.1  # Delta shrinks where less than this share of it is used
+_TINY = 1e-300
+
+
+class RegionNumbers(NamedTuple):
+    """What a client sends beside its gradient; the server gets the averages."""
+
+    log_delta: float
+    unknown: float = 1.0  # trace of the gradient's posterior covariance over the prior's
+    failed: float = 0.0  # 1: f_i has no value at x
+
+
+LOW = RegionNumbers(math.log(_LEAST_DELTA / 2.0), -1.0, 0.0)
+HIGH = RegionNumbers(math.log(2.0 * _MOST_DELTA), 1e3, 1.0)
+"""What an honest client sends lies between them; rounding may take a trace below zero."""
+
+
+def delta_of(mean: Arrays) -> float:
+    """Delta, from the clients' averaged logarithms."""
+    log_delta = RegionNumbers(*mean["region"]).log_delta
+    return min(max(math.exp(min(log_delta, 0.0)), _LEAST_DELTA), _MOST_DELTA)
+
+
+class RegionClient:
+    """The trust region of one client.
+
+    Args:
+        context: what a client half works with.
+    """
+
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
+        self._neighbours = Neighbours(context)
+        self._excess = Excess(context.dim)
+        self._walk: list[FloatArray] = []  # the last two centres that everybody accepted
+        self._good: FloatArray | None = None  # the last centre at which this client had a value
+        self._gradient = np.zeros(context.dim)  # as sent
+        self.process: RegionProcess | None = None
+
+    def refresh(self, x: FloatArray, control: Control) -> Arrays:
+        """Exchange 1."""
+        delta, process = control.radius, self.process
+        first = self._context.trajectory.count == 0
+        predicted = before = math.nan
+        if process is not None and self._walk:
+            predicted, before = process(x)[0], process(self._walk[-1])[0]
+        value = self._neighbours.ask(x)
+        if math.isfinite(value):
+            self._good = x
+        self._ask_around(x, delta, first)
+        failed = not math.isfinite(value)
+        if self._good is None or self._neighbours.count < 2:  # it has no say yet
+            self.process, self._gradient = None, np.zeros_like(x)
+            numbers = RegionNumbers(math.log(delta))
+        else:
+            self.process = self._neighbours.fit(self._good, delta)
+            self._gradient = self.process(x)[1]
+            power = -1.0 if failed else self._power(x, delta, predicted, before, value)
+            unknown = float(np.trace(self.process.unknown(x))) / len(x)
+            numbers = RegionNumbers(math.log(delta) + math.log(2.0) * power, unknown, float(failed))
+        return {"gradient": self._gradient, "region": np.array(numbers)}
+
+    def _ask_around(self, x: FloatArray, delta: float, first: bool) -> None:
+        """All directions at the first time, later the one of which least is known."""
+        dim = len(x)
+        centre = x if self._good is None else self._good
+        if first:
+            rows = np.linalg.qr(self._context.rng.standard_normal((dim, dim)))[0].T
+        elif self.process is None or self._neighbours.count < 2:
+            rows = np.linalg.qr(self._context.rng.standard_normal((dim, 1)))[0].T
+        else:
+            process = self._neighbours.fit(centre, delta, self.process.choice)
+            rows = np.linalg.eigh(process.unknown(centre))[1][:, -1:].T
+        for row in rows:
+            self._neighbours.ask_aside(centre, row * (delta * math.sqrt(dim)))
+        if first:
+            self._neighbours.doubt_star(dim)
+
+    def _power(self, x: FloatArray, delta: float, predicted: float, before: float, value: float) -> float:
+        """1: double Delta, -1: halve it, 0: there is nothing to compare, or the value is not credible."""
+        if math.isnan(predicted) or self.process is None or not self._neighbours.credible(x):
+            return 0.0
+        change, sigma = abs(predicted - before) + abs(value - before), math.sqrt(2.0) * self.process.sigma
+        error = max(abs(predicted - value) - sigma, 0.0) / change if change > 0.0 else 0.0
+        power = min(max(min(1.0 - error / _TAU, 4.0 * _cosine([*self._walk, x])), -1.0), 1.0)
+        move = float(np.max(np.abs(x - self._walk[-1])))
+        if power > 0.0 and move < delta / 2.0:
+            power = -1.0 if move < _SMALL * delta else 0.0
+        return 0.0 if power < 0.0 and change < 2.0 * sigma else power
+
+    def answer(self, x: FloatArray, control: Control, mean: Arrays) -> Arrays:
+        """Exchange 2."""
+        delta, process = delta_of(mean), self.process
+        if RegionNumbers(*mean["region"]).failed > 0.0:
+            x = self._good = self._walk[-1] if self._walk else x  # the last centre that everybody accepted
+            if process is not None:
+                process = self._neighbours.fit(x, delta, process.choice)
+        else:
+            self._walk = [*self._walk[-1:], x]
+            self._excess.add(x, mean["gradient"], self._gradient)
+        if process is None or not self._excess.known:
+            return {"x": x}
+        self.process = process
+        found = minimize(
+            self._local(process, x, delta, mean["gradient"]),
+            np.zeros(len(x)),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=self._bounds(x, delta),
+            options={"maxiter": 100, "ftol": 1e-15, "gtol": 1e-10},
+        )
+        return {"x": self._neighbours.inside(self._context.project(x + delta * found.x), x)}
+
+    def _bounds(self, x: FloatArray, delta: float) -> list[tuple[float, float]]:
+        """Of t: within the region, and within the box if there is one."""
+        low, high = (self._context.project(x + sign * delta) for sign in (-1.0, 1.0))
+        return list(zip((low - x) / delta, (high - x) / delta, strict=True))
+
+    def _local(self, process: RegionProcess, x: FloatArray, delta: float, gradient: FloatArray):  # type: ignore[no-untyped-def]
+        """t -> [mu_i + delta_i](x + Delta t) in units of |g| Delta, and what keeps away from where values failed."""
+        excess = self._excess.process(process)
+        unit, reference = float(np.linalg.norm(gradient)) * delta + _TINY, process(x)[0]
+
+        def local(t: FloatArray) -> tuple[float, FloatArray]:
+            point = x + delta * t
+            (own, own_slope), (other, other_slope) = process(point), excess(point)
+            fence, fence_slope = self._neighbours.fence(point)
+            return (own - reference + other) / unit + fence, delta * ((own_slope + other_slope) / unit + fence_slope)
+
+        return local
+
+
+def _cosine(walk: list[FloatArray]) -> float:
+    """Of the last two moves; 1 where there are none."""
+    if len(walk) < 3:
+        return 1.0
+    last, before = walk[-1] - walk[-2], walk[-2] - walk[-3]
+    size = float(np.linalg.norm(last) * np.linalg.norm(before))
+    return float(last @ before) / size if size > 0.0 else 1.0

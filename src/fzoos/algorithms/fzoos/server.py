@@ -1,0 +1,169 @@
+"""The server half of FZooS: what the next round is, where it begins, and how wide it looks."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from fzoos._util.arrays import FloatArray
+from fzoos.algorithms.base import State, Steering
+from fzoos.algorithms.fzoos.control import Control, Mode
+from fzoos.algorithms.fzoos.directions import block, star_directions
+from fzoos.algorithms.fzoos.lines import (
+    FIRST_RADIUS,
+    FIRST_REACH,
+    Quality,
+    Scales,
+    Step,
+    best_step,
+    differences,
+    next_scales,
+)
+from fzoos.algorithms.fzoos.region import FIRST_DELTA, RegionNumbers, delta_of
+from fzoos.algorithms.fzoos.star import LINE, StarNumbers, inward
+from fzoos.messages.message import Arrays
+from fzoos.objectives.box import clip_to_cube
+from fzoos.surrogates.trend import Slope
+
+__all__ = ["FZooSServer"]
+
+_MOST_DIRECTIONS = 100  # a star of so many is asked at once, so that the surrogates know all directions from the start
+_ALIKE = 0.25  # directions are dealt while G' < (N - 1) / 4: shared stars of several rounds add up, dealt ones do not
+
+
+class _Numbers(NamedTuple):
+    """The state beside x, as one array."""
+
+    mode: float
+    sweep: float = 0.0
+    used: float = 0.0
+    line: float = 0.0
+    length: float = 0.0
+    told: float = 0.0  # whether the last participants can work out x from line and length
+    careful: float = 0.0  # whether somebody has had no value at a centre
+
+
+class FZooSServer(Steering):
+    """State: x, the last centre at which nobody failed, and the numbers of `_Numbers` and `Scales`.
+
+    Args:
+        dim: d, the number of variables.
+        projected: whether x is clipped to the cube.
+    """
+
+    def __init__(self, dim: int, projected: bool) -> None:
+        self._dim, self._projected = dim, projected
+
+    @property
+    def begins_with_region(self) -> bool:
+        """Whether a first star of all directions is cheap enough."""
+        return self._dim <= _MOST_DIRECTIONS
+
+    def start(self, x: FloatArray) -> State:
+        """A trust region where a first star knows all directions, otherwise a pilot."""
+        if self.begins_with_region:
+            return _state(x, x, _Numbers(Mode.REGION), Scales(radius=FIRST_DELTA))
+        reach = FIRST_REACH * FIRST_RADIUS * math.sqrt(self._dim)
+        return _state(x, x, _Numbers(Mode.PILOT), Scales(reach=reach))
+
+    def control(self, state: State, seed: int) -> Control:
+        """What all participants of the next round are told."""
+        numbers, scales = _Numbers(*state["numbers"]), Scales(*state["scales"])
+        mode = Mode(int(numbers.mode))
+        if mode is Mode.REGION:
+            return Control(seed, mode, scales.radius)
+        return Control(
+            seed,
+            mode,
+            scales.radius,
+            scales.ridge,
+            scales.reach,
+            int(numbers.sweep),
+            int(numbers.used),
+            int(numbers.line),
+            numbers.length,
+        )
+
+    def scalars(self, state: State, seed: int, turn: int, participants: int, share: float) -> dict[str, float]:
+        """The same as numbers, for one of them."""
+        told = self.control(state, seed).scalars()
+        if participants > 1 and told["mode"] != Mode.REGION:
+            told |= {"turn": turn, "participants": participants, "share": share}
+        return told
+
+    def rebuilds(self, state: State) -> bool:
+        """Whether participants of the last round need not be told x."""
+        return bool(_Numbers(*state["numbers"]).told)
+
+    def reported(self, state: State) -> FloatArray:
+        """x; once somebody had no value at a centre, the last one at which everybody had."""
+        return state["good"] if _Numbers(*state["numbers"]).careful else state["x"]
+
+    def next_state(self, state: State, mean: Arrays, seed: int, participants: int) -> State:
+        """The state after a round, from the averages of both exchanges."""
+        if _Numbers(*state["numbers"]).mode == Mode.REGION:
+            return self._after_region(state, mean)
+        return self._after_lines(state, mean, self.control(state, seed), participants)
+
+    def _after_region(self, state: State, mean: Arrays) -> State:
+        failed = RegionNumbers(*mean["region"]).failed > 0.0
+        good = state["good"] if failed else state["x"]
+        careful = max(_Numbers(*state["numbers"]).careful, float(failed))
+        return _state(mean["x"], good, _Numbers(Mode.REGION, careful=careful), Scales(radius=delta_of(mean)))
+
+    def _after_lines(self, state: State, mean: Arrays, control: Control, participants: int) -> State:
+        x, star, scales = state["x"], StarNumbers(*mean["star"]), Scales(*state["scales"])
+        if star.failed > 0.0:  # back to where everybody had a value, and not as far the next time
+            shorter = scales._replace(reach=scales.reach * LINE[0])
+            again = self._next(control, control.mode)._replace(careful=1.0)
+            return _state(state["good"], state["good"], again, shorter)
+        slope = Slope(mean["fresh"], star.curvature)
+        step = Step(0, 0.0)
+        if control.mode is not Mode.PILOT:
+            shape = (2, len(LINE))
+            step = best_step(mean["lines"].reshape(shape), mean["failed"].reshape(shape), scales.reach)
+        there = self._moved(x, mean, step)
+        common = star_directions(control, self._dim).common
+        differ = differences(star.common, float(np.sum((common @ slope.gradient) ** 2)))
+        now = self._quality(x, mean, slope, control)
+        moved = float(np.sqrt(np.mean((there - x) ** 2)))
+        mode = Mode.DEALT if differ < _ALIKE * (participants - 1) else Mode.SHARED
+        careful = _Numbers(*state["numbers"]).careful
+        numbers = self._next(control, mode)._replace(line=step.line, length=step.length, told=1.0, careful=careful)
+        after = next_scales(scales, now, star.curvature, step.length, moved, self._dim)
+        if control.mode is Mode.DEALT and mode is Mode.SHARED:  # what was measured is how much the clients differ
+            after = scales._replace(reach=step.length or scales.reach)
+        return _state(there, x, numbers, after)
+
+    def _moved(self, x: FloatArray, mean: Arrays, step: Step) -> FloatArray:
+        if not step.line:
+            return x
+        line = inward(-mean[("fresh", "memory")[step.line - 1]], x, self._projected)
+        there = x + step.length * line
+        return clip_to_cube(there) if self._projected else there
+
+    def _quality(self, x: FloatArray, mean: Arrays, slope: Slope, control: Control) -> Quality:
+        """q by the pair that all asked; dealt, by least squares over the clients' own pairs."""
+        star, length = StarNumbers(*mean["star"]), control.radius * math.sqrt(self._dim)
+        if control.mode is Mode.DEALT:
+            share = star.seen / star.predicted if star.predicted > 0.0 else 1.0
+            return Quality.of(length, control.mode, share, star.variance)
+        u = inward(slope.gradient, x, projected=False)
+        ends = [x + sign * length * u for sign in (1.0, -1.0)]
+        first, second = (clip_to_cube(p) if self._projected else p for p in ends)
+        predicted = slope.between(first, second, x)
+        share = float(mean["pair"][0]) / predicted if predicted != 0.0 else 1.0
+        count = len(star_directions(control, self._dim).common)
+        return Quality.of(length, control.mode, share, float(slope.gradient @ slope.gradient) / count)
+
+    def _next(self, control: Control, mode: Mode) -> _Numbers:
+        """The next round's directions: the rest of a basis that all share, or a new one."""
+        used = control.used + block(self._dim) if control.mode is Mode.SHARED else 0
+        rest = mode is Mode.SHARED and control.mode is not Mode.DEALT and used < self._dim
+        return _Numbers(mode, control.sweep + (not rest), used if rest else 0)
+
+
+def _state(x: FloatArray, good: FloatArray, numbers: _Numbers, scales: Scales) -> State:
+    return {"x": x, "good": good, "numbers": np.array(numbers), "scales": np.array(scales)}

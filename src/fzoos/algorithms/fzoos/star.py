@@ -1,0 +1,192 @@
+"""A client's part of a round with a star: fewer points than dimensions.
+
+exchange 1   ask x and x +- H u_j, H = h sqrt(d), one side each, signs alternate
+             fresh_i = grad mu(x) by this star alone,  memory_i = grad mu(x) by the nearest 2 d of all own points
+             dealt: ask x +- H fresh_i / |fresh_i|; then a direction that only this client asked counts 1 / omega_i
+exchange 2   two lines, -fresh and -memory as averaged, projected at the box: ask x + t v at five t of each
+             not dealt: ask x +- H fresh / |fresh|
+             sent are the differences to f_i(x) alone
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fzoos._util.arrays import FloatArray
+from fzoos.algorithms.base import LARGEST, ClientContext
+from fzoos.algorithms.fzoos.control import Control, Mode
+from fzoos.algorithms.fzoos.directions import Directions, star_directions
+from fzoos.messages.codec import MessageError
+from fzoos.messages.message import Arrays
+from fzoos.surrogates.trend import Slope, fit_slope, without_outliers
+
+__all__ = ["HIGH", "LINE", "LOW", "StarClient", "StarNumbers", "inward"]
+
+LINE = (0.25, 0.5, 1.0, 2.0, 4.0)  # where a line is asked, in units of L
+_POINTS = 2  # nearest points of the surrogate with memory, over d
+_FLOOR = 1e-8  # the ridge of a star's own surrogate
+
+
+class StarNumbers(NamedTuple):
+    """What a client sends of its star beside the gradients; the server gets the averages."""
+
+    curvature: float = 0.0  # lambda_i, of the surrogate's trend
+    common: float = 0.0  # |U_0 fresh_i|^2, of the directions that all asked
+    seen: float = 0.0  # dealt: what the own pair shows, times what fresh_i predicts of it
+    predicted: float = 0.0  # dealt: that prediction, squared
+    variance: float = 0.0  # dealt: |fresh_i|^2 over the number of directions
+    failed: float = 0.0  # 1: f_i has no value at x
+
+
+LOW = StarNumbers(-LARGEST, 0.0, -LARGEST, 0.0, 0.0, 0.0)
+HIGH = StarNumbers(LARGEST, LARGEST, LARGEST, LARGEST, LARGEST, 1.0)
+"""What an honest client sends lies between them."""
+
+
+class StarClient:
+    """Star and lines of one client.
+
+    Args:
+        context: what a client half works with.
+    """
+
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
+        self._outliers: set[int] = set()  # of the trajectory
+        self._centre = math.nan  # f_i(x)
+        self._had_centre = False
+        self._x = np.zeros(context.dim)
+        self._lines: list[FloatArray] = []  # of the last round
+
+    def star(self, x: FloatArray, control: Control) -> Arrays:
+        """Exchange 1."""
+        length, directions = control.radius * math.sqrt(len(x)), star_directions(control, len(x))
+        rows = np.vstack([directions.common, directions.own])
+        signs = np.where(np.arange(len(rows)) % 2, 1.0, -1.0)[:, None]
+        points, values, good = self._ask_star(np.vstack([x, x + length * signs * rows]))
+        self._x, self._centre = x, float(values[0])
+        failed = float(self._had_centre and math.isnan(self._centre))
+        self._had_centre = self._had_centre or not math.isnan(self._centre)
+        if math.isnan(self._centre) or good.sum() < 2:
+            if control.mode is Mode.DEALT:
+                self._context.query(np.stack([x, x]), "refresh")  # what was planned is asked
+            return _reply(control, np.zeros_like(x), np.zeros_like(x), StarNumbers(failed=failed))
+        slope = fit_slope(points[good], values[good] - self._centre, x, _FLOOR)
+        memory = slope.gradient if control.mode is Mode.PILOT else self._remembered(x, control.ridge)
+        numbers = StarNumbers(slope.curvature, float(np.sum((directions.common @ slope.gradient) ** 2)))
+        if control.mode is not Mode.DEALT:
+            return _reply(control, slope.gradient, memory, numbers)
+        seen, predicted = self._own_pair(x, length, slope)
+        numbers = numbers._replace(
+            seen=seen * predicted,
+            predicted=predicted * predicted,
+            variance=float(slope.gradient @ slope.gradient) / len(rows),
+        )
+        return _reply(
+            control,
+            _for_all(slope.gradient, directions, control.share),
+            _for_all(memory, directions, control.share),
+            numbers,
+        )
+
+    def _ask_star(self, points: FloatArray) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+        """The points, their values, and which of them are to be believed; the others are not used again."""
+        trajectory, points = self._context.trajectory, self._context.project(points)
+        first = len(trajectory)
+        values = self._context.query(points, "refresh")
+        good = np.isfinite(values)
+        arms = np.flatnonzero(good[1:]) + 1
+        credible = without_outliers(values[arms]) if len(arms) else np.empty(0, dtype=bool)
+        index = first + np.cumsum(good) - 1  # where the trajectory has them: failed ones are left out
+        self._outliers.update(int(index[k]) for k in arms[~credible])
+        good[arms[~credible]] = False
+        return points, values, good
+
+    def _remembered(self, x: FloatArray, ridge: float) -> FloatArray:
+        """The gradient by the nearest 2 d points of all rounds."""
+        trajectory = self._context.trajectory
+        near = trajectory.nearest(x, _POINTS * len(x) + 1 + len(self._outliers))
+        if self._outliers:
+            near = np.array([k for k in near if int(k) not in self._outliers], dtype=np.int64)
+        return fit_slope(trajectory.x[near], trajectory.y[near] - self._centre, x, ridge).gradient
+
+    def _own_pair(self, x: FloatArray, length: float, slope: Slope) -> tuple[float, float]:
+        """f_i(x + H u) - f_i(x - H u) along the own gradient: as it is, and as predicted."""
+        pair = self._context.project(_pair(x, length, slope.gradient))
+        first, second = self._context.query(pair, "refresh")
+        if math.isnan(first) or math.isnan(second):
+            return 0.0, 0.0
+        return float(first - second), slope.between(pair[0], pair[1], x)
+
+    def answer(self, x: FloatArray, control: Control, mean: Arrays) -> Arrays:
+        """Exchange 2."""
+        context = self._context
+        if StarNumbers(*mean["star"]).failed > 0.0:  # somebody has no value here: the server goes back
+            self._lines = []
+            return _nothing(control)
+        lines = [] if control.mode is Mode.PILOT else [mean["fresh"], mean["memory"]]
+        self._lines = [inward(-line, x, context.projected) for line in lines]
+        places = control.reach * np.array(LINE)
+        points = [x + places[:, None] * line for line in self._lines]
+        if control.mode is not Mode.DEALT:
+            points.append(_pair(x, control.radius * math.sqrt(len(x)), mean["fresh"]))
+        if not np.array_equal(x, self._x):  # it missed the star
+            self._x, self._centre = x, float(context.query(x[None], "active")[0])
+        values = context.query(np.vstack(points), "active")
+        differences, failed = values - self._centre, np.isnan(values)
+        differences[failed | np.isnan(differences)] = 0.0
+        if math.isnan(self._centre) and not self._had_centre:
+            failed[:] = False  # it has no say at all
+        count = len(LINE) * len(lines)
+        sent = {"lines": differences[:count], "failed": failed[:count].astype(np.float64)} if lines else {}
+        if control.mode is not Mode.DEALT:
+            pair = values[count] - values[count + 1]
+            sent["pair"] = np.array([0.0 if math.isnan(pair) else pair])
+        return sent
+
+    def rebuilt(self, control: Control) -> FloatArray:
+        """The server's x, from the one before and the move that the server tells."""
+        if not control.line:
+            return self._x
+        if control.line > len(self._lines):
+            raise MessageError(f"there was no line {control.line} in the last round")
+        return self._context.project(self._x + control.length * self._lines[control.line - 1])
+
+
+def inward(line: FloatArray, x: FloatArray, projected: bool) -> FloatArray:
+    """The direction of length 1, without what leaves the box at once; zeros where nothing is left."""
+    if projected:
+        line = np.where(((x <= 0.0) & (line < 0.0)) | ((x >= 1.0) & (line > 0.0)), 0.0, line)
+    largest = float(np.max(np.abs(line)))
+    if largest == 0.0:
+        return np.zeros_like(line)
+    line = line / largest  # first, so that squares neither overflow nor vanish
+    return line / float(np.sqrt(np.sum(line * line)))
+
+
+def _pair(x: FloatArray, length: float, gradient: FloatArray) -> FloatArray:
+    """x + H u and x - H u, u along the gradient."""
+    u = inward(gradient, x, projected=False)
+    return np.stack([x + length * u, x - length * u])
+
+
+def _for_all(gradient: FloatArray, directions: Directions, share: float) -> FloatArray:
+    """A direction that only this client asked counts 1 / omega_i, so that the average over all has it once."""
+    inside = (directions.common @ gradient) @ directions.common
+    return inside + (gradient - inside) / share
+
+
+def _nothing(control: Control) -> Arrays:
+    """An answer of the right shape where nothing was asked."""
+    sent = {} if control.mode is Mode.DEALT else {"pair": np.zeros(1)}
+    count = 0 if control.mode is Mode.PILOT else 2 * len(LINE)
+    return {**sent, "lines": np.zeros(count), "failed": np.ones(count)} if count else sent
+
+
+def _reply(control: Control, fresh: FloatArray, memory: FloatArray, numbers: StarNumbers) -> Arrays:
+    reply = {"fresh": fresh, "star": np.array(numbers)}
+    return reply if control.mode is Mode.PILOT else {**reply, "memory": memory}

@@ -1,0 +1,106 @@
+"""A gradient from fewer points than dimensions: a Gaussian process around a centre, with a bowl as its trend.
+
+    f(p) = b_0 + b_1 |p - x|^2 / 2 + process,     k(u, v) = exp(-|u - v|^2 / 2 l^2),  l = sqrt(d) / 2
+
+All values of a wide star of points have b_1 H^2 / 2 in common, which the process alone would explain by slopes. Trend
+and process are found together (universal kriging), so that everything here is linear in the values: where all clients
+ask at the same points, the mean of their gradients is the gradient of the mean's surrogate, however much they differ.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from fzoos._util.arrays import FloatArray
+
+__all__ = ["Slope", "fit_slope", "length_scale", "without_outliers"]
+
+_LENGTH = 0.5  # l over the diagonal of the cube: only its polynomial regime matters
+_CUT = 8.0  # standard deviations: slopes along random directions are normal, and none of 10^14 is further off
+
+
+class Slope(NamedTuple):
+    """A surrogate's gradient at the centre, shape (d,), and the curvature b_1 of its trend."""
+
+    gradient: FloatArray
+    curvature: float
+
+    def between(self, first: FloatArray, second: FloatArray, x: FloatArray) -> float:
+        """f(p_1) - f(p_2) as predicted: (p_1 - p_2).g + b_1 (|p_1 - x|^2 - |p_2 - x|^2) / 2."""
+        bend = float(np.sum((first - x) ** 2) - np.sum((second - x) ** 2))
+        return float((first - second) @ self.gradient) + 0.5 * self.curvature * bend
+
+
+def length_scale(dim: int) -> float:
+    """The kernel's length scale, l = sqrt(d) / 2."""
+    return _LENGTH * math.sqrt(dim)
+
+
+def fit_slope(points: FloatArray, values: FloatArray, x: FloatArray, ridge: float) -> Slope:
+    """Gradient and mean curvature at x.
+
+        alpha = (K + ridge I)^-1 (y - B b),     grad mu(x) = sum_j alpha_j k(x, x_j) (x_j - x) / l^2
+
+    Args:
+        points: shape (n, d), in the unit cube.
+        values: y, shape (n,).
+        x: the centre, shape (d,).
+        ridge: the noise's variance over the process's.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos.surrogates.trend import fit_slope
+        >>> x = np.array([0.5, 0.5, 0.5])
+        >>> points = x + 0.1 * np.array([[0, 0, 0], [1, 0, 0], [-1, 0, 0], [0, 1, 0], [0, -1, 0.0]])
+        >>> slope = fit_slope(points, np.sum((points - 0.2) ** 2, axis=1), x, 1e-8)
+        >>> slope.gradient.round(2)                                      # nothing was asked along the last coordinate
+        array([0.6, 0.6, 0. ])
+        >>> round(slope.curvature, 2)
+        2.0
+    """
+    length = length_scale(len(x))
+    offsets = points - x
+    squares = np.sum(offsets * offsets, axis=1)
+    distances = np.maximum(squares[:, None] + squares - 2.0 * (offsets @ offsets.T), 0.0)
+    factor = _factor(np.exp(-0.5 * distances / length**2), ridge)
+    largest = max(float(squares.max()), np.finfo(float).tiny)
+    trend = np.stack([np.ones(len(values)), squares / largest], axis=1)
+    solved = cho_solve(factor, np.column_stack([trend, values]))
+    weights = np.linalg.lstsq(trend.T @ solved[:, :2], trend.T @ solved[:, 2], rcond=1e-12)[0]
+    alpha = solved[:, 2] - solved[:, :2] @ weights
+    gradient = (alpha * np.exp(-0.5 * squares / length**2) / length**2) @ offsets
+    return Slope(gradient, float(2.0 * weights[1] / largest))
+
+
+def _factor(kernel: FloatArray, ridge: float) -> tuple[FloatArray, bool]:
+    """Cholesky factor of kernel + ridge I; the ridge grows tenfold until there is one."""
+    diagonal = np.diag_indices(len(kernel))
+    kernel[diagonal] = 1.0 + ridge
+    while True:
+        try:
+            lower, is_lower = cho_factor(kernel, lower=True)
+            return lower, bool(is_lower)
+        except np.linalg.LinAlgError:
+            ridge *= 10.0
+            kernel[diagonal] += ridge
+
+
+def without_outliers(values: FloatArray) -> NDArray[np.bool_]:
+    """Which values of a star are credible: those within 8 standard deviations, estimated by the median distance.
+
+    Along random directions the slopes of any function are close to normal, and so are the values at one distance.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos.surrogates.trend import without_outliers
+        >>> without_outliers(np.array([1.0, 1.2, 0.9, 110.0, 0.8]))
+        array([ True,  True,  True, False,  True])
+    """
+    distances = np.abs(values - np.median(values))
+    spread = 1.4826 * float(np.median(distances))
+    return distances <= _CUT * spread if spread > 0.0 else np.ones(len(values), dtype=bool)

@@ -1,0 +1,273 @@
+"""SPEC "One loop, five algorithms": what every algorithm costs, in queries and in bytes, round by round.
+
+Queries of one client: FD costs Q + 1, and T of them a round; ScaffoldI one more at x_{r-1} from round 2 on. FZooS asks
+the initial design once, `picks` after each local step but the last, and from round 2 on x_r itself and the refresh
+picks. Early, the refresh of a client's first round is the initial design.
+
+Bytes, 8 to a number. Down: x (d), the payload (d, or M), the shared seed (1, FZooS only). Up: x or the payload, the
+client's count of queries (1) and, with x, its diagnostics (mean correction length; FZooS: mean uncertainty too).
+"""
+
+import numpy as np
+import pytest
+
+from fzoos import (
+    SGD,
+    ActiveQueries,
+    Constant,
+    FedCMA,
+    FedHistory,
+    FedProx,
+    FedZO,
+    FiniteDifferences,
+    FitLengthScale,
+    FixedFZooS,
+    InitialDesign,
+    Measured,
+    ScaffoldI,
+    ScaffoldII,
+    TrustRegion,
+    UnseenDirections,
+    minimize,
+)
+
+N, D, T, R = 3, 4, 3, 4
+Q, M, POINTS, PICKS, REFRESH = 5, 16, 6, 2, 3
+FD = FiniteDifferences(count=Q)
+
+
+def fzoos(**changes):
+    settings = {
+        "features": M,
+        "initial": InitialDesign(POINTS, 0.1),
+        "active": ActiveQueries(7, PICKS, 0.05),
+        "refresh": ActiveQueries(8, REFRESH, None),
+        "fit": None,
+        "refresh_first_round": False,
+        "sends": "weights",
+        "length": Constant(),
+        "steps": None,
+    }
+    return FixedFZooS(**(settings | changes))
+
+
+# name: (settings, sizes of the batches of one client in round 1, in later rounds,
+#        numbers down in round 1, in later rounds, numbers up in round 1, in later rounds)
+COSTS = {
+    "fedzo": (FedZO(differences=FD), [Q + 1] * T, [Q + 1] * T, [D] * R, [D + 2] * R),
+    "fedprox": (FedProx(differences=FD), [Q + 1] * T, [Q + 1] * T, [D] * R, [D + 2] * R),
+    # x, then c without x; up: c and a count, then x, a count and a length
+    "scaffoldi": (
+        ScaffoldI(differences=FD),
+        [Q + 1] * T,
+        [Q + 1] * (T + 1),
+        [D] + [D + D] * (R - 1),
+        [D + 2] + [(D + 1) + (D + 2)] * (R - 1),
+    ),
+    "fedhistory": (FedHistory(differences=FD), [Q + 1] * T, [Q + 1] * T, [D] * R, [D + 2] * R),
+    # x and s; up: x, s, a count and a length
+    "fedcma": (FedCMA(population=5), [5] * T, [5] * T, [D] + [D + D] * (R - 1), [D + D + 2] * R),
+    # x and c; up: x, c, a count and a length
+    "scaffoldii": (
+        ScaffoldII(differences=FD),
+        [Q + 1] * T,
+        [Q + 1] * T,
+        [D] + [D + D] * (R - 1),
+        [D + D + 2] * R,
+    ),
+    "fzoos": (
+        fzoos(),
+        [POINTS] + [PICKS] * (T - 1),
+        [1, REFRESH] + [PICKS] * (T - 1),
+        [D + 1] + [(D + 1) + (M + 1)] * (R - 1),
+        [D + 3] + [(M + 1) + (D + 3)] * (R - 1),
+    ),
+    "fzoos, one exchange": (
+        fzoos(refresh=None),
+        [POINTS] + [PICKS] * (T - 1),
+        [PICKS] * (T - 1),
+        [D + 1] + [D + M + 1] * (R - 1),
+        [D + M + 3] * R,
+    ),
+    "fzoos, no active queries": (
+        fzoos(active=None),
+        [POINTS],
+        [1, REFRESH],
+        [D + 1] + [(D + 1) + (M + 1)] * (R - 1),
+        [D + 3] + [(M + 1) + (D + 3)] * (R - 1),
+    ),
+    "fzoos, initial design only": (
+        fzoos(active=None, refresh=None),
+        [POINTS],
+        [],
+        [D + 1] + [D + M + 1] * (R - 1),
+        [D + M + 3] * R,
+    ),
+    # log l travels with w; a refresh request carries it from the third round on
+    "fzoos, fitted": (
+        fzoos(fit=FitLengthScale()),
+        [POINTS] + [PICKS] * (T - 1),
+        [1, REFRESH] + [PICKS] * (T - 1),
+        [D + 1, (D + 1) + (M + 1 + 1)] + [(D + 1 + 1) + (M + 1 + 1)] * (R - 2),
+        [D + 3] + [(M + 1 + 1) + (D + 3)] * (R - 1),
+    ),
+    # log s travels as log l does, and is told with x
+    "fzoos, steps": (
+        fzoos(steps=TrustRegion()),
+        [POINTS] + [PICKS] * (T - 1),
+        [1, REFRESH] + [PICKS] * (T - 1),
+        [D + 1, (D + 1) + (M + 1 + 1)] + [(D + 1 + 1) + (M + 1 + 1)] * (R - 2),
+        [D + 4] + [(M + 1 + 1) + (D + 4)] * (R - 1),
+    ),
+    # g, log s and two numbers of a measured length; log s goes out again with the next refresh. The design has at most
+    # d + 1 points.
+    "fzoos, gradients, all of it": (
+        fzoos(
+            refresh_first_round=True,
+            sends="gradient",
+            steps=TrustRegion(),
+            length=Measured(),
+            initial=InitialDesign(D + 9, 0.1, "orthogonal"),
+            refresh=UnseenDirections(REFRESH),
+        ),
+        [D + 1] + [PICKS] * (T - 1),
+        [1 + REFRESH] + [PICKS] * (T - 1),
+        [(D + 1) + (D + 3 + 1)] + [(D + 1 + 1) + (D + 3 + 1)] * (R - 1),
+        [(D + 3 + 1) + (D + 4)] * R,
+    ),
+    # more picks than dimensions: one for each
+    "fzoos, unseen directions": (
+        fzoos(refresh=UnseenDirections(D + 5)),
+        [POINTS] + [PICKS] * (T - 1),
+        [1 + D] + [PICKS] * (T - 1),
+        [D + 1] + [(D + 1) + (M + 1)] * (R - 1),
+        [D + 3] + [(M + 1) + (D + 3)] * (R - 1),
+    ),
+    "fzoos, fitted, one exchange": (
+        fzoos(fit=FitLengthScale(), refresh=None),
+        [POINTS] + [PICKS] * (T - 1),
+        [PICKS] * (T - 1),
+        [D + 1] + [D + M + 1 + 1] * (R - 1),
+        [D + M + 1 + 3] * R,
+    ),
+}
+
+
+@pytest.fixture(params=COSTS, ids=list(COSTS))
+def cost(request):
+    return COSTS[request.param]
+
+
+def value(i, x):
+    return float(np.sum((x - 0.2 * (i + 1)) ** 2))
+
+
+class Counting:
+    """An objective that notes the size of every batch it is asked for, by round."""
+
+    def __init__(self, i, vectorized):
+        self._i, self._vectorized = i, vectorized
+        self.batches = [[]]
+
+    def __call__(self, x):
+        if not self._vectorized:
+            self.batches[-1].append(1)
+            return value(self._i, x)
+        self.batches[-1].append(len(x))
+        return np.array([value(self._i, row) for row in x])
+
+
+def run(algorithm, vectorized, **changes):
+    objectives = [Counting(i, vectorized) for i in range(N)]
+
+    def next_round(record):
+        for objective in objectives:
+            objective.batches.append([])
+
+    settings = {"rounds": R, "local_steps": T, "optimizer": SGD(0.01), "seed": 1} | changes
+    result = minimize(
+        objectives,
+        np.full(D, 0.5),
+        bounds=(0, 1),
+        algorithm=algorithm,
+        vectorized=vectorized,
+        callback=next_round,
+        **settings,
+    )
+    return result, [objective.batches[:-1] for objective in objectives]
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_queries(cost, vectorized):
+    """The count of every round is the formula's, and what the objectives really saw."""
+    algorithm, first, later, *_ = cost
+    result, seen = run(algorithm, vectorized)
+    per_client = np.cumsum([sum(first)] + [sum(later)] * (R - 1))
+    assert [record.queries for record in result.history] == list(N * per_client)
+    assert result.queries == N * per_client[-1]
+    assert result.queries_per_client == (per_client[-1],) * N
+    for batches in seen:
+        assert list(np.cumsum([sum(batch) for batch in batches])) == list(per_client)
+
+
+def test_batches(cost):
+    """A vectorised objective gets a finite difference, an initial design, and a set of picks in one call each."""
+    algorithm, first, later, *_ = cost
+    _, seen = run(algorithm, vectorized=True)
+    for batches in seen:
+        assert batches == [first] + [later] * (R - 1)
+
+
+def test_bytes(cost):
+    """Bytes of every round, both directions, are 8 times the numbers that SPEC's table says travel."""
+    algorithm, _, _, down, up = cost
+    result, _ = run(algorithm, vectorized=True)
+    assert [record.bytes_down for record in result.history] == list(8 * N * np.cumsum(down))
+    assert [record.bytes_up for record in result.history] == list(8 * N * np.cumsum(up))
+    assert (result.bytes_down, result.bytes_up) == (8 * N * sum(down), 8 * N * sum(up))
+
+
+def test_budget_is_exact(cost):
+    """A budget of exactly R rounds is spent to the last query; with one query less the last round is not begun."""
+    algorithm, first, later, *_ = cost
+    total = N * (sum(first) + (R - 1) * sum(later))
+    result, _ = run(algorithm, vectorized=True, max_queries=total)
+    assert (result.status, result.rounds, result.queries) == ("completed", R, total)
+    short, _ = run(algorithm, vectorized=True, max_queries=total - 1)
+    if later:
+        assert (short.status, short.rounds, short.queries) == ("budget", R - 1, total - N * sum(later))
+    else:  # rounds after the first cost nothing: it is the first that is not affordable
+        assert (short.status, short.rounds, short.queries) == ("budget", 0, 0)
+
+
+def test_one_local_step():
+    """With T = 1 there is no step after which to query actively: only the initial design and the refresh are paid."""
+    result, seen = run(fzoos(), vectorized=True, local_steps=1)
+    assert seen[0] == [[POINTS]] + [[1, REFRESH]] * (R - 1)
+    assert result.queries == N * (POINTS + (R - 1) * (1 + REFRESH))
+
+
+def test_newcomers_pay_the_initial_design_in_their_own_first_round():
+    """With 1 of 3 clients a round, each pays the initial design once, when it first takes part, and a refresh from
+    round 2 of the run on (whoever is asked then)."""
+    result, seen = run(fzoos(), vectorized=True, participation=1, rounds=12)
+    met = set()
+    for r in range(12):
+        asked = [i for i in range(N) if seen[i][r]]
+        assert len(asked) == 1
+        i = asked[0]
+        initial = [] if i in met else [POINTS]
+        refresh = [] if r == 0 else [1, REFRESH]
+        assert seen[i][r] == initial + refresh + [PICKS] * (T - 1)
+        met.add(i)
+    assert met == {0, 1, 2}
+    assert result.queries_per_client == tuple(sum(map(sum, batches)) for batches in seen)
+
+
+@pytest.mark.parametrize("taking_part", [1, 2])
+def test_bytes_count_participants_only(taking_part):
+    """Only those who take part are sent to and heard from."""
+    result, _ = run(FedZO(differences=FD), vectorized=True, participation=taking_part)
+    assert result.bytes_down == 8 * D * taking_part * R
+    assert result.bytes_up == 8 * (D + 2) * taking_part * R
+    assert result.queries == T * (Q + 1) * taking_part * R

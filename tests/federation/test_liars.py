@@ -1,0 +1,227 @@
+"""Attackers' scripts, one for each claim: a site that sends numbers in range of nothing, or counts that are not true.
+
+What holds: a reply outside a declared range is no reply, and the run is the one without that site; no word on queries
+ends a study early or lets it overspend.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fault_jobs import CENTRES, TABLES, Box, logged, make_study
+from wire import Lost, Wire
+
+from fzoos.algorithms.base import LARGEST
+from fzoos.federation.conductor import conduct
+from fzoos.messages.codec import decode, encode
+from fzoos.runs.store import Store
+
+THREE = ("a", "b", "c")
+LIAR = 2
+
+
+def run(study, folder, *, resume=False, **wire):
+    folder.mkdir(exist_ok=True)
+    with Wire(study, folder, **wire) as engine:
+        return conduct(study, engine, folder / "result.db", resume=resume)
+
+
+def failures(folder):
+    with Store(folder / "result.db") as store:
+        return [words for _, _, words in store.failures(store.last)]
+
+
+def changed(study, data, arrays=None, **scalars):
+    message = decode(data, study.id)
+    return encode(replace(message, arrays=arrays or message.arrays, scalars={**message.scalars, **scalars}), study.id)
+
+
+# Numbers in range of nothing
+
+RANGED = [
+    (name, entry)
+    for name in TABLES
+    for entry, part in make_study(name).algorithm_settings.parts(2, 2).items()
+    if (part.low, part.high) != (-LARGEST, LARGEST)
+]
+
+
+@pytest.mark.parametrize("far", ["below", "above"])
+@pytest.mark.parametrize(("algorithm", "entry"), RANGED)
+def test_a_number_outside_its_range(folder, algorithm, entry, far):
+    """Of one site, for every entry that declares a range: refused before any average, the run is that without it."""
+    study = make_study(algorithm, sites=THREE, min_clients=2)
+    part = study.algorithm_settings.parts(2, 2)[entry]
+    wrong = part.low - 1.0 - abs(part.low) if far == "below" else part.high + 1.0 + abs(part.high)
+    if not abs(wrong) < LARGEST:
+        pytest.skip("there is no bound on this side")
+
+    def tamper(client, request, data):
+        arrays = decode(data, study.id).arrays if client == LIAR else {}
+        return changed(study, data, {**arrays, entry: np.full_like(arrays[entry], wrong)}) if entry in arrays else data
+
+    def absent(client, request):
+        if client == LIAR and (request.kind == "refresh") == (study.algorithm_settings.exchanges == 2):
+            raise Lost
+
+    lied, without = run(study, folder, tamper=tamper), run(study, folder / "without", fault=absent)
+    assert lied.status == "completed"
+    assert lied.x.tobytes() == without.x.tobytes()
+    assert all(f"array '{entry}' must hold numbers from" in words for words in failures(folder))
+    assert len(failures(folder)) == study.rounds
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32", "float16", "stochastic"])
+@pytest.mark.parametrize("algorithm", TABLES)
+def test_honest_sites_stay_within_their_ranges(folder, algorithm, precision):
+    """In every precision, also where rounding moves a number that lies on its bound."""
+    study = make_study(algorithm, sites=THREE, rounds=4, precision=precision)
+    boxes = [lambda x, c=c: float(1e3 * np.sum(np.abs(x - c))) for c in CENTRES]
+    assert run(study, folder, objectives=boxes).status == "completed"
+    assert failures(folder) == []
+
+
+# Counts that are not true: FedZO, T = 2, Q = 2, 6 queries a site and round
+
+
+@pytest.mark.parametrize("claim", [2**39, 1000])
+def test_a_large_count_does_not_end_a_study(folder, claim):
+    """A budget of 4 rounds: with one site that claims any number, at least a second round is made, and the study's own
+    count stays below three times the truth (as many attempts there may have been)."""
+    study = make_study("fedzo", sites=THREE, rounds=10, max_queries=4 * 18, retries=0)
+    result = run(study, folder, tamper=lambda c, r, data: changed(study, data, queries=claim) if c == LIAR else data)
+    assert (result.status, result.rounds) == ("budget", 4)
+    assert result.queries_per_client == (24, 24, 24)
+    assert f"c: claims {claim} queries; at most 6 can have been made, and are counted" in failures(folder)
+
+
+@pytest.mark.parametrize("claim", ["none", "half"])
+def test_a_small_count_does_not_overspend(folder, claim):
+    """A site that says it asked nothing, or half of it, has no valid reply; what it must have asked is counted."""
+    study = make_study("fedzo", sites=THREE, rounds=10, max_queries=4 * 18, min_clients=2)
+
+    def tamper(client, request, data):
+        told = {"none": 0, "half": 6 * (request.round - 1) + 3}[claim]
+        return changed(study, data, queries=told) if client == LIAR else data
+
+    result = run(study, folder, tamper=tamper)
+    assert sum(len(logged(folder, site)) for site in THREE) <= 4 * 18
+    assert (result.status, result.rounds) == ("budget", 4)
+    found = failures(folder)
+    assert len(found) == 4
+    assert found[0].startswith(f"c: it counts {0 if claim == 'none' else 3} queries and must have made 6")
+
+
+class Failing(Box):
+    """Fails at all its calls but some."""
+
+    def __init__(self, log, good):
+        super().__init__(0.2, log)
+        self._good = good
+
+    def __call__(self, x):
+        y = super().__call__(x)
+        if self.count not in self._good:
+            raise OSError("no licence")
+        return y
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_what_failing_sites_asked_is_counted(folder, vectorized):
+    """A site that fails at most of its queries asks, and pays, again and again: the budget counts it."""
+    study = make_study("fedzo", sites=THREE, rounds=50, min_clients=2, max_queries=200, vectorized=vectorized)
+    boxes = [Box(CENTRES[0], folder / "a.log"), Box(CENTRES[1], folder / "b.log"), Failing(folder / "c.log", {1, 2, 9})]
+    result = run(study, folder, objectives=boxes)
+    asked = [len(logged(folder, site)) for site in THREE]
+    assert result.status == "budget"
+    assert sum(asked) <= 200
+    with Store(folder / "result.db") as store:
+        assert result.queries == sum(result.queries_per_client) <= sum(asked)
+        assert store.failures(store.last)
+
+
+def test_retries_stay_within_the_budget(folder):
+    """All sites must answer, and one always fails: it is asked again only as long as the budget allows it."""
+    study = make_study("fedzo", sites=THREE, rounds=50, max_queries=30, retries=1000)
+    boxes = [Box(CENTRES[0], folder / "a.log"), Box(CENTRES[1], folder / "b.log"), Failing(folder / "c.log", ())]
+    result = run(study, folder, objectives=boxes)
+    assert result.status == "failed"
+    assert sum(len(logged(folder, site)) for site in THREE) <= 30
+
+
+def test_what_cannot_be_known_is_planned_for(folder):
+    """Answers that get lost: the site has asked, the server does not know how much. It plans for a round's queries, and
+    takes the true count with the next answer."""
+    study = make_study("fedzo", sites=THREE, rounds=3, min_clients=2, max_queries=200)
+
+    def lose(client, request, data):
+        if client == LIAR and request.round < 3:
+            raise Lost
+        return data
+
+    with Wire(study, folder, tamper=lose) as engine:
+        seen = []
+
+        def note(record):
+            with Store(folder / "result.db") as store:
+                seen.append((record.queries_per_client, state(store).unknown))
+
+        conduct(study, engine, folder / "result.db", callback=note)
+    assert seen == [((6, 6, 0), [0, 0, 6]), ((12, 12, 0), [0, 0, 12]), ((18, 18, 18), [0, 0, 0])]
+    tight = replace(study, max_queries=3 * 18 - 1)
+    result = run(tight, folder / "tight", tamper=lose)
+    assert (result.status, result.rounds) == ("budget", 2)
+    assert "clients that did not answer may have made 12 of it" in result.message
+    assert sum(len(logged(folder / "tight", site)) for site in THREE) == 36
+
+
+def test_a_request_that_never_left_costs_nothing(folder):
+    """An engine that knows a site was not there says so: nothing is planned for it."""
+    from fzoos.federation.exchange import Undelivered
+
+    study = make_study("fedzo", sites=THREE, rounds=3, min_clients=2, max_queries=36)
+
+    class Engine(Wire):
+        def exchange(self, requests, timeout):
+            outcome = super().exchange({i: request for i, request in requests.items() if i != LIAR}, timeout)
+            return replace(outcome, failures={LIAR: Undelivered("not connected")})
+
+    with Engine(study, folder) as engine:
+        result = conduct(study, engine, folder / "result.db")
+    assert (result.status, result.rounds, result.queries) == ("budget", 2, 24)  # a third needs 18, of three sites
+
+
+def state(store):
+    import json
+
+    from fzoos.federation.server_state import ServerState
+    from fzoos.messages.codec import unpack
+
+    header, arrays = unpack(store.last_checkpoint(store.last))
+    return ServerState.load(json.loads(header["state"]), arrays)
+
+
+# A journal that is not the one that it was
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_lost_or_older_journal(folder, older):
+    """Said and refused; allowed by name it goes on, and what had been paid is still counted."""
+    study = make_study("fedzo", sites=THREE, rounds=2, min_clients=2)
+    run(replace(study, rounds=1), folder)
+    journal = folder / "c.journal"
+    backup = [(path, path.read_bytes()) for path in folder.glob("c.journal*")] if older else []
+    run(study, folder, resume=True)
+    for path in folder.glob("c.journal*"):
+        path.unlink()
+    for path, data in backup:
+        path.write_bytes(data)
+    assert journal.exists() == older
+    refused = run(replace(study, rounds=3), folder, resume=True)
+    assert (refused.status, refused.queries_per_client) == ("completed", (18, 18, 18))
+    words = f"c: it counts {12 if older else 6} queries and must have made 18: its journal is lost, or older"
+    assert [found[: len(words)] for found in failures(folder)] == [words]
+    result = run(replace(study, rounds=4, lost_journals=("c",)), folder, resume=True)
+    assert result.queries_per_client == (24, 24, 24)  # 12, and 6 in each of the rounds 3 and 4
+    assert len(failures(folder)) == 1
+    assert run(replace(study, rounds=5), folder, resume=True).queries_per_client == (30, 30, 30)
