@@ -125,19 +125,23 @@ class FZooSServer(Steering):
             again = self._next(control, control.mode)._replace(careful=1.0)
             return _state(state["good"], state["good"], again, shorter)
         slope = Slope(mean["fresh"], star.curvature)
-        shape = (2, len(LINE))
-        step = best_step(mean["lines"].reshape(shape), mean["failed"].reshape(shape), scales.reach)
-        there = self._moved(x, mean, step)
         common = star_directions(control, self._dim).common
         differ = differences(star.common, float(np.sum((common @ slope.gradient) ** 2)))
-        now = self._quality(x, mean, slope, control)
-        moved = float(np.sqrt(np.mean((there - x) ** 2)))
         mode = Mode.DEALT if differ < _ALIKE * (participants - 1) else Mode.SHARED
+        unlike = control.mode is Mode.DEALT and mode is Mode.SHARED
+        shape = (2, len(LINE))
+        step = best_step(mean["lines"].reshape(shape), mean["failed"].reshape(shape), scales.reach)
+        if unlike and scales.last_mode < 0.0:  # a first step would go where the clients differ
+            step = Step(0, 0.0)
+        there = self._moved(x, mean, step)
+        if unlike:  # what was measured is how much they differ
+            after = scales._replace(reach=step.length or scales.reach, last_mode=0.0)
+        else:
+            moved = float(np.sqrt(np.mean((there - x) ** 2)))
+            now = self._quality(x, mean, slope, control)
+            after = next_scales(scales, now, star.curvature, step.length, moved, self._dim)
         careful = _Numbers(*state["numbers"]).careful
         numbers = self._next(control, mode)._replace(line=step.line, length=step.length, told=1.0, careful=careful)
-        after = next_scales(scales, now, star.curvature, step.length, moved, self._dim)
-        if control.mode is Mode.DEALT and mode is Mode.SHARED:  # what was measured is how much the clients differ
-            after = scales._replace(reach=step.length or scales.reach)
         return _state(there, x, numbers, after)
 
     def _moved(self, x: FloatArray, mean: Arrays, step: Step) -> FloatArray:

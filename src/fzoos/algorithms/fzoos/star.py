@@ -28,6 +28,7 @@ __all__ = ["HIGH", "LINE", "LOW", "StarClient", "StarNumbers", "inward"]
 
 LINE = (0.25, 0.5, 1.0, 2.0, 4.0)  # where a line is asked, in units of L
 _POINTS = 2  # nearest points of the surrogate with memory, over d
+_DIGITS = 9  # of squared distances
 _FLOOR = 1e-8  # the ridge of a star's own surrogate
 
 
@@ -115,8 +116,11 @@ class StarClient:
         """
         trajectory = self._context.trajectory
         left_out = self._outliers | self._private if control.mode is Mode.SHARED else self._outliers
-        near = trajectory.nearest(x, _POINTS * len(x) + 1 + len(left_out))
-        near = np.array([k for k in near if int(k) not in left_out], dtype=np.int64)
+        distances = np.sum((trajectory.x - x) ** 2, axis=1)
+        distances[list(left_out)] = np.inf
+        # The arms of a star are all as far: the newest first, so that the choice is not left to rounding.
+        rank = np.lexsort((-np.arange(len(distances)), np.round(distances, _DIGITS)))
+        near = rank[: min(_POINTS * len(x) + 1, len(distances) - len(left_out))]
         return fit_slope(trajectory.x[near], trajectory.y[near] - self._centre, x, control.ridge).gradient
 
     def _own_pair(self, x: FloatArray, length: float, slope: Slope) -> tuple[float, float]:
