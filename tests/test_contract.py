@@ -65,6 +65,7 @@ CHEAPER = {
     "hiso": QUICK_FD,
     "fedhistory": QUICK_FD | {"history": 2, "renew": 1},  # its subspace is there from the second round on
     "fedcma": {"population": 12},
+    "fedbpt": {"population": 12},
 }
 SETTINGS = {name: cls(**CHEAPER.get(name, {})) for name, cls in ALGORITHMS.items()} | {
     "fzoos-fixed": FixedFZooS(**QUICK),

@@ -10,6 +10,8 @@ them (a regular expression); `--tables` makes none; `--pack` puts the runs of a 
 settings are in settings.py. They were chosen on seeds 101 and 102. The runs behind docs/beyond.md are in results:
 
     python -m benchmarks.beyond all --images 15 --tables --runs benchmarks/beyond/results
+
+Beside the parts there are tune, rivals, moved and price, with arguments of their own: the tables of docs/rivals.md.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from pathlib import Path
 from benchmarks.beyond.ablation import PART as ABLATION
 from benchmarks.beyond.attack import PART as ATTACK
 from benchmarks.beyond.curves import PART as CURVES
+from benchmarks.beyond.fair import compare, moved, price, tune
 from benchmarks.beyond.functions import PART as FUNCTIONS
 from benchmarks.beyond.metric import PART as METRIC
 from benchmarks.beyond.noise import PART as NOISE
@@ -50,8 +53,14 @@ PARTS = {
 }
 
 
+COMMANDS = {"tune": tune.main, "rivals": compare.main, "moved": moved.main, "price": price.main}
+"""With arguments of their own."""
+
+
 def main() -> int:
     """Make the runs that are missing, print the tables; 1 if a run failed."""
+    if sys.argv[1:2] and sys.argv[1] in COMMANDS:
+        return COMMANDS[sys.argv[1]](sys.argv[2:])
     arguments = _arguments()
     names = list(PARTS) if "all" in arguments.parts else list(dict.fromkeys(arguments.parts))
     options = Options(arguments.seeds, arguments.first_seed, arguments.images, arguments.quick)

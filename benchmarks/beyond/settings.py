@@ -64,9 +64,9 @@ EXACT = {
 ALGORITHMS = {
     "FedZO": Setting(FedZO()),
     "ScaffoldII": Setting(ScaffoldII()),
-    "FedHistory": Setting(FedHistory()),
+    "FedHistory": Setting(FedHistory(alpha=0.5)),  # the runs were made with what the default was then
     "DeComFL": Setting(DeComFL()),
-    "HiSo": Setting(HiSo()),
+    "HiSo": Setting(HiSo(smoothing=0.01)),  # the same
     "FedCMA": Setting(FedCMA()),
     "FZooS, paper's settings": Setting(FZooS.paper(points=150, feature_points=500)),
     FORMER: Setting(FZooS.weights()),

@@ -4,6 +4,7 @@ from fzoos._util.old_names import OLD_ATTRIBUTES, OLD_MODULES, OLD_NAMES
 from fzoos._util.renamed import keep_old_names
 from fzoos.algorithms import (
     DeComFL,
+    FedBPT,
     FedCMA,
     FedHistory,
     FedLBFGS,
@@ -23,7 +24,10 @@ from fzoos.algorithms.optimizers import SGD, Adam
 from fzoos.federation.study import Study
 from fzoos.minimize import minimize
 from fzoos.objectives.manual import ManualObjective
+from fzoos.objectives.parallel import Parallel
 from fzoos.objectives.program import Program, ProgramError
+from fzoos.objectives.space import Space
+from fzoos.objectives.variables import Choice, Integer, Log, Real
 from fzoos.result import ObjectiveError, Record, Result
 from fzoos.runs.store import StoreError, load
 from fzoos.surrogates.kernels import Matern52, SquaredExponential
@@ -36,10 +40,12 @@ __all__ = [
     "SGD",
     "ActiveQueries",
     "Adam",
+    "Choice",
     "Constant",
     "DeComFL",
     "DistanceAware",
     "FZooS",
+    "FedBPT",
     "FedCMA",
     "FedHistory",
     "FedLBFGS",
@@ -51,18 +57,23 @@ __all__ = [
     "FixedFZooS",
     "HiSo",
     "InitialDesign",
+    "Integer",
     "KnownNoise",
+    "Log",
     "ManualObjective",
     "Matern52",
     "Measured",
     "ObjectiveError",
+    "Parallel",
     "Program",
     "ProgramError",
+    "Real",
     "Reciprocal",
     "Record",
     "Result",
     "ScaffoldI",
     "ScaffoldII",
+    "Space",
     "SquaredExponential",
     "StoreError",
     "Study",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,25 +17,30 @@ from fzoos._util.checks import check_count, check_number
 from fzoos.algorithms import Algorithm, FZooS
 from fzoos.algorithms.optimizers import Adam, Optimizer
 from fzoos.engines.local import LocalEngine
+from fzoos.federation.client import Client
+from fzoos.federation.limits import Limits
 from fzoos.federation.rounds import RoundLoop
 from fzoos.federation.server import Server
 from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
 from fzoos.messages.precision import Precision, check_precision
 from fzoos.messages.rounding import Rounding
-from fzoos.objectives.box import Box, Objective, check_start
+from fzoos.objectives.box import Box, Objective
+from fzoos.objectives.parallel import point_pools
+from fzoos.objectives.space import NamedObjective, search_box, space_of
 from fzoos.objectives.trajectory import OnFailure
 from fzoos.result import Record, Result, Status
-from fzoos.runs.recommend import recommend
+from fzoos.runs.recommend import recommend_in
 from fzoos.runs.writer import RunWriter
 
 __all__ = ["minimize"]
 
 
 def minimize(
-    objectives: Sequence[Objective],
-    x0: ArrayLike,
+    objectives: Objective | Sequence[Objective],
+    x0: Any,
     *,
-    bounds: ArrayLike,
+    bounds: Any = None,
+    scale: ArrayLike | None = None,
     algorithm: Algorithm = FZooS(),
     rounds: int = 50,
     local_steps: int = 10,
@@ -42,12 +50,18 @@ def minimize(
     vectorized: bool = False,
     max_queries: int | None = None,
     tolerance: float | None = None,
+    max_seconds: float | None = None,
+    max_bytes: int | None = None,
+    target: float | None = None,
+    patience: int | None = None,
     on_failure: OnFailure = "raise",
     precision: Precision = "float64",
     monitor: Callable[[FloatArray], Any] | None = None,
     callback: Callable[[Record], Any] | None = None,
     seed: int | None = None,
-    workers: int = 1,
+    rng: int | np.random.Generator | np.random.SeedSequence | None = None,
+    workers: int | Callable[..., Any] = 1,
+    executor: Executor | None = None,
     progress: bool = False,
     store: str | Path | None = None,
     name: str | None = None,
@@ -58,9 +72,14 @@ def minimize(
     unit cube, the box scaled to [0, 1] in every coordinate.
 
     Args:
-        objectives: the f_i, one per client: x of shape (d,) to a float, or, if `vectorized`, (n, d) to (n,).
+        objectives: the f_i, one per client: x of shape (d,) to a float, or, if `vectorized`, (n, d) to (n,). A single
+            function is that of a single client.
         x0: the start, shape (d,), inside the bounds.
-        bounds: one (lower, upper) pair for all coordinates, or d pairs.
+        bounds: one (lower, upper) pair for all coordinates, d pairs, or a `scipy.optimize.Bounds`. A coordinate whose
+            bounds are equal is fixed. None or infinity: no bound on that side, or none at all; `scale` is then needed.
+            Or a `Space` of named variables: x0 is then a dict, and objectives and monitor take one, or keywords.
+        scale: what a unit of the cube is in coordinates without bounds, a number or d of them: about how far x may have
+            to go. Learning rates and radii are in these units.
         algorithm: settings of an algorithm.
         rounds: R, rounds of communication at most.
         local_steps: T, local steps of each client in a round.
@@ -70,21 +89,32 @@ def minimize(
             Clients of weight zero never take part.
         vectorized: whether objectives take batches. Finite differences, initial designs and active queries then go out
             as one batch each.
-        max_queries: the run stops before a round that would take all clients together beyond this number.
-        tolerance: the run ends, "converged", after three rounds that moved no coordinate of x by more than this share of
-            the box; 0: it never does; None: the algorithm's own, 1e-6 of FZooS() and 0 of those that step for ever.
-        on_failure: what happens when an objective returns NaN or infinity: "raise" ends the run with an
-            `ObjectiveError`; "skip" records the point as failed (it counts), leaves it out and goes on. An objective
-            that raises always ends the run.
+        max_queries: the run stops before a round that would take all clients together beyond this number; it says so
+            where that is the first one.
+        tolerance: the run ends, "converged", after three rounds that moved no coordinate of x by more than this share
+            of the box; 0: it never does; None: the algorithm's own, 1e-6 of FZooS() and 0 of those that step for ever.
+        max_seconds: no round begins after so many seconds, without the monitor's and the callback's.
+        max_bytes: the run stops before a round that would take all messages together beyond this number, if it costs
+            what the dearest one so far did.
+        target: the run stops when the monitor's value is at most this.
+        patience: the run stops when the monitor has had no lower value for so many rounds.
+        on_failure: what happens when an objective raises, or returns NaN or infinity: "raise" ends the run with an
+            `ObjectiveError`; "skip" counts the point (`Result.failed`), leaves it out and goes on; the first failure is
+            logged and is in `Result.first_failure`.
         precision: how finely arrays travel: "float64" (8 bytes a number), "float32" (4), "float16" (2, with a scale for
             each array) or "stochastic" (1, rounded at random so that the mean is right).
         monitor: maps x to a number that is recorded each round; neither counted nor shown to the algorithm.
-        callback: called with each round's `Record`; the run stops if it returns True.
+        callback: called with each round's `Record`; the run stops if it returns True or raises `StopIteration`.
         seed: makes the run reproducible bit for bit on the same machine; whatever `workers` is where the process has
             one BLAS thread (OPENBLAS_NUM_THREADS=1), otherwise runs of one worker and of several differ in rounding.
-        workers: clients that work at the same time, on threads. With one, our own small matrices are multiplied on one
-            BLAS thread and objectives keep all of theirs; with more, the number of BLAS threads is left alone:
-            OPENBLAS_NUM_THREADS=1 is then the faster choice.
+        rng: the same as SciPy has it: an int is a seed, a `SeedSequence` too; a `Generator` gives one and goes on.
+        workers: how many points are asked at the same time. An int: on so many processes (-1: one for each core) if all
+            objectives can be pickled; otherwise so many clients work on threads. Or a map-like callable, such as the
+            `map` of a `multiprocessing.Pool`. With one, our own small matrices are multiplied on one BLAS thread and
+            objectives keep all of theirs; with more, the number of BLAS threads is left alone: OPENBLAS_NUM_THREADS=1
+            is then the faster choice.
+        executor: in place of `workers`, any `concurrent.futures.Executor`: a pool of processes, Dask's
+            `client.get_executor()`, mpi4py's, Ray's. It stays open.
         progress: show a progress bar.
         store: a file (SQLite; made if it is not there) in which the run is kept, round by round: see `fzoos.load`.
         name: of the run in that file; default: the algorithm's.
@@ -94,6 +124,7 @@ def minimize(
 
     Raises:
         ObjectiveError: an objective raised or returned NaN or infinity; its `result` has everything up to then.
+        Exception: what the monitor or the callback raised, with a note that names it and with such a `result`.
 
     Example:
         >>> import numpy as np
@@ -104,24 +135,41 @@ def minimize(
         ...                   algorithm=FZooS(), rounds=20, seed=0)
         >>> bool(np.all(abs(result.x - 0.5) < 0.05))
         True
+
+        One function, without bounds, and with SciPy's names:
+
+        >>> result = minimize(site(4.0), np.zeros(5), scale=2.0, rounds=30, rng=0)
+        >>> result.success, result.nit < 30, bool(np.all(abs(result["x"] - 4.0) < 0.05))
+        (True, True, True)
     """
-    _check_settings(algorithm, optimizer, rounds, local_steps, max_queries, on_failure, seed, workers)
-    optimizer = Adam(0.01) if optimizer is None else optimizer
+    objectives = [objectives] if callable(objectives) else objectives
+    _check_settings(algorithm, optimizer, rounds, local_steps, max_queries, on_failure, seed)
+    optimizer = Adam() if optimizer is None else optimizer
     if tolerance is not None:
         check_number("tolerance", tolerance, 0.0)
     check_precision(precision)
     _check_callables(objectives, monitor, callback)
-    start, box = check_start(x0, bounds)
+    limits = Limits(max_seconds, max_bytes, target, patience)
+    if limits.need_values and monitor is None:
+        raise ValueError(f"{limits.need_values[0]} needs a monitor: without one nobody knows F")
+    start, box = search_box(x0, bounds, scale)
+    space = space_of(bounds)
+    if space is not None and monitor is not None:
+        monitor = NamedObjective(monitor, space)
+    server_algorithm, algorithm = _open_algorithms(algorithm, box)
     count = len(objectives)
     omega = check_weights(weights, count)
 
-    seeds = Seeds.of(seed, count)
+    seeds = Seeds.of(_root(seed, rng), count)
     setting = Setting(box, algorithm, optimizer, count, local_steps, vectorized, on_failure, precision)
-    clients = [setting.client(i, f, seeds.clients[i]) for i, f in enumerate(objectives)]
-    with LocalEngine(clients, workers) as engine:
+    named = [setting.named(f) for f in objectives]
+    with ExitStack() as stack:
+        pools, threads = point_pools(stack, workers, executor, named)
+        clients = [setting.client(i, f, seeds.clients[i], pool=pools[i]) for i, f in enumerate(named)]
+        engine = stack.enter_context(LocalEngine(clients, threads))
         server = Server(
             engine,
-            algorithm,
+            server_algorithm,
             box.to_cube(start),
             local_steps=local_steps,
             weights=omega,
@@ -132,19 +180,21 @@ def minimize(
             rounding=Rounding(precision, seeds.server),
         )
         settings = {"algorithm": algorithm, "optimizer": optimizer, "rounds": rounds, "local_steps": local_steps}
-        settings |= {"bounds": bounds, "weights": weights, "participation": participation, "seed": seed}
-        settings |= {"precision": precision}
+        settings |= {"bounds": _plain_bounds(bounds, box), "weights": weights, "participation": participation}
+        settings |= {"seed": rng if seed is None else seed, "precision": precision}
+        settings |= {} if scale is None else {"scale": scale}
         writer = RunWriter(store, name or algorithm.label, settings, start, count)
         loop = RoundLoop(
             server,
             box,
-            _History(server, engine, box, writer),
+            _History(server, engine, clients, box, writer),
             rounds=rounds,
             max_queries=max_queries,
             tolerance=algorithm.tolerance if tolerance is None else tolerance,
             monitor=monitor,
             callback=callback,
             progress=progress,
+            limits=limits,
         )
         return loop.run()
 
@@ -152,8 +202,11 @@ def minimize(
 class _History:
     """A run in memory and, if it has a file, there as well."""
 
-    def __init__(self, server: Server, engine: LocalEngine, box: Box, writer: RunWriter) -> None:
-        self._server, self._engine, self._box, self._writer = server, engine, box, writer
+    def __init__(
+        self, server: Server, engine: LocalEngine, clients: Sequence[Client], box: Box, writer: RunWriter
+    ) -> None:
+        self._server, self._engine, self._clients, self._box, self._writer = server, engine, clients, box, writer
+        self._space = getattr(box, "space", None)
         self._records: list[Record] = []
         self._walk: list[FloatArray] = []  # x after each round
         self._start = box.from_cube(server.x)
@@ -166,7 +219,10 @@ class _History:
 
     def finish(self, status: Status, message: str) -> Result:
         """The queries of a round that is not complete are there as well: they were paid for."""
-        self._writer.finish(status, message)
+        failed = sum(client.failed for client in self._clients)
+        first = next((client.first_failure for client in self._clients if client.first_failure), "")
+        extra = {"failed": failed, "first_failure": first} if failed else {}
+        self._writer.finish(status, message, self._engine.queries, extra)
         walk, state = self._walk or [self._start], self._server.state
         return Result(
             x=walk[-1],
@@ -179,7 +235,10 @@ class _History:
             status=status,
             message=message,
             history=tuple(self._records),
-            recommended=recommend(np.array(walk), self._box.upper - self._box.lower),
+            recommended=recommend_in(self._box, np.array(walk)),
+            variables=None if self._space is None else self._space.variables(walk[-1]),
+            failed=failed,
+            first_failure=first,
         )
 
 
@@ -191,7 +250,6 @@ def _check_settings(
     max_queries: Any,
     on_failure: Any,
     seed: Any,
-    workers: Any,
 ) -> None:
     if not isinstance(algorithm, Algorithm):
         raise TypeError(f"algorithm must be settings of an algorithm such as FZooS(), got {algorithm!r}")
@@ -205,12 +263,50 @@ def _check_settings(
         raise ValueError(f"on_failure must be one of {', '.join(get_args(OnFailure))}, got {on_failure!r}")
     if seed is not None:
         check_count("seed", seed)
-    check_count("workers", workers, low=1)
+
+
+def _root(seed: int | None, rng: Any) -> int | np.random.SeedSequence | None:
+    """What all randomness comes from."""
+    if rng is None:
+        return seed
+    if seed is not None:
+        raise ValueError("seed and rng say the same thing: give one of them")
+    if isinstance(rng, np.random.SeedSequence):
+        return rng
+    if isinstance(rng, np.random.Generator):
+        return np.random.SeedSequence(rng.integers(2**32, size=4, dtype=np.uint64).tolist())
+    if isinstance(rng, bool) or not isinstance(rng, (int, np.integer)):
+        raise TypeError(f"rng must be an integer, a numpy.random.Generator or a SeedSequence, got {rng!r}")
+    check_count("rng", rng)
+    return int(rng)
+
+
+def _open_algorithms(algorithm: Algorithm, box: Box) -> tuple[Algorithm, Algorithm]:
+    """Of the server, which must not take an x beyond an open face for an error, and of the clients."""
+    if not box.is_open or not algorithm.projected:
+        return algorithm, algorithm
+    free = replace(algorithm, projected=False)
+    if not algorithm.server_projects(box.dim):
+        return free, algorithm  # clients project onto the faces that there are
+    if not box.is_unbounded:
+        raise ValueError(f"bounds must be finite or all missing for {algorithm.label}, whose server projects x as well")
+    return free, free
+
+
+def _plain_bounds(bounds: Any, box: Box) -> Any:
+    """As a file of runs has them: what JSON has no number for is None."""
+    space = space_of(bounds)
+    if space is not None:
+        return space.table()
+    if not box.is_open:
+        return np.stack([box.lower, box.upper], axis=1) if hasattr(bounds, "lb") else bounds
+    assert box.floor is not None
+    assert box.ceiling is not None
+    rows = zip(box.lower.tolist(), box.upper.tolist(), np.isinf(box.floor), np.isinf(box.ceiling), strict=True)
+    return [[None if below else low, None if above else high] for low, high, below, above in rows]
 
 
 def _check_callables(objectives: Any, monitor: Any, callback: Any) -> None:
-    if callable(objectives):
-        raise TypeError("objectives must be a sequence of functions, one per client; got a single function")
     if not hasattr(objectives, "__len__"):
         raise TypeError(f"objectives must be a sequence of functions, one per client; got {objectives!r}")
     if not len(objectives):

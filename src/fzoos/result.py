@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.table import plain_table
 
 if TYPE_CHECKING:
     import pandas
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["NotAsked", "ObjectiveError", "Record", "Result", "Status"]
 
 Status = Literal["completed", "converged", "stopped", "budget", "interrupted", "failed", "running"]
+
+_ROUNDS_SHOWN = 6  # of a table on `print`
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Record:
             it has a surrogate, "uncertainty" (posterior over prior variance of the gradient, 1: nothing is known).
         queries_per_client: the same for each client, as last reported.
         distances: of each client's x from the mean of this round, in the unit cube; None where none came.
+        failed: queries that failed and were left out, of all clients up to the end of this round.
     """
 
     round: int
@@ -47,6 +51,7 @@ class Record:
     diagnostics: Mapping[str, float] = field(default_factory=dict)
     queries_per_client: tuple[int, ...] = ()
     distances: tuple[float | None, ...] = ()
+    failed: int = 0
 
     @property
     def row(self) -> dict[str, float | None]:
@@ -66,15 +71,19 @@ class Record:
             "bytes_down": self.bytes_down,
             "seconds": self.seconds,
             "step": self.step,
+            **({"failed": self.failed} if self.failed else {}),
             **{f"diagnostics/{name}": value for name, value in self.diagnostics.items()},
             **{f"clients/{i}/queries": count for i, count in enumerate(self.queries_per_client)},
             **{f"clients/{i}/distance": distance for i, distance in enumerate(self.distances)},
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
-    """The outcome of `minimize`.
+    """The outcome of `minimize`: by attribute, `result.x`, or by name, `result["x"]`.
+
+    It has the names of SciPy's `OptimizeResult` as well: `success`, `nit`, `nfev` and `fun`. `print(result)` shows a
+    table.
 
     Attributes:
         x: the server's last x, in the user's coordinates.
@@ -90,6 +99,11 @@ class Result:
         history: one `Record` per complete round.
         recommended: the x to take: the last, or the mean of the last few where noise makes them wander about a point
             (`fzoos.runs.recommend`).
+        failed: queries that failed and were left out (`on_failure="skip"`); they are among `queries`.
+        first_failure: the first of them: a traceback, or what was returned. Empty if there was none; in a study it
+            stays at the site.
+        variables: what x means, by name, where the run was over a `Space`; otherwise None. `Space.variables` says the
+            same of `recommended`.
 
     Example:
         >>> import numpy as np
@@ -98,6 +112,8 @@ class Result:
         >>> result = minimize([f], x0=np.ones(3), bounds=(-1, 1), algorithm=FedZO(), rounds=2, seed=0)
         >>> result.status, len(result.history), result.queries_per_client
         ('completed', 2, (420,))
+        >>> result["nit"], result.nfev, result.success, result.fun     # nobody measured F
+        (2, 420, True, None)
     """
 
     x: FloatArray
@@ -111,10 +127,87 @@ class Result:
     message: str
     history: tuple[Record, ...]
     recommended: FloatArray = field(default_factory=lambda: np.empty(0))
+    failed: int = 0
+    first_failure: str = ""
+    variables: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if not self.recommended.size:  # nobody has thought about it
             object.__setattr__(self, "recommended", self.x.copy())
+
+    @property
+    def success(self) -> bool:
+        """Whether the run ended as it was asked to: it neither failed nor was it interrupted, and is not running.
+
+        Example:
+            >>> import numpy as np
+            >>> from fzoos import FedZO, minimize
+            >>> minimize(lambda x: float(x @ x), np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=1).success
+            True
+        """
+        return self.status not in ("failed", "interrupted", "running")
+
+    @property
+    def nit(self) -> int:
+        """`rounds`, by SciPy's name."""
+        return self.rounds
+
+    @property
+    def nfev(self) -> int:
+        """`queries`, by SciPy's name."""
+        return self.queries
+
+    @property
+    def fun(self) -> float | None:
+        """F(x), where somebody measured it: the monitor's last value. None where nobody may know it.
+
+        Example:
+            >>> import numpy as np
+            >>> from fzoos import FedZO, minimize
+            >>> f = lambda x: float(x @ x)
+            >>> result = minimize(f, np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=1, monitor=f, seed=0)
+            >>> result.fun == f(result.x)
+            True
+        """
+        return self.history[-1].monitor if self.history else None
+
+    def keys(self) -> list[str]:
+        """What can be asked for by name."""
+        return [*(f.name for f in fields(self)), "success", "nit", "nfev", "fun"]
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.keys():
+            raise KeyError(f"a result has no {name!r}; it has {', '.join(self.keys())}")
+        return getattr(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __repr__(self) -> str:
+        x = np.array2string(self.x, threshold=6, edgeitems=3, separator=", ", precision=6)
+        x = x if self.variables is None else str(dict(self.variables))
+        return f"Result(status={self.status!r}, x={x}, fun={self.fun}, rounds={self.rounds}, queries={self.queries})"
+
+    def __str__(self) -> str:
+        x = np.array2string(self.x, threshold=10, edgeitems=4, separator=", ", precision=6, max_line_width=1000)
+        rows = [("status", f"{self.status}: {self.message}"), ("x", x)]
+        rows += [(name, str(value)) for name, value in (self.variables or {}).items()]
+        if not np.array_equal(self.recommended, self.x):
+            rows.append(("", "a mean of the last rounds is recommended: see `recommended`"))
+        rows += [("F(x)", "not known" if self.fun is None else f"{self.fun:.6g}"), ("rounds", str(self.rounds))]
+        rows.append(("queries", f"{self.queries:,} ({', '.join(f'{n:,}' for n in self.queries_per_client)})"))
+        if self.failed:
+            rows.append(("failed", f"{self.failed:,} of them, the first: {self.first_failure.rpartition(chr(10))[2]}"))
+        rows.append(("bytes", f"{self.bytes_up:,} up, {self.bytes_down:,} down"))
+        rows.append(("seconds", f"{self.seconds:.2f}"))
+        return "\n\n".join(part for part in (plain_table((), rows, words=2), self._last_rounds()) if part)
+
+    def _last_rounds(self) -> str:
+        rows = [
+            (str(r.round), "–" if r.monitor is None else f"{r.monitor:.6g}", f"{r.queries:,}", f"{r.step:.4g}")
+            for r in self.history[-_ROUNDS_SHOWN:]
+        ]
+        return plain_table(("round", "F(x)", "queries", "step of x"), rows) if rows else ""
 
     @property
     def columns(self) -> dict[str, list[float | None]]:

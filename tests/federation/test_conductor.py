@@ -105,6 +105,38 @@ def test_stopped_in_every_exchange(folder, algorithm):
         assert np.array_equal(logged(folder, site), logged(folder / "whole", site))
 
 
+def test_converged_at_every_exchange(folder):
+    """A study of FZooS() whose server ends after each exchange and is made anew converges in the same round as the
+    undisturbed one, and does so again when it is taken up afterwards; with another tolerance it goes on."""
+    study = make_study("fzoos", rounds=12, tolerance=0.1)
+    whole, _ = run(study, folder / "whole")
+    assert whole.status == "converged"
+    assert 3 <= whole.rounds < 12
+    result = None
+
+    class Once(Wire):
+        left = 1
+
+        def exchange(self, requests, timeout):
+            if not self.left:
+                raise KeyboardInterrupt
+            self.left -= 1
+            return super().exchange(requests, timeout)
+
+    starts = 0
+    while result is None or result.status == "interrupted":
+        starts += 1
+        with Once(study, folder) as engine:
+            result = conduct(study, engine, folder / "result.db", resume=True)
+    assert starts == 2 * whole.rounds
+    assert result.status == "converged"
+    same_history(result, whole)
+    again, _ = run(study, folder, resume=True)
+    assert (again.status, again.rounds) == ("converged", whole.rounds)
+    more, _ = run(replace(study, tolerance=0.0, rounds=whole.rounds + 1), folder, resume=True)
+    assert (more.status, more.rounds) == ("completed", whole.rounds + 1)
+
+
 def test_a_checkpoint_after_each_exchange(folder):
     """Two exchanges a round, one in the first: what is on the disk moves with each."""
     study, bodies = make_study(), []

@@ -17,6 +17,7 @@ def full():
         queries=[7, 0, 9],
         round=3,
         payload={"c": np.array([1.0]), "log_step": np.array([-2.0])},
+        kept={"path": np.array([0.5])},
         plan=Plan(4, (0, 2), 11),
         refreshed=[2],
         joined={0, 2},
@@ -26,7 +27,8 @@ def full():
         seconds=1.5,
         diagnostics={"correction_length": 0.5},
         distances=[0.1, None, 0.2],
-        resting=2,
+        moves=[0.1, 1e-7],
+        failed={0: 2},
     )
 
 
@@ -73,7 +75,8 @@ def test_a_field_that_an_older_checkpoint_lacks():
 @pytest.mark.parametrize("plan", [None, [4, [0, 2], 11]])
 def test_of_the_last_release(plan):
     """Its names of the same things, as `Server.state` of commit 753bf51 wrote them."""
-    state = replace(full(), distances=[], resting=0, **({} if plan else {"plan": None, "refreshed": None}))
+    without = {"distances": [], "moves": [], "failed": {}, "kept": {}}
+    state = replace(full(), **without, **({} if plan else {"plan": None, "refreshed": None}))
     server = {
         "round": 3,
         "met": [0, 2],

@@ -1,5 +1,6 @@
 """A study's file: every wrong entry is named in one line, and its id changes with what matters and nothing else."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -50,6 +51,8 @@ def test_everything(tmp_path):
         max_queries = 1000
         max_queries_per_client = 500
         tolerance = 1e-4
+        max_seconds = 3600
+        max_bytes = 1000000
         on_failure = "skip"
         aggregate = "median"
         precision = "float16"
@@ -92,7 +95,7 @@ BAD = [
     (None, "dim = -1", "dim must be at least 0"),
     (None, "dim = 2.0", "dim must be an integer"),
     ("bounds", "", "bounds is missing"),
-    ("bounds", "bounds = [1.0, -1.0]", "bounds must have lower < upper"),
+    ("bounds", "bounds = [1.0, -1.0]", "bounds must have lower <= upper"),
     ("bounds", "bounds = [0.0, 1.0, 2.0]", "bounds must be one (lower, upper) pair or d pairs"),
     ("bounds", "bounds = [[0, 1], [0, 1], [0, 1]]", "x0 has 2 values but bounds give d = 3"),
     ("bounds", "bounds = [[0, 1], [0]]", "bounds must be one (lower, upper) pair or d pairs"),
@@ -216,6 +219,8 @@ CONDUCT = {
     "max_queries": 100,
     "max_queries_per_client": 30,
     "tolerance": 1e-3,
+    "max_seconds": 60.0,
+    "max_bytes": 1000,
     "aggregate": "median",
     "vectorized": True,
     "lost_journals": ("a",),
@@ -251,6 +256,23 @@ def test_id_stays(name):
 def test_id_changes(name):
     """What a number depends on makes another study."""
     assert study(**{name: MATTERS[name]}).id != study().id
+
+
+@pytest.mark.parametrize("name", ["fzoos", "fedzo"])
+def test_id_changes_with_the_algorithms_version(name, monkeypatch):
+    """The same settings that mean other numbers are another study; version 1 is that of studies from before."""
+    settings = {"algorithm": {"name": name}}
+    algorithm = type(study(**settings).algorithm_settings)
+    ids = []
+    for version in (1, 2, 3):
+        monkeypatch.setattr(algorithm, "version", version)
+        ids.append(study(**settings).id)
+    assert len(set(ids)) == 3
+    plain = study(**settings).settings
+    kept = {name: value for name, value in plain.items() if name not in (*CONDUCT, "precision")}
+    kept |= {"x0": [0.5, 0.25], "bounds": [[-1.0, -1.0], [1.0, 1.0]], "weights": [1 / 3] * 3}
+    text = json.dumps(json.loads(json.dumps(kept), parse_int=float), sort_keys=True)
+    assert ids[0] == hashlib.sha256(text.encode()).hexdigest()[:16]  # as it was before there were versions
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_exceptions(make):
     for k, (_, text) in enumerate(EXCEPTIONS):
         with pytest.raises(ProgramError) as error:
             f([k, 5.0])
-        assert str(error.value).endswith(f"answered an error: {text}")
+        assert f"answered an error: {text}" in str(error.value)
     assert f([-1.0]) == first
 
 
@@ -182,7 +182,7 @@ def test_a_file_that_is_no_use(make, tmp_path, name, text, complaint):
     f = make(text, name=name)
     with pytest.raises(ProgramError) as error:
         f([0.0])
-    assert str(error.value).endswith(f"answered an error: {complaint.format(file=tmp_path / name)}")
+    assert f"answered an error: {complaint.format(file=tmp_path / name)}" in str(error.value)
     assert "\n" not in str(error.value)
 
 

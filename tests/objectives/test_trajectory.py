@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fzoos import ObjectiveError
 from fzoos.objectives.box import Box
 from fzoos.objectives.trajectory import Trajectory
+from fzoos.result import NotAsked
 
 
 class Counting:
@@ -167,12 +168,45 @@ def test_nan_and_infinity_can_be_skipped(value, vectorized):
     assert (t.count, t.failed, len(t)) == (5, 3, 2)
 
 
-def test_skipping_is_for_values_not_for_errors():
-    def objective(x):
-        raise ValueError("broken")
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_errors_can_be_skipped(vectorized):
+    """A point at which the objective raises is counted and left out; of a batch, all points."""
 
-    with pytest.raises(ObjectiveError, match="broken"):
+    def objective(x):
+        if np.any(x[..., 0] > 5):
+            raise ValueError("broken")
+        return x.sum(axis=-1)
+
+    t = trajectory(objective, vectorized=vectorized, on_failure="skip")
+    y = t.query(np.array([[0.1, 0.0], [0.6, 0.5], [0.2, 0.1]]))
+    np.testing.assert_allclose(y, [np.nan] * 3 if vectorized else [1.0, np.nan, 3.0])
+    assert (t.count, t.failed, len(t)) == ((3, 3, 0) if vectorized else (3, 1, 2))
+
+
+def test_not_asked_is_not_a_failure():
+    """Values that are found by hand later are no failure, whatever is done with those."""
+
+    def objective(x):
+        raise NotAsked("later")
+
+    with pytest.raises(ObjectiveError) as caught:
         trajectory(objective, on_failure="skip").query(np.zeros((1, 2)))
+    assert isinstance(caught.value.__cause__, NotAsked)
+
+
+def test_the_first_failure_is_kept_and_said_once(caplog):
+    """Its traceback begins in the user's function; later failures are counted only."""
+
+    def objective(x):
+        raise ValueError(f"broken at {x[0]:g}")
+
+    t = trajectory(objective, on_failure="skip", client=3)
+    t.query(np.array([[0.1, 0.0], [0.2, 0.0]]))
+    assert "in objective\n    raise ValueError" in t.first_failure
+    assert "ValueError: broken at 1\n" in t.first_failure
+    assert "trajectory.py" not in t.first_failure.replace("test_trajectory.py", "")
+    assert t.first_failure.splitlines()[-1].startswith("objective of client 3 raised ValueError: broken at 1")
+    assert len(caplog.records) == 1
 
 
 def test_the_wrong_shape_is_a_value_error():

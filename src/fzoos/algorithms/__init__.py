@@ -3,6 +3,7 @@
 from fzoos._util.renamed import old_name
 from fzoos.algorithms.base import Algorithm
 from fzoos.algorithms.decomfl import DeComFL
+from fzoos.algorithms.fedbpt import FedBPT
 from fzoos.algorithms.fedcma import FedCMA
 from fzoos.algorithms.fedhistory import FedHistory
 from fzoos.algorithms.fedlbfgs import FedLBFGS
@@ -18,6 +19,7 @@ __all__ = [
     "Algorithm",
     "DeComFL",
     "FZooS",
+    "FedBPT",
     "FedCMA",
     "FedHistory",
     "FedLBFGS",
@@ -41,6 +43,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
         HiSo,
         FedHistory,
         FedCMA,
+        FedBPT,
         FedLBFGS,
         FZooS,
     )

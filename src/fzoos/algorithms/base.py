@@ -7,7 +7,7 @@ An algorithm whose x does not travel has a server half too: how x_r follows from
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -18,7 +18,6 @@ from fzoos._util.renamed import old_name
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.algorithms.protocol import Protocol
 from fzoos.messages.message import Arrays, Message
-from fzoos.objectives.box import clip_to_cube
 from fzoos.objectives.trajectory import Purpose, Trajectory
 
 __all__ = [
@@ -96,7 +95,7 @@ class ClientContext:
 
     def project(self, x: FloatArray) -> FloatArray:
         """x clipped to the unit cube, if the algorithm is set to project."""
-        return clip_to_cube(x) if self.projected else x
+        return self.trajectory.box.project(x) if self.projected else x
 
     def query(self, points: FloatArray, purpose: Purpose) -> FloatArray:
         """Observations at the points, projected, shape (n, d) -> (n,): NaN marks a failed one."""
@@ -290,6 +289,9 @@ class Algorithm(ABC):
     presets: ClassVar[
         tuple[str, ...]
     ] = ()  # class methods that make settings for a purpose: `preset` in a study's file
+    combines_replies: ClassVar[bool] = (
+        False  # whether x_r is made of the single replies, not of their average: see `combine_replies`
+    )
     rebuilds: ClassVar[bool] = False  # whether x follows from the averaged payloads and does not travel: see `server`
     steered: ClassVar[bool] = False  # whether the server decides where to go: see `steering`
     told: ClassVar[tuple[str, ...]] = ()  # what the numbers may be called that a steering server sends
@@ -385,6 +387,23 @@ class Algorithm(ABC):
         """The server half, where the algorithm `rebuilds` x."""
         return None
 
+    def server_projects(self, dim: int) -> bool:
+        """Whether the server clips x, too, and not the clients alone."""
+        return self.rebuilds
+
     def steering(self, dim: int) -> Steering | None:
         """The server half, where the algorithm is `steered`."""
         return None
+
+    def combine_replies(self, kept: State, replies: Sequence[Arrays], weights: FloatArray) -> State:
+        """Where the algorithm `combines_replies`: x_r, what goes out beside it, and what only the server keeps.
+
+        Args:
+            kept: what this returned in the round before; in the first round x alone.
+            replies: the arrays of those who answered, in the order of the clients.
+            weights: their weights, which need not sum to one.
+
+        Returns:
+            x_r as "x"; entries that are named like the payload's go out with the next round's requests, others stay.
+        """
+        raise TypeError(f"{self.label} does not combine replies")

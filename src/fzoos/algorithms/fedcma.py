@@ -37,7 +37,7 @@ from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf, PayloadP
 from fzoos.algorithms.separable_cma import SeparableCMA
 from fzoos.messages.message import Arrays, Message
 
-__all__ = ["FedCMA"]
+__all__ = ["FedCMA", "SearchClient"]
 
 _SMALLEST, _LARGEST, _HALF = 1e-12, 1e6, 0.5  # deviations are kept in between; in a box, half of it is wide enough
 
@@ -65,8 +65,8 @@ class FedCMA(Algorithm):
 
     Deviations from FedBPT (from its program, in NVIDIA FLARE's research folder):
         - Its server takes the clients' means for the population of a CMA-ES of its own, which ranks them by the loss
-          that each client tells of its own data. Here they are averaged with the weights omega: no loss leaves a
-          client, and clients with different objectives cannot be ranked by them.
+          that each client tells of its own data; `FedBPT` does so, too. Here they are averaged with the weights omega:
+          no loss leaves a client, and clients with different objectives cannot be ranked by them.
         - Its server sets the next local step size from that CMA-ES. Here the clients' own step size control does it,
           and s is averaged. As there, evolution paths begin anew each round.
         - The covariance is diagonal: d numbers travel, not d^2.
@@ -98,7 +98,7 @@ class FedCMA(Algorithm):
 
     def client(self, context: ClientContext) -> ClientHalf:
         """The client half."""
-        return _Client(context, self)
+        return SearchClient(context, self.population, self.deviation)
 
     def queries(self, dim: int, local_steps: int, *, first: bool, refreshed: bool) -> int:
         """T lambda."""
@@ -114,25 +114,41 @@ class FedCMA(Algorithm):
         return {"s": PayloadPart((dim,), low=_SMALLEST, high=self.widest)}
 
 
-class _Client(ClientHalf):
-    def __init__(self, context: ClientContext, settings: FedCMA) -> None:
+class SearchClient(ClientHalf):
+    """Local steps that are generations of a separable CMA-ES; the deviations travel as s.
+
+    Args:
+        context: what every client half works with.
+        population: lambda, the points of a generation.
+        deviation: s of the first round.
+    """
+
+    def __init__(self, context: ClientContext, population: int, deviation: float) -> None:
         super().__init__(context)
-        self._settings = settings
+        self._population, self._deviation = population, deviation
         self._search = self._begin_search(np.full(context.dim, 0.5), np.ones(context.dim), seed=0)
         if self._search.forgets_all:
-            raise ValueError(f"population (lambda) {settings.population} is too large for d = {context.dim}")
+            raise ValueError(f"population (lambda) {population} is too large for d = {context.dim}")
 
     def begin(self, x: FloatArray, request: Message) -> None:
         """Take the server's distribution; nothing of the client's last round is left."""
         super().begin(x, request)
-        s = request.arrays.get("s", np.full(len(x), self._settings.deviation))
-        self._search = self._begin_search(x, s, seed=int(self.context.rng.integers(2**32)))
+        self.worst = -np.inf  # of the round's values
+        self._search = self._begin_search(x, self._first(x, request), seed=int(self.context.rng.integers(2**32)))
+
+    def _first(self, x: FloatArray, request: Message) -> FloatArray:
+        """The deviations with which a round's search begins."""
+        return request.arrays.get("s", np.full(len(x), self._deviation))
 
     def _begin_search(self, x: FloatArray, s: FloatArray, seed: int) -> SeparableCMA:
         unused = max(0, 2 - len(x))  # for d = 1
         mean = np.pad(x, (0, unused), constant_values=0.5)
-        s = np.clip(s, _SMALLEST, self._settings.widest)  # noise for privacy leaves the range
-        return SeparableCMA(mean, np.pad(s, (0, unused), mode="edge"), self._settings.population, seed)
+        s = np.clip(s, _SMALLEST, self._widest)  # noise for privacy leaves the range
+        return SeparableCMA(mean, np.pad(s, (0, unused), mode="edge"), self._population, seed)
+
+    @property
+    def _widest(self) -> float:
+        return _HALF if self.context.projected else _LARGEST
 
     @property
     def _deviations(self) -> FloatArray:
@@ -141,11 +157,12 @@ class _Client(ClientHalf):
     def step(self, x: FloatArray, t: int, descend: Callable[[FloatArray], FloatArray]) -> FloatArray:
         """One generation; the optimiser, `descend`, is not used."""
         self._lengths.append(0.0)
-        search, size = self._search, self._settings.population
+        search, size = self._search, self._population
         points = search.ask()
         inside = self.context.project(points)
         y = self.context.trajectory.query(inside[:, : len(x)])
         good = np.isfinite(y)
+        self.worst = max(self.worst, float(np.max(y[good], initial=-np.inf)))
         if not good.any() or np.min(y[good]) == np.max(y[good]):
             return x
         outside = np.mean(((points - inside) / self._deviations) ** 2, axis=1)
@@ -162,7 +179,8 @@ class _Client(ClientHalf):
         raise TypeError("a search has no gradient")
 
     def end(self, x: FloatArray) -> Arrays:
-        return {"s": np.minimum(self._deviations[: len(x)], self._settings.widest)}
+        """s_i."""
+        return {"s": np.minimum(self._deviations[: len(x)], self._widest)}
 
 
 def _ranks(y: FloatArray) -> FloatArray:

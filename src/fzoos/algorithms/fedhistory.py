@@ -85,8 +85,9 @@ class FedHistory(FiniteDifferenceAlgorithm):
         arXiv:2409.15955, 2024.
 
     Deviations:
-        Equation (1) with its normalisation, alpha = 1/2, l = 5 and the renewal after every l rounds are those of the
-        authors' program (github.com/Michael112233/Federated-Learning-ZO), not copied from the paper's text.
+        Equation (1) with its normalisation, alpha = 0.3, l = 5 and the renewal after every l rounds are what the
+        authors' program runs (github.com/Michael112233/Federated-Learning-ZO, federated_main.py; the 0.5 in its
+        utils.py is a default that is never used), not copied from the paper's text.
         - Clients compute P themselves from the x that they are sent; in the paper the server computes and sends it. A
           client that missed rounds has longer steps, of the rounds in which it took part, in their place.
         - FD(x) has Q forward differences, as for all our algorithms; theirs is one central difference.
@@ -104,7 +105,7 @@ class FedHistory(FiniteDifferenceAlgorithm):
         630
     """
 
-    alpha: float = 0.5
+    alpha: float = 0.3
     history: int = 5  # l
     renew: int | None = None
 

@@ -19,6 +19,8 @@ class FedProx(FiniteDifferenceAlgorithm):
 
     Args:
         gamma: weight of the proximal term (mu in FedProx's own paper), in the objective's units per unit cube squared.
+            The authors of FZooS compare with gamma = 1 and orthonormal directions, which hardly moves in many
+            dimensions: those make FD(x) d times too short beside the term.
         differences: how finite differences are made: Q, lambda and the kind of directions.
         projected: whether iterates and queries are clipped to the box.
 

@@ -40,7 +40,7 @@ class HiSo(DeComFL):
     Queries and bytes are DeComFL's; a client that did not take part in the round before gets x and h (16 d + 8 bytes).
 
     Args:
-        smoothing: nu, the weight of the newest square in h.
+        smoothing: nu, the weight of the newest square in h. The authors' program gives 0.95 to the old h.
         eps: added to it, in its units.
         curvature: all of h_0, in the squared units of a slope: objective per unit cube. The paper's is 1. Where
             slopes are far smaller than its root, h keeps its shape and HiSo is DeComFL.
@@ -56,10 +56,10 @@ class HiSo(DeComFL):
 
     Deviations:
         Those of `DeComFL`. H stays the same during a round, as we read the paper; its authors' program draws directions
-        of the later steps anew with the H of the moment, and has no eps. `rescaled` is ours: without it the steps and
-        the queries have the length that H gives them, and eta and lambda are to be tuned with it. With an optimiser
-        that divides by its own second moment (`Adam`) H shapes what is asked rather than the steps; the paper's is
-        `SGD`.
+        of the later steps anew with the H of the moment, learns h from the last step of a round only (all steps are an
+        option there), and has no eps. `rescaled` is ours: without it the steps and the queries have the length that H
+        gives them, and eta and lambda are to be tuned with it. With an optimiser that divides by its own second moment
+        (`Adam`) H shapes what is asked rather than the steps; the paper's is `SGD`.
 
     Example:
         >>> import numpy as np
@@ -70,7 +70,7 @@ class HiSo(DeComFL):
         (630, True)
     """
 
-    smoothing: float = 0.01  # nu
+    smoothing: float = 0.05  # nu
     eps: float = 1e-8
     curvature: float = 1.0  # h_0
     rescaled: bool = True

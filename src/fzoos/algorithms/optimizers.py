@@ -7,8 +7,8 @@ units of the unit cube.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -31,6 +31,13 @@ class Optimizer(ABC):
     def step(self, state: tuple[Any, ...], gradient: FloatArray) -> tuple[tuple[Any, ...], FloatArray]:
         """The next state, and what is to be subtracted from x."""
 
+    def scaled(self, largest: float) -> Self:
+        """The same for an objective whose gradients have had no entry larger than this; it may be itself."""
+        return self
+
+
+_SMALL = 1e-4  # gradients smaller than this are so because of their units
+
 
 @dataclass(frozen=True)
 class Adam(Optimizer):
@@ -40,7 +47,8 @@ class Adam(Optimizer):
         learning_rate: eta, in units of the unit cube.
         beta1: decay of the mean m of the gradient.
         beta2: decay of the mean v of its square.
-        eps: added to the denominator.
+        eps: added to the denominator. Where no entry of a client's gradients was larger than 1e-4 so far, in units of
+            the largest of them, so that 1e-9 f takes the steps of f.
         restart: whether m and v start from zero in every round (the paper's) or are kept between rounds.
 
     Example:
@@ -65,6 +73,16 @@ class Adam(Optimizer):
             if getattr(self, name) == 1.0:
                 raise ValueError(f"{name} must be below 1")
         check_positive("eps", self.eps)
+
+    def scaled(self, largest: float) -> Self:
+        """With eps in units of the largest entry, where that is small; larger gradients do not notice eps.
+
+        Example:
+            >>> from fzoos import Adam
+            >>> Adam().scaled(0.5).eps, Adam().scaled(1e-9).eps
+            (1e-08, 1e-17)
+        """
+        return replace(self, eps=self.eps * largest) if self.eps * largest > 0.0 and largest < _SMALL else self
 
     def init(self, dim: int) -> tuple[Any, ...]:
         """(steps taken, m, v)."""

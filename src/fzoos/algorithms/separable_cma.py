@@ -89,6 +89,11 @@ class SeparableCMA:
         return self._c_1 + self._c_mu > 1.0
 
     @property
+    def sigma(self) -> float:
+        """The step size, in units of that of the first generation."""
+        return self._sigma
+
+    @property
     def deviations(self) -> FloatArray:
         """sigma sqrt(C), the standard deviation of each coordinate."""
         s: FloatArray = self._sigma * np.sqrt(np.maximum(self._variances, 0.0))

@@ -15,6 +15,7 @@ from fzoos.cli.exit_codes import complain
 from fzoos.cli.options import (
     STDOUT,
     Clients,
+    Device,
     Dim,
     Heterogeneity,
     JsonFile,
@@ -26,14 +27,13 @@ from fzoos.cli.options import (
     Rounds,
     Seed,
     TaskName,
+    TextCount,
     Workers,
-    choose,
 )
-from fzoos.cli.trial import check_files, ending, make_problem, outcome, run_trial, share_cores, write_json
+from fzoos.cli.trial import check_files, ending, outcome, problem_maker, run_trial, share_cores, write_json
 from fzoos.messages.precision import check_precision
 from fzoos.runs.plots import Trial, check_plot_path, plot, table
 from fzoos.runs.progress import round_columns
-from fzoos.tasks import TASKS
 
 __all__ = ["compare"]
 
@@ -42,12 +42,14 @@ _INSTALLED = ", ".join(name for name, kind in ALGORITHMS.items() if kind.install
 
 def compare(
     task: TaskName,
-    heterogeneity: Heterogeneity = 5.0,
+    heterogeneity: Heterogeneity = None,
     rounds: Rounds = 20,
-    dim: Dim = 300,
+    dim: Dim = None,
     clients: Clients = 5,
     local_steps: LocalSteps = 10,
     noise: NoiseShare = 0.0,
+    device: Device = "cpu",
+    texts: TextCount = 64,
     algorithms: Annotated[str, typer.Option(help="Names separated by commas.")] = _INSTALLED,
     precision: PrecisionName = "float64",
     seed: Seed = 0,
@@ -59,13 +61,13 @@ def compare(
     quiet: Quiet = False,
 ) -> int:
     """Run several algorithms on a task; end with a table and a plot."""
-    kind = choose("task", task, TASKS)
+    make = problem_maker(task, dim, clients, heterogeneity, noise, device, texts)
     chosen = list(dict.fromkeys(find_algorithm(name.strip()) for name in algorithms.split(",")))
     check_precision(precision)
-    path = output or Path(f"fzoos-{kind.name}.png")
+    path = output or Path(f"fzoos-{task}.png")
     check_plot_path(path)
     check_files(json_file, store)
-    problems = [make_problem(kind(dim, clients, heterogeneity, seed + k), noise) for k in range(seeds)]
+    problems = [make(seed + k) for k in range(seeds)]
     settings: dict[str, Any] = {"rounds": rounds, "local_steps": local_steps, "precision": precision}
     settings |= {"workers": workers, "store": store}
     share_cores(workers)
@@ -83,7 +85,7 @@ def compare(
                     break
         except KeyboardInterrupt:  # between two runs; within one, minimize returns what was reached
             message, code = "interrupted", 130
-    title = f"{kind.name}: C = {heterogeneity:g}, d = {dim}, N = {clients}, T = {local_steps}"
+    title = f"{task}: C = {problems[0].heterogeneity:g}, d = {problems[0].dim}, N = {clients}, T = {local_steps}"
     title += f", noise {noise:g}" if noise else ""
     title += f", mean of {seeds} seeds" if seeds > 1 else f", seed {seed}"
     aside = json_file == STDOUT  # what is not data then goes to stderr

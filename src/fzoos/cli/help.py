@@ -16,6 +16,7 @@ EXAMPLES = {
         "fzoos compare quadratic --heterogeneity 5 --rounds 20",
         "fzoos compare levy --dim 50 --algorithms fedzo,fzoos --seeds 3 --output levy.png",
         "fzoos compare ackley --dim 20 --quiet --json - --store runs.db",
+        "fzoos compare prompt --algorithms fedcma,fedbpt,fzoos --device cuda --rounds 8",
     ),
     "run": (
         "fzoos run ackley --algorithm fzoos --rounds 30 --store runs.db",
@@ -23,10 +24,12 @@ EXAMPLES = {
         "fzoos run levy --dim 20 --quiet --json -",
         "fzoos run quadratic --dim 50 --precision float16",
         "fzoos run quadratic --dim 50 --noise 0.1",
+        "fzoos run prompt --device cuda --rounds 8",
     ),
     "reproduce": (
         "fzoos reproduce --list",
         "fzoos reproduce fig1 --quick --jobs 2",
+        "fzoos reproduce prompt --device cuda --jobs 2",
     ),
     "scaffold": (
         "fzoos scaffold flare my-study",

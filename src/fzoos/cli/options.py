@@ -16,8 +16,10 @@ from fzoos.tasks import TASKS
 __all__ = [
     "RUN_HELP",
     "STDOUT",
+    "TASK_NAMES",
     "AlgorithmName",
     "Clients",
+    "Device",
     "Dim",
     "Heterogeneity",
     "JsonFile",
@@ -29,6 +31,7 @@ __all__ = [
     "Rounds",
     "Seed",
     "TaskName",
+    "TextCount",
     "Workers",
     "choose",
 ]
@@ -38,15 +41,22 @@ T = TypeVar("T")
 RUN_HELP = f"A run: FILE:ID, FILE (its last one) or ID (in {DEFAULT}); a folder with a result.db serves as FILE."
 STDOUT = Path("-")
 
+TASK_NAMES = (*TASKS, "prompt")
 TaskName = Annotated[
-    str, typer.Argument(metavar="TASK", help=f"One of {', '.join(TASKS)}.", autocompletion=lambda: list(TASKS))
+    str,
+    typer.Argument(metavar="TASK", help=f"One of {', '.join(TASK_NAMES)}.", autocompletion=lambda: list(TASK_NAMES)),
 ]
 AlgorithmName = Annotated[
     str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.", autocompletion=lambda: list(ALGORITHMS))
 ]
-Heterogeneity = Annotated[float, typer.Option(min=0.0, help="C: how much the clients differ; 0: not at all.")]
+Heterogeneity = Annotated[
+    float | None,
+    typer.Option(min=0.0, help="C: how much the clients differ; 0: not at all.  [default: 5; prompt: 2]"),
+]
 Rounds = Annotated[int, typer.Option(min=0, help="R: rounds of communication.")]
-Dim = Annotated[int, typer.Option(min=1, help="d: dimension.")]
+Dim = Annotated[int | None, typer.Option(min=1, help="d: dimension.  [default: 300; prompt: 500]")]
+Device = Annotated[str, typer.Option(help="Where the language model of prompt runs: cpu or cuda.")]
+TextCount = Annotated[int, typer.Option(min=1, help="Texts of each client of prompt.")]
 Clients = Annotated[int, typer.Option(min=1, help="N: clients.")]
 LocalSteps = Annotated[int, typer.Option(min=1, help="T: local steps of each client in a round.")]
 NoiseShare = Annotated[

@@ -15,6 +15,7 @@ from fzoos.cli.options import (
     STDOUT,
     AlgorithmName,
     Clients,
+    Device,
     Dim,
     Heterogeneity,
     JsonFile,
@@ -26,14 +27,13 @@ from fzoos.cli.options import (
     Rounds,
     Seed,
     TaskName,
+    TextCount,
     Workers,
-    choose,
 )
-from fzoos.cli.trial import check_files, ending, make_problem, outcome, run_trial, share_cores, write_json
+from fzoos.cli.trial import check_files, ending, outcome, problem_maker, run_trial, share_cores, write_json
 from fzoos.messages.precision import check_precision
 from fzoos.runs.plots import Trial
 from fzoos.runs.progress import round_columns
-from fzoos.tasks import TASKS
 
 __all__ = ["run"]
 
@@ -41,12 +41,14 @@ __all__ = ["run"]
 def run(
     task: TaskName,
     algorithm: AlgorithmName = "fzoos",
-    heterogeneity: Heterogeneity = 5.0,
+    heterogeneity: Heterogeneity = None,
     rounds: Rounds = 20,
-    dim: Dim = 300,
+    dim: Dim = None,
     clients: Clients = 5,
     local_steps: LocalSteps = 10,
     noise: NoiseShare = 0.0,
+    device: Device = "cpu",
+    texts: TextCount = 64,
     precision: PrecisionName = "float64",
     seed: Seed = 0,
     workers: Workers = 1,
@@ -57,7 +59,8 @@ def run(
     """Run one algorithm on a task; end with what it reached and what it cost."""
     chosen = find_algorithm(algorithm)
     check_precision(precision)
-    problem = make_problem(choose("task", task, TASKS)(dim, clients, heterogeneity, seed), noise)
+    make = problem_maker(task, dim, clients, heterogeneity, noise, device, texts)
+    problem = make(seed)
     check_files(json_file, store)
     with round_columns(Console(stderr=True, quiet=quiet)) as bars:
         row = bars.add_task(chosen.label, total=rounds, status="", start=False)
@@ -69,7 +72,8 @@ def run(
     lines = [
         f"{trial.label} on {problem}",
         f"status   {result.status}: {result.message}",
-        f"F        {trial.values[-1]:.6g} (at x0 {trial.start:.6g}, smallest {trial.minimum:.6g})",
+        f"F        {trial.values[-1]:.6g} (at x0 {trial.start:.6g}{_smallest(trial)})",
+        *_accuracy(trial),
         *_recommended(trial),
         f"rounds   {result.rounds}",
         f"queries  {result.queries:,} (per client {', '.join(f'{q:,}' for q in result.queries_per_client)})",
@@ -83,6 +87,18 @@ def run(
         lines += [f"json     {json_file.resolve()}"] if json_file != STDOUT else []
     typer.echo("\n".join(lines), err=json_file == STDOUT)
     return complain(*ending(trial))
+
+
+def _smallest(trial: Trial) -> str:
+    return "" if trial.minimum is None else f", smallest {trial.minimum:.6g}"
+
+
+def _accuracy(trial: Trial) -> list[str]:
+    """Of the language model, before and after."""
+    if trial.accuracy is None:
+        return []
+    before, after = trial.accuracy
+    return [f"accuracy {after:.1%} of the test texts (at x0 {before:.1%})"]
 
 
 def _recommended(trial: Trial) -> list[str]:

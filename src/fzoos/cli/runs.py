@@ -149,11 +149,16 @@ def _facts(kept: StoredRun) -> dict[str, str]:
         lowest = min(measured)
         facts["F"] = f"{measured[-1][0]:.6g} (lowest {lowest[0]:.6g} in round {lowest[1]})"
     facts["x"] = short_x(result.x)
+    if result.variables is not None:
+        facts["means"] = ", ".join(f"{name} = {value}" for name, value in result.variables.items())
     if not np.array_equal(result.recommended, result.x):
         facts["better"] = f"{short_x(result.recommended)} (the recommended x, a mean of the last rounds)"
     facts["rounds"] = str(result.rounds)
     each = ", ".join(f"{kept.client(i)} {count:,}" for i, count in enumerate(result.queries_per_client[:10]))
     facts["queries"] = f"{result.queries:,} ({each}{', ...' if len(result.queries_per_client) > 10 else ''})"
+    if result.failed:
+        first = f"; the first: {result.first_failure.splitlines()[-1]}" if result.first_failure else ""
+        facts["failed"] = f"{result.failed:,} of these queries{first}"
     facts["bytes"] = f"{decimal(result.bytes_up)} up, {decimal(result.bytes_down)} down"
     facts["seconds"] = f"{result.seconds:.2f}"
     if "epsilon" in kept.extra:

@@ -102,14 +102,15 @@ def ask(
     except JournalError as error:  # a site's own process has it, and asks
         if "in use" not in str(error):
             raise
-    rows = [[name, id, *map(repr, x), ""] for name, group in manual.items() for id, x in group.wanted()]
+    rows = [[name, id, *_shown(settings, x), ""] for name, group in manual.items() for id, x in group.wanted()]
     if not rows:
         if result is not None and result.status != "stopped":
             _show(folder, result)
         else:
             typer.echo("nothing is asked for now")
         return 0
-    head = ["site", "id", *(f"x{j + 1}" for j in range(settings.dim)), "value"]
+    names = [f"x{j + 1}" for j in range(settings.dim)] if settings.space is None else settings.space.names
+    head = ["site", "id", *names, "value"]
     with open(output, "w", newline="", encoding="utf-8") if output else nullcontext(sys.stdout) as file:
         csv.writer(file, lineterminator="\n").writerows([head, *rows])
     typer.echo(f"{len(rows)} points; fill in the last column, then: fzoos tell {folder} FILE", err=True)
@@ -143,6 +144,13 @@ def tell(folder: Folder, values: Annotated[Path, typer.Argument(metavar="FILE", 
     return 0
 
 
+def _shown(settings: Study, x: list[float]) -> list[str]:
+    """A point as it stands in a table: its coordinates with all their digits, or its variables."""
+    if settings.space is None:
+        return list(map(repr, x))
+    return [str(value) for value in settings.space.variables(x).values()]
+
+
 def _manual_objectives(settings: Study, folder: Path, site: str | None) -> dict[str, ManualObjective]:
     if site is not None and site not in settings.sites:
         raise ValueError(f"there is no site {site!r}; the sites are {', '.join(settings.sites)}")
@@ -152,10 +160,14 @@ def _manual_objectives(settings: Study, folder: Path, site: str | None) -> dict[
 def _show(folder: Path, result: Result) -> None:
     typer.echo(f"status   {result.status}: {result.message}")
     typer.echo(f"x        {short_x(result.x)}")
+    for name, value in (result.variables or {}).items():
+        typer.echo(f"  {name} = {value}")
     if not np.array_equal(result.recommended, result.x):
         typer.echo(f"better   {short_x(result.recommended)} (the recommended x, a mean of the last rounds)")
     typer.echo(f"rounds   {result.rounds}")
     typer.echo(f"queries  {result.queries:,} (per site {', '.join(f'{q:,}' for q in result.queries_per_client)})")
+    if result.failed:
+        typer.echo(f"failed   {result.failed:,} of these queries")
     typer.echo(f"bytes    {decimal(result.bytes_up)} up, {decimal(result.bytes_down)} down")
     with Store(folder / "result.db") as store:
         extra = store.extra(store.last or 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,23 +13,51 @@ from threadpoolctl import threadpool_limits
 
 from fzoos import __version__
 from fzoos.algorithms import Algorithm
-from fzoos.cli.options import STDOUT
+from fzoos.cli.options import STDOUT, TASK_NAMES, choose
 from fzoos.minimize import minimize
 from fzoos.result import ObjectiveError, Record
 from fzoos.runs.export import to_json
 from fzoos.runs.plots import Trial
 from fzoos.runs.progress import status
 from fzoos.runs.reader import check_run_file
-from fzoos.tasks import Ackley, Levy, Noisy, Quadratic
+from fzoos.tasks import TASKS, Noisy
 
-__all__ = ["Problem", "check_files", "ending", "make_problem", "outcome", "run_trial", "share_cores", "write_json"]
+__all__ = ["Problem", "check_files", "ending", "outcome", "problem_maker", "run_trial", "share_cores", "write_json"]
 
-Problem = Quadratic | Ackley | Levy | Noisy[Any]
+Problem = Any
+"""One of `fzoos.tasks`: its members differ, see `fzoos.tasks.Task` for what all have."""
 
 
-def make_problem(task: Quadratic | Ackley | Levy, noise: float) -> Problem:
-    """The task, with noise if there is to be any."""
-    return Noisy(task, noise, task.seed) if noise else task
+def problem_maker(
+    task: str, dim: int | None, clients: int, heterogeneity: float | None, noise: float, device: str, texts: int
+) -> Callable[[int], Problem]:
+    """Makes the task of a seed, with noise if there is to be any.
+
+    Args:
+        task: its name.
+        dim: d, the number of variables; None: the task's own.
+        clients: N, the number of clients.
+        heterogeneity: C; None: the task's own.
+        noise: of each query, as a share of F(x0) - F*.
+        device: where a language model runs.
+        texts: of each client of a language model.
+    """
+    known = choose("task", task, dict.fromkeys(TASK_NAMES, task))
+    given = {"dim": dim, "heterogeneity": heterogeneity}
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if known == "prompt":
+        if noise:
+            raise ValueError("noise is a share of F(x0) - F*, and F* of prompt is not known")
+        from fzoos.tasks.prompt import Prompt
+
+        return lambda seed: Prompt(clients=clients, seed=seed, device=device, texts=texts, **chosen)
+    kind = TASKS[known]
+
+    def make(seed: int) -> Problem:
+        made = kind(**{"dim": 300, "heterogeneity": 5.0, **chosen}, clients=clients, seed=seed)
+        return Noisy(made, noise, seed) if noise else made
+
+    return make
 
 
 def run_trial(
@@ -61,7 +90,10 @@ def run_trial(
         if error.result is None:
             raise
         result = error.result
-    return Trial(algorithm.label, result, task.value(task.x0), task.minimum, task.value(result.recommended))
+    minimum, accuracy = getattr(task, "minimum", None), None
+    if task.name == "prompt":
+        accuracy = task.accuracy(task.x0), task.accuracy(result.recommended)
+    return Trial(algorithm.label, result, task.value(task.x0), minimum, task.value(result.recommended), accuracy)
 
 
 def ending(trial: Trial) -> tuple[str, int]:
@@ -71,7 +103,9 @@ def ending(trial: Trial) -> tuple[str, int]:
 
 def outcome(algorithm: type[Algorithm], problem: Problem, trial: Trial) -> dict[str, Any]:
     """What `--json` writes of a run."""
-    known = {"task": str(problem), "algorithm": str(algorithm()), "version": __version__}
+    known: dict[str, Any] = {"task": str(problem), "algorithm": str(algorithm()), "version": __version__}
+    if trial.accuracy is not None:
+        known |= {"accuracy_at_start": trial.accuracy[0], "accuracy": trial.accuracy[1]}
     return {**known, "start": trial.start, "minimum": trial.minimum, **asdict(trial.result)}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +52,7 @@ def collect(figure: Figure, folder: Path) -> list[Curve]:
             raise FileNotFoundError(f"a run of {figure.name} is missing in {folder}")
         return rows
 
-    make = {"gap": _gap, "percent": _percent, "success": _success, "cosine": _cosine}[figure.quantity]
+    make = {"gap": _gap, "percent": _percent, "success": _success, "cosine": _cosine, "loss": _loss}[figure.quantity]
     return [make(panel.title, line, load) for panel in figure.panels for line in panel.lines]
 
 
@@ -76,6 +76,13 @@ def _gap(panel: str, line: Line, load: Load) -> Curve:
 def _percent(panel: str, line: Line, load: Load) -> Curve:
     """100 F, for F = 1 - metric."""
     return _single(panel, line, load, 100.0 * _column(line, load, "F"))
+
+
+def _loss(panel: str, line: Line, load: Load) -> Curve:
+    """F as it is, and the accuracy on test texts."""
+    curve = _single(panel, line, load, _column(line, load, "F"))
+    bytes_sent = _column(line, load, "bytes_up") + _column(line, load, "bytes_down")
+    return replace(curve, extra={"accuracy": _column(line, load, "accuracy"), "bytes": bytes_sent})
 
 
 def _cosine(panel: str, line: Line, load: Load) -> Curve:

@@ -1,4 +1,4 @@
-"""What each figure of the paper is made of: panels of lines, each line some runs per seed.
+"""What each figure of the paper, and that of the prompt task, is made of: panels of lines, each some runs per seed.
 
 The text of the paper does not give P and T of every figure; they vary over three values around those of the authors'
 commands: P around 0.5 (CIFAR-10), 0.7 (MNIST) and 0.3 (Covertype), T over 5, 10 and 20.
@@ -12,14 +12,15 @@ from typing import Any, Literal
 
 from fzoos._util.arrays import check_device_name
 from fzoos._util.checks import check_count
-from fzoos.algorithms import Algorithm, FedProx, FedZO, FZooS, ScaffoldI, ScaffoldII
+from fzoos.algorithms import Algorithm, DeComFL, FedBPT, FedCMA, FedProx, FedZO, FZooS, ScaffoldI, ScaffoldII
+from fzoos.algorithms.finite_differences import FiniteDifferences
 from fzoos.algorithms.fixed_fzoos.correction_lengths import Constant
 from fzoos.experiments.run import Run
 from fzoos.experiments.task_spec import TaskSpec
 
 __all__ = ["DURATIONS", "FIGURES", "Figure", "Line", "Panel", "Quantity", "Scale", "make"]
 
-Quantity = Literal["gap", "percent", "success", "cosine"]
+Quantity = Literal["gap", "percent", "success", "cosine", "loss"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Figure:
     Args:
         name: such as "fig1".
         caption: what it shows, in one line.
-        quantity: "gap" (F - F*), "percent" (100 F), "success" (rate over images) or "cosine".
+        quantity: "gap" (F - F*), "percent" (100 F), "success" (rate over images), "cosine" or "loss" (F).
         panels: each is drawn against rounds and against queries.
     """
 
@@ -117,11 +118,20 @@ def paper(scale: Scale, **changes: Any) -> FZooS:
     return FZooS.paper(**{**settings, **changes})
 
 
+def prox() -> FedProx:
+    """FedProx as the paper's authors run it: gamma = 1 in the unit cube, and orthonormal directions.
+
+    The directions matter for FedProx alone: they make gradients d times too short, which Adam does not see, but which
+    makes the proximal term d times stronger beside them.
+    """
+    return FedProx(gamma=1.0, differences=FiniteDifferences(directions="orthonormal"))
+
+
 def algorithms(scale: Scale) -> dict[str, Algorithm]:
     """The five algorithms, FZooS with the paper's settings and with ours for what the paper sends: weights."""
     return {
         "FedZO": FedZO(),
-        "FedProx": FedProx(),
+        "FedProx": prox(),
         "ScaffoldI": ScaffoldI(),
         "ScaffoldII": ScaffoldII(),
         "FZooS, paper's settings": paper(scale),
@@ -291,6 +301,33 @@ def _other_metric(name: str, metric: str) -> Callable[[Scale], Figure]:
     return figure
 
 
+def prompt(scale: Scale) -> Figure:
+    """A language model's prompt, tuned by all: no figure of the paper."""
+    lines: dict[str, Algorithm | None] = {
+        "FZooS": FZooS(),
+        "FedCMA": FedCMA(),
+        "FedBPT": FedBPT(),
+        "FedZO": FedZO(),
+        "DeComFL": DeComFL(),
+        "exact gradient": None,
+    }
+    rounds, steps = scale.pick_rounds(15, 2), scale.pick(10, 2)
+    small = scale.pick({}, {"dim": 20, "clients": 2, "texts": 3, "test": 12})
+
+    def line(label: str, algorithm: Algorithm | None, c: float) -> Line:
+        tasks = [
+            TaskSpec.of("prompt", heterogeneity=c, seed=seed, device=scale.device, **small)
+            for seed in scale.repetitions(3, 1)
+        ]
+        return Line(label, tuple((Run(task, algorithm, rounds, steps, k),) for k, task in enumerate(tasks)))
+
+    panels = tuple(
+        Panel(f"C = {c:g}", tuple(line(label, algorithm, c) for label, algorithm in lines.items()))
+        for c in scale.pick((2.0, 10.0), (2.0,))
+    )
+    return Figure("prompt", "a language model's soft prompt, heterogeneity C of the texts varied", "loss", panels)
+
+
 FIGURES: dict[str, Callable[[Scale], Figure]] = {
     "fig1": fig1,
     "fig2": fig2,
@@ -305,6 +342,7 @@ FIGURES: dict[str, Callable[[Scale], Figure]] = {
     "fig10": _other_metric("fig10", "recall"),
     "fig11": _other_metric("fig11", "f1"),
     "fig12": _other_metric("fig12", "jaccard"),
+    "prompt": prompt,
 }
 """By the name used on the command line."""
 
@@ -322,6 +360,7 @@ DURATIONS: dict[str, tuple[str, str]] = {
     "fig10": ("hours", "25 s"),
     "fig11": ("hours", "25 s"),
     "fig12": ("hours", "25 s"),
+    "prompt": ("15 min, on a GPU", "10 min"),
 }
 """About how long a figure takes on two cores: at full size, and with --quick."""
 

@@ -7,12 +7,15 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from fzoos._util.arrays import FloatArray
 from fzoos._util.describe import describe
 from fzoos.experiments.curves import Curve, collect
 from fzoos.experiments.figures import DURATIONS, Figure, Quantity, Scale, make
+from fzoos.experiments.prompt_report import write_prompt_report
 from fzoos.experiments.runner import execute
 from fzoos.experiments.store import Store
 from fzoos.runs.plots import plot_curves
@@ -24,6 +27,7 @@ _YLABELS: dict[Quantity, str] = {
     "percent": "F, per cent",
     "success": "success rate",
     "cosine": "cosine to grad F, cumulative mean",
+    "loss": "F",
 }
 
 
@@ -34,8 +38,8 @@ def reproduce(
 
     Args:
         figure: the figure to make.
-        results: `results/FIGURE` gets the plots (PNG and PDF), curves.csv and settings.json; `results/runs` keeps the
-            runs of all figures.
+        results: `results/FIGURE` gets the plots (PNG and PDF), curves.csv and settings.json, for the prompt task also
+            table.md and answers.md; `results/runs` keeps the runs of all figures.
         jobs: runs made at the same time.
         console: where progress is shown; default: standard error.
         partial: make no run; draw the panels whose runs are all there.
@@ -71,6 +75,8 @@ def reproduce(
     }
     (folder / "settings.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
     _plot(figure, curves, folder)
+    if figure.quantity == "loss":
+        write_prompt_report(figure, curves, store, folder)
     return folder
 
 
@@ -112,9 +118,14 @@ def _write_csv(figure: Figure, curves: list[Curve], path: Path) -> None:
                     writer.writerow((figure.name, *row))
 
 
+def _asked(curve: Curve) -> FloatArray:
+    """The queries, or nothing to draw against where none were made."""
+    return curve.queries if curve.queries.any() else np.full(len(curve.queries), np.nan)
+
+
 def _plot(figure: Figure, curves: list[Curve], folder: Path) -> None:
     panels = {
-        panel.title: {curve.label: (curve.queries, curve.values) for curve in curves if curve.panel == panel.title}
+        panel.title: {curve.label: (_asked(curve), curve.values) for curve in curves if curve.panel == panel.title}
         for panel in figure.panels
     }
     within = figure.quantity == "cosine"

@@ -20,7 +20,10 @@ from fzoos.minimize import minimize
 from fzoos.result import Record
 from fzoos.surrogates.noise import KnownNoise
 
-__all__ = ["Progress", "Row", "Run"]
+__all__ = ["SHOWN", "Progress", "Row", "Run"]
+
+SHOWN = 10
+"""Test texts of a prompt whose classes are kept."""
 
 Row = dict[str, float]
 """A measurement: round, queries, bytes_up, bytes_down, and the task's quantities at the server's x."""
@@ -40,10 +43,10 @@ class Run:
         local_steps: T, the number of local steps in a round.
         seed: the seed of the run.
         image: which image of an attack; -1 for other tasks.
-        quantity: what is measured. "F": F after each round, and the margin of an attack, which ends when it is
-            negative. "value": F - F* where F* is known, the margin of an attack, F otherwise, with the seconds so far
-            and, in the last row, the value at the recommended x. "cosine": of the gradient estimates within the last
-            round.
+        quantity: what is measured. "F": F after each round; the margin of an attack, which ends when it is negative;
+            the accuracy of a prompt on test texts, and the classes that some of them get. "value": F - F* where F* is
+            known, the margin of an attack, F otherwise, with the seconds so far and, in the last row, the value at the
+            recommended x. "cosine": of the gradient estimates within the last round.
         optimizer: what turns gradients into local steps.
         precision: how finely the numbers in messages travel.
         target: a run that measures "value" ends when that is the target or below; None: it does not.
@@ -142,6 +145,9 @@ class Run:
         if self.quantity == "value":
             return {"value": float(task.margin(x) if is_attack else task.value(x) - getattr(task, "minimum", 0.0))}
         row = {"F": float(task.value(x))}
+        if self.task.name == "prompt":
+            chosen = {f"answer {k}": float(i) for k, i in enumerate(task.chosen(x, SHOWN))}
+            return row | {"accuracy": task.accuracy(x)} | chosen
         return row | {"margin": float(task.margin(x))} if is_attack else row
 
     def _shown(self, row: Row) -> float:

@@ -18,7 +18,7 @@ class TaskSpec:
     """A task by name and settings; `build` makes it. Light, so that a figure can be described without any data.
 
     Args:
-        name: of a synthetic task, "attack" or "metric".
+        name: of a synthetic task, "attack", "metric" or "prompt".
         settings: its arguments as (name, value) pairs; a synthetic task may have `noise`, the standard deviation of its
             observations as a share of F(x0) - F*.
     """
@@ -34,12 +34,17 @@ class TaskSpec:
     @property
     def dataset(self) -> str | None:
         """The name of the data that it is made of, if any."""
-        name: str | None = "covtype" if self.name == "metric" else dict(self.settings).get("dataset")
+        known = {"metric": "covtype", "prompt": "debian"}
+        name: str | None = known.get(self.name) or dict(self.settings).get("dataset")
         return name
 
     @property
     def data(self) -> str | None:
         """A digest of its data, if there are any and they are at hand."""
+        if self.name == "prompt":
+            from fzoos.tasks.prompt.texts import texts_digest
+
+            return texts_digest()
         return None if self.dataset is None else data_digest(self.dataset)
 
     @property
@@ -85,6 +90,10 @@ def _build(wanted: _Wanted) -> Any:
         task = Metric(**settings, data=_covertype(wanted.data), progress=progress)
         _ = task.classifier  # trained now, not at the first query
         return task
+    if spec.name == "prompt":
+        from fzoos.tasks.prompt import Prompt
+
+        return Prompt(**settings)
     noise = settings.pop("noise", 0.0)
     synthetic = TASKS[spec.name](**settings)
     return Noisy(synthetic, noise, synthetic.seed) if noise else synthetic

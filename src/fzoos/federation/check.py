@@ -46,7 +46,10 @@ def check_reply(
     queries = reply.scalars.get("queries", -1)
     if not 0 <= queries < _MAX_QUERIES or queries != int(queries):
         raise MessageError("the reply does not tell its number of queries")
-    _check_scalars(reply.scalars, {"queries", *algorithm.reported})
+    failed = reply.scalars.get("failed", 0)
+    if not 0 <= failed <= queries or failed != int(failed):
+        raise MessageError("the reply does not tell its number of failed queries")
+    _check_scalars(reply.scalars, {"queries", "failed", *algorithm.reported})
     if not noisy:
         _check_inside(algorithm, reply)
 

@@ -39,6 +39,7 @@ class Client:
         self._half, self._optimizer, self._server = half, optimizer, server
         self._rounding, self._protect = rounding, protect
         self._optimizer_state = optimizer.init(half.context.dim)
+        self._largest = 0.0  # entry of a gradient so far
         self._state: State = {}  # the server's, of this round
         self._x_round = 0
 
@@ -51,6 +52,22 @@ class Client:
     def queries(self) -> int:
         """Queries paid for so far."""
         return self._half.context.trajectory.paid
+
+    @property
+    def failed(self) -> int:
+        """Queries that failed so far and were left out."""
+        return self._half.context.trajectory.failed
+
+    @property
+    def first_failure(self) -> str:
+        """What the first of them was, in words."""
+        return self._half.context.trajectory.first_failure
+
+    @property
+    def _counts(self) -> dict[str, float]:
+        """What every reply tells; failures only where there are any."""
+        counts: dict[str, float] = {"queries": self.queries}
+        return counts | ({"failed": self.failed} if self.failed else {})
 
     @property
     def generator(self) -> np.random.Generator:
@@ -82,11 +99,11 @@ class Client:
         if request.kind == "refresh":
             x = self._place(request)
             self._state, self._x_round = {"x": x}, request.round
-            return Message("payload", request.round, self._half.refresh(x, request), {"queries": self.queries})
+            return Message("payload", request.round, self._half.refresh(x, request), self._counts)
         if self._server is not None:
             request = self._rebuilt(self._server, request)
         elif "x" in request.arrays:
-            self._state = {"x": request.arrays["x"]}
+            self._state, self._x_round = {"x": request.arrays["x"]}, request.round
         elif self._x_round != request.round:
             raise MessageError("an update without x, and no refresh of its round that brought it")
         return self._update(self._state["x"], request)
@@ -95,7 +112,7 @@ class Client:
         """The server's x, which a steered client may be able to work out."""
         if "x" in request.arrays:
             return request.arrays["x"]
-        if not isinstance(self._half, SteeredHalf) or self._x_round != request.round - 1:
+        if not isinstance(self._half, SteeredHalf) or not self._state or self._x_round != request.round - 1:
             raise MessageError(
                 f"a refresh of round {request.round} without x, and no round before it to work it out from"
             )
@@ -128,8 +145,9 @@ class Client:
             if t < steps:
                 half.explore(x)
         arrays = half.end(x) if self._server is not None else {"x": x, **half.end(x)}
-        return Message("iterate", request.round, arrays, {"queries": self.queries, **half.diagnostics()})
+        return Message("iterate", request.round, arrays, {**self._counts, **half.diagnostics()})
 
     def _descend(self, gradient: FloatArray) -> FloatArray:
-        self._optimizer_state, step = self._optimizer.step(self._optimizer_state, gradient)
+        self._largest = max(self._largest, float(np.max(np.abs(gradient))))
+        self._optimizer_state, step = self._optimizer.scaled(self._largest).step(self._optimizer_state, gradient)
         return step

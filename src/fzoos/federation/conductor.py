@@ -13,6 +13,7 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos._util.lock import FileLock
 from fzoos.federation.exchange import Engine, Outcome
+from fzoos.federation.limits import Limits
 from fzoos.federation.privacy import Releases
 from fzoos.federation.rounds import RoundLoop
 from fzoos.federation.server import Dropouts, Server
@@ -74,7 +75,8 @@ def conduct(
 
 class _Conductor:
     def __init__(self, study: Study, engine: Engine, store: Store, resume: bool) -> None:
-        self._study, self._store = study, store
+        self._study, self._store, self._engine = study, store, engine
+        self._said: set[tuple[int, str]] = set()  # why a site did not answer: a reason is logged once
         if study.privacy_settings is not None:
             study.privacy_settings.check(study.algorithm_settings)
         self._releases = Releases(study.algorithm_settings, len(study.sites))
@@ -125,6 +127,7 @@ class _Conductor:
             tolerance=study.algorithm_settings.tolerance if study.tolerance is None else study.tolerance,
             callback=callback,
             progress=progress,
+            limits=Limits(study.max_seconds, study.max_bytes),
         )
         return loop.run()
 
@@ -134,10 +137,15 @@ class _Conductor:
 
     def finish(self, status: Status, message: str) -> Result:
         extra = self._extra()
-        if extra:
+        if "epsilon" in extra:
             message += f"; epsilon = {extra['epsilon']:.3g} at delta = {extra['delta']:g} for each site"
-        self._store.finish(self._run, status, message, extra)
+        self._store.finish(self._run, status, message, extra, self._queries())
         return self._store.result(self._run)
+
+    def _queries(self) -> list[int]:
+        """Of each site, as it last reported; where the engine knows of queries that came to nothing, with them."""
+        counted = getattr(self._engine, "queries", self._server.state.queries)
+        return [max(pair) for pair in zip(counted, self._server.state.queries, strict=True)]
 
     def _ask(self, requests: Mapping[int, Message]) -> None:
         """Before each exchange of a private study: what may be lost is on the disk before it is."""
@@ -175,13 +183,15 @@ class _Conductor:
         if isinstance(error.__cause__, NotAsked):
             return
         site = self._study.sites[client]
-        log.warning("round %d: no answer of %s: %s", round, site, error)
+        if (client, str(error)) not in self._said:
+            self._said.add((client, str(error)))
+            log.warning("round %d: no answer of %s: %s", round, site, error)
         self._store.fail(self._run, round, client, f"{site}: {error}")
 
     def _extra(self) -> dict[str, Any]:
-        privacy = self._study.privacy_settings
+        privacy, failed = self._study.privacy_settings, sum(self._server.state.failed.values())
         if privacy is None:
-            return {}
+            return {"failed": failed} if failed else {}
         return {"epsilon": privacy.epsilon(self._releases.most), "delta": privacy.delta, **self._releases.state}
 
 

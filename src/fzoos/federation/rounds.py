@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos.federation.limits import Limits
 from fzoos.federation.server import Server, TooFewClients
 from fzoos.objectives.box import Box
 from fzoos.result import NotAsked, ObjectiveError, Record, Result, Status
@@ -17,6 +20,8 @@ __all__ = ["Recorder", "RoundLoop"]
 
 Ending = tuple[Status, str]
 _RESTING = 3  # moves below the tolerance: one may be chance, or a step that was taken back
+
+log = logging.getLogger("fzoos")
 
 
 class Recorder(Protocol):
@@ -47,8 +52,9 @@ class RoundLoop:
         max_queries: the run stops before a round that would take all clients together beyond this number.
         tolerance: the run ends after three moves below it, as a share of the box in every coordinate; 0: it does not.
         monitor: maps x, in the user's coordinates, to a number for the record.
-        callback: called with each round's record; the run stops if it returns True.
+        callback: called with each round's record; the run stops if it returns True or raises StopIteration.
         progress: show a progress bar.
+        limits: what else ends the run.
     """
 
     def __init__(
@@ -63,10 +69,12 @@ class RoundLoop:
         monitor: Callable[[FloatArray], Any] | None = None,
         callback: Callable[[Record], Any] | None = None,
         progress: bool = False,
+        limits: Limits | None = None,
     ) -> None:
         self._server, self._box, self._recorder = server, box, recorder
         self._rounds, self._max_queries, self._tolerance = rounds, max_queries, tolerance
         self._monitor, self._callback, self._progress = monitor, callback, progress
+        self._limits = Limits() if limits is None else limits
         self._x, self._recorded = box.from_cube(server.x), server.round  # after the last round that was recorded
         self._place = server.state.x  # where the server looks next, in the unit cube
 
@@ -75,6 +83,7 @@ class RoundLoop:
 
         Raises:
             ObjectiveError: an objective failed, and nobody goes on without it; its `result` has everything up to then.
+            Exception: whatever the monitor or the callback raised, with a note that says so, and with a `result`, too.
         """
         try:
             status, message = self._run()
@@ -86,23 +95,33 @@ class RoundLoop:
             error.result = self._recorder.finish("failed", str(error))
             raise
         except BaseException as error:
-            self._recorder.finish("failed", f"{type(error).__name__}: {error}")
+            result = self._recorder.finish("failed", f"{type(error).__name__}: {error}")
+            with suppress(AttributeError):  # an exception may have no room for it
+                error.result = result  # type: ignore[attr-defined]
             raise
         return self._recorder.finish(status, message)
 
     def _run(self) -> Ending:
         with RoundProgress(self._rounds, enabled=self._progress) as bar:
             while self._server.round < self._rounds:
-                if self._server.state.resting >= _RESTING:
+                if self._rests():
                     return "converged", f"x moved by less than {self._tolerance:g} of the box in {_RESTING} rounds"
                 over_budget = self._plan()
                 if over_budget is not None:
                     return "budget", over_budget
                 record = self._round()
                 bar.show(record)
-                if self._callback is not None and self._callback(record):
+                if self._is_stopped_by_callback(record):
                     return "stopped", f"the callback stopped the run after round {record.round}"
+                ending = self._limits.after(record)
+                if ending is not None and record.round < self._rounds:
+                    return ending
         return "completed", f"all {self._rounds} rounds are done"
+
+    def _rests(self) -> bool:
+        """By this run's tolerance: a study may be taken up again with another one."""
+        moves = self._server.state.moves
+        return len(moves) == _RESTING and max(moves) < self._tolerance
 
     def _plan(self) -> str | None:
         """Begin the next round, or say why the budget does not allow it."""
@@ -112,7 +131,16 @@ class RoundLoop:
         more, silent = (0, 0) if server.begun else (plan.queries, sum(server.state.unknown))
         if most is not None and sum(server.state.queries) + silent + more > most:
             doubt = f"; clients that did not answer may have made {silent} of it" if silent else ""
-            return f"the next round needs {plan.queries} queries, the budget is {most}{doubt}"
+            if plan.round > 1:
+                return f"the next round needs {plan.queries} queries, the budget is {most}{doubt}"
+            text = (
+                f"no round was run, x is x0: the first round needs {plan.queries} queries, the budget is {most}{doubt}"
+            )
+            log.warning("%s", text)
+            return text
+        over = None if server.begun else self._limits.before(server.state)
+        if over is not None:
+            return over
         server.begin(plan)
         return None
 
@@ -130,7 +158,7 @@ class RoundLoop:
         state, before = self._server.state, self._x
         self._x = self._box.from_cube(self._server.x)
         moved = float(np.max(np.abs(state.x - self._place), initial=0.0))
-        state.resting, self._place = (state.resting + 1 if moved < self._tolerance else 0), state.x
+        state.moves, self._place = [*state.moves, moved][-_RESTING:], state.x
         return Record(
             round=state.round,
             queries=sum(state.queries),
@@ -138,11 +166,34 @@ class RoundLoop:
             bytes_down=state.bytes_down,
             seconds=state.seconds,
             step=float(np.linalg.norm(self._x - before)),
-            monitor=None if self._monitor is None else float(self._monitor(self._x.copy())),
+            monitor=self._monitored(state.round),
             diagnostics=state.diagnostics,
             queries_per_client=tuple(state.queries),
             distances=tuple(state.distances),
+            failed=sum(state.failed.values()),
         )
+
+    def _monitored(self, round: int) -> float | None:
+        if self._monitor is None:
+            return None
+        try:
+            value = self._monitor(self._x.copy())
+        except Exception as error:
+            error.add_note(f"It was raised by the monitor after round {round}.")
+            raise
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise TypeError(f"monitor must return a number, got {value!r} after round {round}") from None
+
+    def _is_stopped_by_callback(self, record: Record) -> bool:
+        try:
+            return self._callback is not None and bool(self._callback(record))
+        except StopIteration:
+            return True
+        except Exception as error:
+            error.add_note(f"It was raised by the callback after round {record.round}.")
+            raise
 
 
 def _ending(error: TooFewClients) -> Ending:

@@ -15,6 +15,8 @@ The paper puts the refresh at x_r at the end of round r. At the start of round r
 refresh after the last round, whose payload nobody would use, is not paid for, and under partial participation the
 payload comes from the clients that are about to use it.
 
+An algorithm that `combines_replies` makes x_r of the single replies, with what it kept of earlier rounds.
+
 Averages are over those who answered, with renewed weights. Between any two exchanges all that the server knows is one
 record, its `state`, from which another server goes on exactly as this one would have.
 """
@@ -227,11 +229,11 @@ class Server:
         if self._steering is None:
             known |= state.up_to_date  # or can rebuild it
         if self._steering is not None:
-            requests = {}
+            requests, exact = {}, self._steering.rebuilds(state.shared)
             for i in plan.participants:
                 x = {} if i in known else {"x": state.x}
                 message = Message("update", plan.round, {**x, **state.payload}, self._told(plan.participants, i))
-                requests[i] = self._rounding(message)
+                requests[i] = message if exact and x else self._rounding(message)  # it will work x out from this one
             return self._complete(plan, self._exchange(plan, requests))
         short = self._request("update", plan, state.payload)
         if self._half is None:
@@ -243,7 +245,8 @@ class Server:
 
     def _complete(self, plan: Plan, replies: dict[int, Message]) -> None:
         """x_r, the payload and what is reported of the round; from here on it is over."""
-        state, mean = self.state, self._average(replies)
+        state = self.state
+        mean = self._combined(replies) if self._algorithm.combines_replies else self._average(replies)
         if self._steering is not None:
             averages, seed = {**state.payload, **mean}, self._seed["seed"]
             state.shared = self._steering.next_state(state.shared, averages, seed, len(replies))
@@ -264,7 +267,7 @@ class Server:
     def _mean_scalars(self, replies: dict[int, Message]) -> dict[str, float]:
         """Of what all of them report, but for the queries, which are counted for each client."""
         weights = self._weights[list(replies)]
-        names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - {"queries"}
+        names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - {"queries", "failed"}
         return {
             name: float(np.average([reply.scalars[name] for reply in replies.values()], weights=weights))
             for name in sorted(names)
@@ -280,6 +283,14 @@ class Server:
 
     def _average(self, replies: dict[int, Message]) -> dict[str, FloatArray]:
         return aggregate([reply.arrays for reply in replies.values()], self._weights[list(replies)], self._combine)
+
+    def _combined(self, replies: dict[int, Message]) -> dict[str, FloatArray]:
+        """x and what goes out, as the algorithm makes them; what else it made stays here."""
+        parts = [reply.arrays for reply in replies.values()]
+        made = self._algorithm.combine_replies({**self.state.kept, "x": self.x}, parts, self._weights[list(replies)])
+        outgoing = {"x", *self._algorithm.shapes(len(self.x), self._local_steps)}
+        self.state.kept = {name: array for name, array in made.items() if name != "x"}
+        return {name: array for name, array in made.items() if name in outgoing}
 
     def _request(self, kind: Kind, plan: Plan, arrays: dict[str, FloatArray]) -> Message:
         return self._rounding(Message(kind, plan.round, arrays, self._seed))
@@ -318,6 +329,7 @@ class Server:
                 failures[i] = error
             else:
                 replies[i] = reply
+                self.state.failed[i] = max(self.state.failed.get(i, 0), int(reply.scalars.get("failed", 0)))
         if not failures:  # an engine that ends with the first failure has no word on the others
             for i in set(requests) - set(replies):
                 failures[i] = RuntimeError("neither a reply nor a reason came back")

@@ -45,6 +45,10 @@ def _restored_plan(values: Mapping[str, Any] | None) -> Plan | None:
     return None if values is None else Plan(values["round"], tuple(values["participants"]), values["queries"])
 
 
+def _restored_counts(values: Mapping[str, int]) -> dict[int, int]:
+    return {int(client): count for client, count in values.items()}  # JSON has no numbers for names
+
+
 _ARRAYS = {"arrays": True}  # a field of named arrays
 _SET = {"restore": set}  # from its JSON value
 
@@ -59,6 +63,7 @@ class ServerState:
         queries: of each client, as it last reported.
         round: r, of the last complete round.
         payload: the last average of what clients send beside x.
+        kept: what only the server has, where an algorithm combines the replies in its own way.
         plan: of the round that has begun; None between two rounds.
         refreshed: who answered its refresh; None as long as there was none.
         joined: clients whose first round is over.
@@ -68,10 +73,11 @@ class ServerState:
         seconds: spent in exchanges so far.
         diagnostics: of the last round, means over the clients.
         distances: of each client's x from the mean in the last round; None where none came.
-        resting: how many of the last rounds have hardly moved x.
+        moves: of the last three rounds, the largest of any coordinate of x in the unit cube.
         before: the queries of each client when the round began.
         unknown: queries that each client may have made beyond those, in requests that it did not answer.
         offsets: queries of each client in a journal that was lost.
+        failed: queries that failed, of each client that reported.
 
     Example:
         >>> import json
@@ -89,6 +95,7 @@ class ServerState:
     queries: list[int]
     round: int = 0
     payload: dict[str, FloatArray] = field(default_factory=dict, metadata=_ARRAYS)
+    kept: State = field(default_factory=dict, metadata=_ARRAYS)
     plan: Plan | None = field(default=None, metadata={"restore": _restored_plan})
     refreshed: list[int] | None = None
     joined: set[int] = field(default_factory=set, metadata=_SET)
@@ -98,10 +105,11 @@ class ServerState:
     seconds: float = 0.0
     diagnostics: dict[str, float] = field(default_factory=dict)
     distances: list[float | None] = field(default_factory=list)
-    resting: int = 0
+    moves: list[float] = field(default_factory=list)
     before: list[int] = field(default_factory=list)
     unknown: list[int] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
+    failed: dict[int, int] = field(default_factory=dict, metadata={"restore": _restored_counts})
 
     def __post_init__(self) -> None:
         for name in ("before", "unknown", "offsets"):  # a checkpoint of the last release has none of them

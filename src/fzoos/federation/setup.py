@@ -18,6 +18,8 @@ from fzoos.messages.message import Message
 from fzoos.messages.precision import Precision
 from fzoos.messages.rounding import Rounding
 from fzoos.objectives.box import Box, Objective
+from fzoos.objectives.parallel import ExecutorPool, Parallel, PointPool
+from fzoos.objectives.space import NamedObjective
 from fzoos.objectives.trajectory import Ledger, OnFailure, Trajectory
 
 __all__ = ["Seeds", "Setting", "check_weights", "count_participants"]
@@ -32,9 +34,13 @@ class Seeds:
     clients: tuple[np.random.SeedSequence, ...]
 
     @classmethod
-    def of(cls, seed: int | None, clients: int) -> Seeds:
+    def of(cls, seed: int | np.random.SeedSequence | None, clients: int) -> Seeds:
         """From one seed; None: from the operating system."""
-        server, shared, *each = np.random.SeedSequence(seed).spawn(2 + clients)
+        if isinstance(seed, np.random.SeedSequence):  # a copy: spawning changes what is spawned next
+            root = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key, pool_size=seed.pool_size)
+        else:
+            root = np.random.SeedSequence(seed)
+        server, shared, *each = root.spawn(2 + clients)
         return cls(server, int(shared.generate_state(1)[0]), tuple(each))
 
 
@@ -64,10 +70,26 @@ class Setting:
     precision: Precision = "float64"
     protect: Callable[[Message, FloatArray], Message] = lambda reply, x: reply
 
+    def named(self, objective: Objective) -> Objective:
+        """The objective as one of coordinates, where variables have names and it takes them by name."""
+        space = getattr(self.box, "space", None)
+        if space is None or isinstance(objective, NamedObjective) or getattr(objective, "takes_coordinates", False):
+            return objective
+        return NamedObjective(objective, space, self.vectorized)
+
     def client(
-        self, index: int, objective: Objective, seed: np.random.SeedSequence, ledger: Ledger | None = None
+        self,
+        index: int,
+        objective: Objective,
+        seed: np.random.SeedSequence,
+        ledger: Ledger | None = None,
+        pool: PointPool | None = None,
     ) -> Client:
         """A client with its trajectory and its half of the algorithm."""
+        if isinstance(objective, Parallel):
+            pool = ExecutorPool(objective.executor)
+            objective = objective.objective
+        objective = self.named(objective)
         trajectory = Trajectory(
             objective,
             self.box,
@@ -76,6 +98,8 @@ class Setting:
             on_failure=self.on_failure,
             keep=self.algorithm.keeps_trajectory,
             ledger=ledger,
+            seed=seed,
+            pool=pool,
         )
         rng = np.random.default_rng(seed)
         context = ClientContext(

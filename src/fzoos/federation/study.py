@@ -20,12 +20,14 @@ from fzoos.algorithms.optimizers import Optimizer
 from fzoos.federation.aggregate import AGGREGATES
 from fzoos.federation.check import check_precision_of, check_request
 from fzoos.federation.client import Client
+from fzoos.federation.limits import Limits
 from fzoos.federation.privacy import Privacy
 from fzoos.federation.settings import make_algorithm, make_optimizer
 from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
 from fzoos.messages.message import Message
 from fzoos.messages.precision import Precision, check_precision
-from fzoos.objectives.box import Box, Objective, check_start
+from fzoos.objectives.box import Box, Objective
+from fzoos.objectives.space import Space, search_box, space_of
 from fzoos.objectives.trajectory import Ledger, OnFailure
 
 __all__ = ["Study"]
@@ -40,6 +42,8 @@ _RUNNING = frozenset(  # how the server runs it; sites do not depend on these
         "max_queries",
         "max_queries_per_client",
         "tolerance",
+        "max_seconds",
+        "max_bytes",
         "aggregate",
         "vectorized",
         "lost_journals",
@@ -54,7 +58,8 @@ class Study:
     Args:
         name: the study's name.
         x0: the start: d numbers, or one number for all coordinates where `dim` is given.
-        bounds: one (lower, upper) pair for all coordinates, or d pairs.
+        bounds: one (lower, upper) pair for all coordinates, or d pairs; or named variables, a `Space` or the table of
+            one. x0 is then a table as well, and objectives take the variables by name.
         sites: names of the sites; a client's index is its place here.
         dim: d, the number of variables; needed only where x0 is one number.
         rounds: R, the number of rounds.
@@ -72,6 +77,9 @@ class Study:
         max_queries_per_client: no site makes more queries than this.
         tolerance: the run ends, "converged", after three rounds that moved no coordinate of x by more than this share
             of the box; 0: it never does; None: the algorithm's own.
+        max_seconds: no round begins after so many seconds spent in exchanges, those before a resumption included.
+        max_bytes: the run stops before a round that would take all messages together beyond this number, if it costs
+            what the dearest one since the last start did.
         on_failure: what a site does when its objective returns NaN or infinity: "raise" (no answer) or "skip".
         aggregate: "mean", or one that a few wrong replies cannot move far: "clipped", "trimmed" or "median".
         precision: how finely arrays travel: "float64", "float32", "float16" or "stochastic".
@@ -114,6 +122,8 @@ class Study:
     precision: Precision = "float64"
     privacy: Mapping[str, Any] | None = None
     lost_journals: tuple[str, ...] = ()
+    max_seconds: float | None = None
+    max_bytes: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -127,8 +137,13 @@ class Study:
         if len(set(sites)) != len(sites):
             raise ValueError(f"sites must have different names, got {list(sites)}")
         object.__setattr__(self, "sites", tuple(sites))
+        if isinstance(self.bounds, Space):
+            object.__setattr__(self, "bounds", self.bounds.table())
+        if hasattr(self.bounds, "lb"):  # scipy.optimize.Bounds, of which a file knows nothing
+            lower, upper = np.broadcast_arrays(self.bounds.lb, self.bounds.ub)
+            object.__setattr__(self, "bounds", np.stack([lower, upper], axis=-1).tolist())
         check_count("dim", self.dim)
-        if self.dim and np.ndim(self.x0) == 0:
+        if self.dim and np.ndim(self.x0) == 0 and not isinstance(self.x0, Mapping):
             object.__setattr__(self, "x0", [self.x0] * self.dim)
         check_count("rounds", self.rounds, low=1)
         check_count("local_steps", self.local_steps, low=1)
@@ -155,12 +170,16 @@ class Study:
         if self.aggregate not in list(AGGREGATES):
             raise ValueError(f"aggregate must be one of {', '.join(AGGREGATES)}, got {self.aggregate!r}")
         check_precision(self.precision)
+        Limits(self.max_seconds, self.max_bytes)
         start = self.start
         if self.dim and len(start) != self.dim:
             raise ValueError(f"x0 has {len(start)} values but dim is {self.dim}")
         object.__setattr__(self, "dim", len(start))
         for name in ("algorithm_settings", "optimizer_settings", "privacy_settings", "omega", "participants"):
             getattr(self, name)  # each checks what it is made of
+        if self.aggregate != "mean" and self.algorithm_settings.combines_replies:
+            label = self.algorithm_settings.label
+            raise ValueError(f"aggregate is {self.aggregate!r}, but {label} combines replies in its own way")
 
     @classmethod
     def load(cls, path: str | Path) -> Study:
@@ -200,19 +219,25 @@ class Study:
             del settings["precision"]
         if self.algorithm_settings.version != 1:  # the same file means something else than it did
             settings["version"] = self.algorithm_settings.version
-        settings |= {"x0": self.start, "bounds": [self.box.lower, self.box.upper], "weights": self.omega}
+        bounds = [self.box.lower, self.box.upper] if self.space is None else self.space.table()
+        settings |= {"x0": self.start, "bounds": bounds, "weights": self.omega}
         settings = json.loads(json.dumps(settings, default=_plain), parse_int=_number)
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
     @cached_property
     def start(self) -> FloatArray:
         """x_0, in the user's coordinates."""
-        return check_start(self.x0, self.bounds)[0]
+        return search_box(self.x0, self.bounds)[0]
 
     @cached_property
     def box(self) -> Box:
         """The bounds."""
-        return check_start(self.x0, self.bounds)[1]
+        return search_box(self.x0, self.bounds)[1]
+
+    @cached_property
+    def space(self) -> Space | None:
+        """The named variables, where there are such."""
+        return space_of(self.bounds)
 
     @cached_property
     def algorithm_settings(self) -> Algorithm:
@@ -266,7 +291,7 @@ class Study:
         check_request(
             self.algorithm_settings,
             request,
-            self.dim,
+            self.box.dim,
             self.local_steps,
             self.optimizer_settings,
             noisy=self.privacy is not None,

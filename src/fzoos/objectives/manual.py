@@ -57,6 +57,8 @@ class ManualObjective:
         array([3.])
     """
 
+    takes_coordinates = True  # of a space, too: whoever shows the points gives them their names
+
     def __init__(self, folder: str | Path, site: str, wait: bool = False) -> None:
         self._site, self._wait = site, wait
         self._folder = Path(folder)

@@ -1,6 +1,7 @@
 """Objectives that are programs: one line of JSON out for each batch of points, one line back.
 
-    request   {"x": [[0.5, 1.0], [0.25, 0.0]], "id": 7}     n points of d numbers each
+    request   {"x": [[0.5, 1.0], [0.25, 0.0]], "id": 7}     n points of d numbers each; named variables are objects:
+              {"x": [{"rate": 0.5, "depth": 3}], "id": 8}
     answer    {"y": [1.25, null], "id": 7}                  n numbers; null or NaN marks a point that failed
     or        {"error": "no licence", "id": 7}              why there are none; the program goes on
 
@@ -159,16 +160,23 @@ class Program:
             command.append("--vectorized")
         return cls(command, timeout=timeout, restarts=restarts, cwd=cwd, env=env)
 
-    def __call__(self, x: ArrayLike) -> Any:
-        """The value at x of shape (d,), a float, or the values at the rows of x of shape (n, d), an array (n,)."""
+    def __call__(self, x: ArrayLike | Mapping[str, Any]) -> Any:
+        """The value at x of shape (d,), a float, or the values at the rows of x of shape (n, d), an array (n,).
+
+        Named variables come as a dict, or as a dict of arrays; each point is then an object of JSON.
+        """
+        if isinstance(x, Mapping):
+            rows = named_rows(x)
+            values = self._values(rows)
+            return values if any(np.ndim(column) for column in x.values()) else float(values[0])
         points = np.asarray(x, dtype=np.float64)
         if points.ndim not in (1, 2):
             raise ValueError(f"x must have shape (d,) or (n, d), got shape {points.shape}")
         if not np.all(np.isfinite(points)):
             raise ValueError("x must hold finite numbers")
         if points.ndim == 1:
-            return float(self._values(points[None, :])[0])
-        return self._values(points) if len(points) else np.empty(0)
+            return float(self._values([points.tolist()])[0])
+        return self._values(points.tolist()) if len(points) else np.empty(0)
 
     def close(self) -> None:
         """End the program: its input ends, and if it does not end then it is killed. A query in flight fails."""
@@ -192,11 +200,11 @@ class Program:
     def __repr__(self) -> str:
         return f"Program({list(self.command)!r})"
 
-    def _values(self, points: FloatArray) -> FloatArray:
-        """Send the rows of `points`, once more for each restart."""
+    def _values(self, points: list[Any]) -> FloatArray:
+        """Send the points, once more for each restart."""
         with self._lock:
             self._last_id += 1
-            request = json.dumps({"x": points.tolist(), "id": self._last_id}).encode() + b"\n"
+            request = json.dumps({"x": points, "id": self._last_id}).encode() + b"\n"
             for _ in range(self._restarts + 1):
                 process = self._running()
                 try:
@@ -260,6 +268,12 @@ class Program:
         ending = process.end(grace)
         self._finalizer.detach()
         return ending
+
+
+def named_rows(x: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Variables, or columns of them, as one dict for each point, of values that JSON has."""
+    columns = {name: np.atleast_1d(np.asarray(column)).tolist() for name, column in x.items()}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 class _Refusal(Exception):

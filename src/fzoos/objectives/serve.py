@@ -24,10 +24,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from fzoos._util.arrays import FloatArray
 from fzoos.objectives.box import Objective
+from fzoos.objectives.space import takes_keywords
 
-__all__ = ["main"]
+__all__ = ["load_function", "main"]
 
 _GRACE = 2.0  # seconds in which the function may finish after the caller has gone
 _LOOK = 1.0  # seconds between two checks whether the caller is alive
@@ -48,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if os.getsid(0) == os.getpid():  # started by `Program`, which gives every program a session of its own
         atexit.register(_end_helpers)  # before all that the file registers, hence done after it
         threading.Thread(target=_end_with_caller, args=(requests.fileno(), os.getppid()), daemon=True).start()
-    _serve(requests, answers, lambda: _load(chosen.file, chosen.function), _vector if chosen.vectorized else _scalars)
+    evaluate = _vector if chosen.vectorized else _scalars
+    _serve(requests, answers, chosen.file, lambda: load_function(chosen.file, chosen.function), evaluate)
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
@@ -84,8 +85,9 @@ def _end_with_caller(requests: int, caller: int) -> None:
 def _serve(
     requests: BinaryIO,
     answers: BinaryIO,
+    file: Path,
     load: Callable[[], Objective],
-    evaluate: Callable[[Objective, FloatArray], list[float]],
+    evaluate: Callable[[Objective, list[Any]], list[float]],
 ) -> None:
     objective: Objective | None = None
     for line in requests:
@@ -97,16 +99,22 @@ def _serve(
             id = {"id": request["id"]} if "id" in request else {}
             if objective is None:
                 objective = load()
-            answer: dict[str, Any] = {"y": evaluate(objective, np.array(request["x"], dtype=np.float64))}
+            answer: dict[str, Any] = {"y": evaluate(objective, request["x"])}
         except (Exception, SystemExit) as error:
             traceback.print_exc()
-            answer = {"error": f"{type(error).__name__}: {error}"}
+            answer = {"error": f"{type(error).__name__}: {error}{_where(error, file)}"}
         sys.stderr.flush()
         answers.write(json.dumps({**answer, **id}).encode() + b"\n")
         answers.flush()
 
 
-def _load(file: Path, function: str) -> Objective:
+def _where(error: BaseException, file: Path) -> str:
+    """The line of the user's file in which it happened, if it did."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    return f" ({file.name}, line {lines[-1]})" if lines else ""
+
+
+def load_function(file: Path, function: str) -> Objective:
     """The function; its file may import modules that lie beside it, as if it were run by `python FILE`."""
     name = file.stem if file.stem not in sys.modules else f"{file.stem}_file"  # a file may be called random.py
     spec = importlib.util.spec_from_file_location(name, file)
@@ -122,9 +130,12 @@ def _load(file: Path, function: str) -> Objective:
     return objective
 
 
-def _scalars(objective: Objective, x: FloatArray) -> list[float]:
-    """Values of a function (d,) -> float at the rows of x."""
-    return [_one(objective(row.copy())) for row in x]
+def _scalars(objective: Objective, points: list[Any]) -> list[float]:
+    """Values of a function (d,) -> float, or of named variables, at the points."""
+    if points and isinstance(points[0], dict):
+        by_keyword = takes_keywords(objective, tuple(points[0]))
+        return [_one(objective(**point) if by_keyword else objective(point)) for point in points]
+    return [_one(objective(row.copy())) for row in np.array(points, dtype=np.float64)]
 
 
 def _one(value: Any) -> float:
@@ -134,12 +145,19 @@ def _one(value: Any) -> float:
     return float(number.item())
 
 
-def _vector(objective: Objective, x: FloatArray) -> list[float]:
-    """Values of a function (n, d) -> (n,)."""
-    value = np.asarray(objective(x), dtype=np.float64)
-    if value.shape != (len(x),):
+def _vector(objective: Objective, points: list[Any]) -> list[float]:
+    """Values of a function (n, d) -> (n,), or of arrays of named variables."""
+    if points and isinstance(points[0], dict):
+        columns = {name: np.array([point[name] for point in points]) for name in points[0]}
+        found = objective(**columns) if takes_keywords(objective, tuple(columns)) else objective(columns)
+        shape: tuple[int, ...] = (len(points), len(columns))
+    else:
+        x = np.array(points, dtype=np.float64)
+        found, shape = objective(x), x.shape
+    value = np.asarray(found, dtype=np.float64)
+    if value.shape != (len(points),):
         raise ValueError(
-            f"the function must return shape ({len(x)},) for x of shape {x.shape}, got shape {value.shape}"
+            f"the function must return shape ({len(points)},) for x of shape {shape}, got shape {value.shape}"
         )
     return [float(number) for number in value]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import traceback
 from concurrent.futures import CancelledError
 from typing import Any, Literal, Protocol
 
@@ -11,13 +13,16 @@ from numpy.typing import NDArray
 from fzoos._util.arrays import Buffer, FloatArray
 from fzoos._util.blas import objective_threads
 from fzoos.objectives.box import Box, Objective
-from fzoos.result import ObjectiveError
+from fzoos.objectives.parallel import Answer, PointPool
+from fzoos.result import NotAsked, ObjectiveError
 
 __all__ = ["Ledger", "OnFailure", "Purpose", "Trajectory"]
 
 OnFailure = Literal["raise", "skip"]
 Purpose = Literal["initial", "refresh", "active", "difference", "query"]
 """What a query is for: the initial design, the server's x and around it, exploring, a finite difference, anything."""
+
+log = logging.getLogger("fzoos")
 
 
 class Ledger(Protocol):
@@ -49,9 +54,12 @@ class Trajectory:
         box: the user's bounds.
         vectorized: whether the objective takes a batch; otherwise it is called point by point.
         client: the client's index, for error messages.
-        on_failure: what a NaN or infinite value does: end the run, or be recorded as failed and left out.
+        on_failure: what an exception and a NaN or infinite value do: end the run, or be recorded as failed and left
+            out. The first failure is logged and stays in `first_failure`.
         keep: whether (x, y) are stored; algorithms of finite differences do not need them.
         ledger: stores queries on disk, and recalls them after a restart; None: they are in memory only.
+        seed: of how points are rounded, where not every point of the box can be asked.
+        pool: asks several points at the same time; None: one after the other, here.
 
     Example:
         >>> import numpy as np
@@ -74,25 +82,35 @@ class Trajectory:
         on_failure: OnFailure = "raise",
         keep: bool = True,
         ledger: Ledger | None = None,
+        seed: np.random.SeedSequence | None = None,
+        pool: PointPool | None = None,
     ) -> None:
         self._objective, self.box, self._vectorized = objective, box, vectorized
         self._client, self._on_failure, self._keep = client, on_failure, keep
         self._ledger = ledger
+        self._rounding = _rounding_generator(seed)
+        self._pool = pool
         self._x = Buffer(np.empty(0), columns=box.dim)
         self._y = Buffer(np.empty(0), columns=1)
         self._norms = Buffer(np.empty(0), columns=1)  # |x|^2 of each point
         self.round = self.step = 0  # r and t, for messages and the ledger
         self.count = 0  # every evaluation for the answers that led here, failed ones included
         self.failed = 0
+        self.first_failure = ""  # a traceback, or what was returned
         self.stopped = False  # set from outside when the run has ended: no further query is made
 
     def query(self, x: FloatArray, purpose: Purpose = "query") -> FloatArray:
         """Evaluate the rows of x, shape (n, d), in one batch if the objective takes batches; NaN marks a failed one."""
         if not len(x):
             return np.empty(0)
+        if self.box.rounds:  # surrogates learn from what is really asked
+            x = self.box.asked(x, self._rounding, alike=purpose == "difference")
         points = self.box.from_cube(x)
         batches = [points] if self._vectorized else [points[i : i + 1] for i in range(len(points))]
-        answers = [self._paid(batch, purpose) for batch in batches]
+        if self._pool is None:
+            answers = [self._paid(batch, purpose) for batch in batches]
+        else:
+            answers = self._paid_together(self._pool, batches, purpose)
         asked, y = (np.concatenate(parts) for parts in zip(*answers, strict=True))
         other = np.any(asked != points, axis=1)  # before a restart, on a machine that rounds or chooses differently
         self.adopt(np.where(other[:, None], self.box.scale(asked), x) if other.any() else x, y)
@@ -119,11 +137,66 @@ class Trajectory:
             raise CancelledError("the run has ended")
         self.count += len(points)
         asked, y = (points, self._evaluate(points)) if self._ledger is None else self._kept(points, purpose)
+        return asked, self._without_failures(y, asked)
+
+    def _without_failures(self, y: FloatArray, points: FloatArray) -> FloatArray:
+        """NaN for those that are gone on from; others end the run."""
         good = np.isfinite(y)
         if self._on_failure == "raise" and not good.all():
-            first = int(np.argmin(good))
-            raise ObjectiveError(f"returned {y[first]}", self._client, self.round, asked[first])
-        return asked, np.where(good, y, np.nan)
+            raise self._returned(y, points)
+        return np.where(good, y, np.nan)
+
+    def _returned(self, y: FloatArray, points: FloatArray) -> ObjectiveError:
+        first = int(np.argmin(np.isfinite(y)))
+        return ObjectiveError(f"returned {y[first]}", self._client, self.round, points[first])
+
+    def _note(self, failure: str, details: str) -> None:
+        """The first failure that is gone on from, in the log and for the result."""
+        self.first_failure = f"{details}{failure}"
+        log.warning("%s; the point is left out, as all that fail will be", failure)
+
+    def _paid_together(
+        self, pool: PointPool, batches: list[FloatArray], purpose: Purpose
+    ) -> list[tuple[FloatArray, FloatArray]]:
+        """The same of several batches: those that the ledger does not have are asked at the same time."""
+        if self.stopped:
+            raise CancelledError("the run has ended")
+        found: list[tuple[FloatArray, FloatArray]] = []
+        for batch in batches:
+            if self._ledger is None:
+                break
+            asked, known = self._ledger.recall(len(batch), self.round, self.step)
+            if not len(asked):
+                break
+            self.count += len(batch)
+            asked, y = self._with_rest(asked, known, batch, purpose)
+            found.append((asked, self._without_failures(y, asked)))
+        new = batches[len(found) :]
+        with objective_threads():
+            answers = pool.ask(self._objective, [self._argument(batch) for batch in new])
+            self.count += sum(map(len, new))
+            try:
+                for batch, answer in zip(new, answers, strict=True):
+                    y = self._kept_answer(batch, answer, purpose)
+                    found.append((batch, self._without_failures(y, batch)))
+                    if self.stopped:
+                        raise CancelledError("the run has ended")
+            except BaseException:
+                self.count -= answers.cancel() * len(new[0])
+                raise
+        return found
+
+    def _kept_answer(self, points: FloatArray, answer: Answer, purpose: Purpose) -> FloatArray:
+        """Values of a batch that was asked by others, in the ledger before they are used."""
+        try:
+            y = self._interpreted(points, answer)
+        except Exception as error:
+            if self._ledger is not None:
+                self._ledger.fail(points, error, self.round, self.step, purpose)
+            raise
+        if self._ledger is not None:
+            self._ledger.record(points, y, self.round, self.step, purpose)
+        return y
 
     def _kept(self, points: FloatArray, purpose: Purpose) -> tuple[FloatArray, FloatArray]:
         """What the ledger has of a batch, as it is there, and the rest from the objective.
@@ -133,8 +206,14 @@ class Trajectory:
         """
         ledger = self._ledger
         assert ledger is not None
-        asked, known = ledger.recall(len(points), self.round, self.step)
-        rest = points[len(asked) :]
+        return self._with_rest(*ledger.recall(len(points), self.round, self.step), points, purpose)
+
+    def _with_rest(
+        self, asked: FloatArray, known: FloatArray, points: FloatArray, purpose: Purpose
+    ) -> tuple[FloatArray, FloatArray]:
+        """A batch of which the ledger had the beginning."""
+        ledger, rest = self._ledger, points[len(asked) :]
+        assert ledger is not None
         if not len(rest):
             return asked, known
         try:
@@ -145,15 +224,34 @@ class Trajectory:
         ledger.record(rest, y, self.round, self.step, purpose)
         return np.concatenate([asked, rest]), np.concatenate([known, y])
 
+    def _argument(self, points: FloatArray) -> FloatArray:
+        """What the objective is called with: a batch (n, d), or a single row; its own copy."""
+        return points.copy() if self._vectorized else points[0].copy()
+
     def _evaluate(self, points: FloatArray) -> FloatArray:
-        """One call of the objective: a batch (n, d), or a single row."""
+        """One call of the objective."""
         try:
             with objective_threads():
-                value = self._objective(points.copy() if self._vectorized else points[0].copy())
+                answer = Answer(self._objective(self._argument(points)))
         except Exception as error:
-            what = f"raised {type(error).__name__}: {error}"
-            raise ObjectiveError(what, self._client, self.round, points[0]) from error
-        return self._numbers(value, points)
+            answer = Answer(None, error)
+        return self._interpreted(points, answer)
+
+    def _interpreted(self, points: FloatArray, answer: Answer) -> FloatArray:
+        """What a call returned or raised as an array of shape (n,): NaN where that is a failure to go on from."""
+        error = answer.error
+        if error is not None:
+            failure = ObjectiveError(f"raised {type(error).__name__}: {error}", self._client, self.round, points[0])
+            if self._on_failure == "raise" or isinstance(error, NotAsked):
+                raise failure from error
+            if not self.first_failure:
+                own = error.__traceback__.tb_next if error.__traceback__ is not None else None  # without our own line
+                self._note(str(failure), "".join(traceback.format_exception(type(error), error, own)))
+            return np.full(len(points), np.nan)
+        y = self._numbers(answer.value, points)
+        if self._on_failure == "skip" and not self.first_failure and not np.all(np.isfinite(y)):
+            self._note(str(self._returned(y, points)), "")
+        return y
 
     def _numbers(self, value: Any, points: FloatArray) -> FloatArray:
         """What the objective returned as an array of shape (n,), or an error that says what was expected."""
@@ -199,3 +297,11 @@ class Trajectory:
             return np.arange(len(self))
         ranks = self._norms.array[:, 0] - 2.0 * (self.x @ x)  # squared distances, but for |x|^2 which all share
         return np.sort(np.argpartition(ranks, count)[:count])
+
+
+def _rounding_generator(seed: np.random.SeedSequence | None) -> np.random.Generator:
+    """Of its own, so that all other random numbers of a run are those of one without rounding."""
+    if seed is None:
+        return np.random.default_rng(0)
+    key = (*seed.spawn_key, *b"asked")
+    return np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=key))

@@ -41,8 +41,9 @@ class Trial:
     label: str
     result: Result
     start: float  # F(x_0)
-    minimum: float  # F*
+    minimum: float | None  # F*, where it is known
     recommended: float | None = None  # F at the recommended x
+    accuracy: tuple[float, float] | None = None  # of a language model at x_0 and at the recommended x
 
     @property
     def values(self) -> FloatArray:
@@ -51,8 +52,8 @@ class Trial:
 
     @property
     def gap(self) -> FloatArray:
-        """F - F* after each round, that at x0 first."""
-        return self.values - self.minimum
+        """F - F* after each round, that at x0 first; F where F* is not known."""
+        return self.values - (self.minimum or 0.0)
 
     @property
     def queries(self) -> FloatArray:
@@ -71,14 +72,16 @@ def table(trials: Sequence[Trial], title: str) -> Table:
     """One row per algorithm; where it has several trials, their means."""
     view = Table(title=title, title_justify="left", caption_justify="left")
     view.add_column("algorithm")
-    for heading in ("F", "F - F*", "rounds", "queries", "bytes", "seconds"):
+    second = "accuracy" if any(trial.accuracy for trial in trials) else "F - F*"
+    for heading in ("F", second, "rounds", "queries", "bytes", "seconds"):
         view.add_column(heading, justify="right")
     for label, group in _by_label(trials).items():
         results = [trial.result for trial in group]
+        accuracies = [trial.accuracy[1] for trial in group if trial.accuracy]
         view.add_row(
             label,
             f"{np.mean([trial.values[-1] for trial in group]):.4g}",
-            f"{np.mean([trial.gap[-1] for trial in group]):.3g}",
+            f"{np.mean(accuracies):.1%}" if accuracies else f"{np.mean([trial.gap[-1] for trial in group]):.3g}",
             f"{np.mean([result.rounds for result in results]):g}",
             f"{np.mean([result.queries for result in results]):,.0f}",
             decimal(round(float(np.mean([result.bytes_up + result.bytes_down for result in results])))),
@@ -96,7 +99,7 @@ def check_plot_path(path: Path) -> None:
 
 
 def plot(trials: Sequence[Trial], path: Path, title: str) -> None:
-    """Draw F - F* against rounds and against queries, one line per algorithm, with `plot_curves`.
+    """Draw F - F*, or F where F* is not known, against rounds and against queries, a line for each algorithm.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -106,7 +109,8 @@ def plot(trials: Sequence[Trial], path: Path, title: str) -> None:
         length = min(len(trial.gap) for trial in group)
         queries: FloatArray = np.mean([trial.queries[:length] for trial in group], axis=0)
         curves[label] = queries, np.stack([trial.gap[:length] for trial in group])
-    plot_curves({title: curves}, path)
+    known = all(trial.minimum is not None for trial in trials)
+    plot_curves({title: curves}, path, ylabel="F − F*" if known else "F", log=known)
 
 
 def plot_curves(

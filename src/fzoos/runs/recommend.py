@@ -37,8 +37,10 @@ from __future__ import annotations
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos.objectives.box import Box
+from fzoos.objectives.space import SpaceBox
 
-__all__ = ["recommend"]
+__all__ = ["recommend", "recommend_in"]
 
 
 def recommend(x: FloatArray, width: FloatArray | float = 1.0) -> FloatArray:
@@ -63,6 +65,27 @@ def recommend(x: FloatArray, width: FloatArray | float = 1.0) -> FloatArray:
         return np.array(x[-1])
     mean: FloatArray = np.mean(x[-n - 1 :], axis=0)
     return mean
+
+
+def recommend_in(box: Box, walk: FloatArray) -> FloatArray:
+    """The same for a walk in the user's coordinates; means of named variables are taken in the cube.
+
+    Args:
+        box: the search box.
+        walk: the server's x after each round, shape (R, n), R >= 1.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos.objectives.box import Box
+        >>> from fzoos.runs.recommend import recommend_in
+        >>> recommend_in(Box.of((0, 10), dim=1), np.array([[4.0], [2.0], [1.0]]))
+        array([1.])
+    """
+    if not isinstance(box, SpaceBox):
+        return recommend(walk, box.widths)
+    u = box.scale(walk)
+    found = recommend(u)
+    return np.array(walk[-1]) if np.array_equal(found, u[-1]) else box.from_cube(found)
 
 
 def _steps(x: FloatArray) -> int:

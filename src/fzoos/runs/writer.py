@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +35,9 @@ class RunWriter:
         if self._store is not None:
             self._store.record(self._run, record, x)
 
-    def finish(self, status: str, message: str) -> None:
-        """Store how the run ended; nothing is written after this."""
+    def finish(self, status: str, message: str, queries: Sequence[int], extra: Mapping[str, Any]) -> None:
+        """Store how the run ended, with the queries of a round that is not complete; nothing is written after this."""
         if self._store is not None:
-            self._store.finish(self._run, status, message, {})
+            self._store.finish(self._run, status, message, extra, queries)
             self._store.close()
             self._store = None

@@ -13,6 +13,9 @@ from fzoos.surrogates.kernels import Kernel
 __all__ = ["LocalSurrogate"]
 
 
+_LEAST_NOISE = 1e-12
+
+
 class LocalSurrogate:
     """The Gaussian process conditioned on the points in use: the whole trajectory, or the `points` nearest to x.
 
@@ -22,7 +25,8 @@ class LocalSurrogate:
     Args:
         trajectory: the client's queries.
         kernel: the kernel, with its length scale.
-        noise: sigma^2, or the ridge of a noise model.
+        noise: sigma^2, or the ridge of a noise model; at least 1e-12, without which rounding errors decide whether the
+            kernel matrix is positive definite.
         points: how many of the nearest points are used; None: all.
         device: None for NumPy, or a PyTorch device.
     """
@@ -47,7 +51,7 @@ class LocalSurrogate:
 
     def _clear(self) -> None:
         ratio, amplitude = self.ridge
-        self._gp = DerivedGP(self._kernel, ratio, self._trajectory.dim, self._device, amplitude)
+        self._gp = DerivedGP(self._kernel, max(ratio, _LEAST_NOISE), self._trajectory.dim, self._device, amplitude)
         self._in_use = np.empty(0, dtype=np.int64)
         self._chosen_at: FloatArray | None = None
         self._seen = 0

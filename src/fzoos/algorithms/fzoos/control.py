@@ -19,7 +19,6 @@ __all__ = ["Control", "Mode"]
 class Mode(IntEnum):
     """What a round is."""
 
-    PILOT = 0  # a few directions, asked by all: how much do the clients differ, how wide is the star to be
     SHARED = 1  # a star whose directions all clients ask
     DEALT = 2  # a star whose directions are dealt out among them
     REGION = 3  # a trust region around x, in which surrogates are minimised

@@ -36,6 +36,7 @@ _CHANGE = 3.0  # h changes by this factor a round at most: a bad measurement mus
 _FLOOR = 1e-8  # the least ridge
 _LEAST_PHI, _LEAST_Q = 0.02, 0.05
 _FORGET = 0.5  # weight of the newest measurement in phi
+_TIE = 1e-9  # of two lines that are equal but for rounding the first is taken
 _SAME = 0.15  # two H whose logarithms are this close say nothing of phi
 
 
@@ -65,7 +66,7 @@ def best_step(values: FloatArray, failed: FloatArray, reach: float) -> Step:
     for k, (row, missing) in enumerate(zip(values, failed, strict=True)):
         there = np.flatnonzero(missing == 0.0)
         promise, place = _lowest(np.append(0.0, reach * np.array(LINE)[there]), np.append(0.0, row[there]))
-        if promise < best:
+        if promise < best - _TIE * abs(best):
             best, found = promise, Step(k + 1, place)
     return found
 
@@ -103,7 +104,7 @@ class Quality(NamedTuple):
 
 
 class Scales(NamedTuple):
-    """What the next star needs: h, L, the ridge, phi, and H, mode and E of the round before (mode -1: none)."""
+    """What the next star needs: h, L, the ridge, phi; H, mode and E of the last round (mode -1: none, 0: not alike)."""
 
     radius: float = FIRST_RADIUS
     reach: float = 0.0
@@ -134,7 +135,7 @@ def next_scales(scales: Scales, now: Quality, curvature: float, step: float, mov
     ridge = (1.0 - now.share) / max(now.share, _LEAST_Q) * (now.length / length_scale(dim)) ** 2
     return Scales(
         radius=min(max(wanted, _LEAST_RADIUS), _MOST_RADIUS),
-        reach=scales.reach if now.mode is Mode.PILOT else max(step, scales.reach * LINE[0]),
+        reach=max(step, scales.reach * LINE[0]),
         ridge=max(_FLOOR, ridge),
         phi=phi,
         last_length=now.length,

@@ -147,9 +147,9 @@ class RegionClient:
         return {"x": self._neighbours.inside(self._context.project(x + delta * found.x), x)}
 
     def _bounds(self, x: FloatArray, delta: float) -> list[tuple[float, float]]:
-        if not self._context.projected:
-            return [(-1.0, 1.0)] * len(x)
-        return list(zip(np.maximum(-1.0, -x / delta), np.minimum(1.0, (1.0 - x) / delta), strict=True))
+        """Of t: within the region, and within the box if there is one."""
+        low, high = (self._context.project(x + sign * delta) for sign in (-1.0, 1.0))
+        return list(zip((low - x) / delta, (high - x) / delta, strict=True))
 
     def _local(self, process: RegionProcess, x: FloatArray, delta: float, gradient: FloatArray):  # type: ignore[no-untyped-def]
         """t -> [mu_i + delta_i](x + Delta t) in units of |g| Delta, and what keeps away from where values failed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -56,12 +57,17 @@ class FZooSServer(Steering):
     def __init__(self, dim: int, projected: bool) -> None:
         self._dim, self._projected = dim, projected
 
+    @property
+    def begins_with_region(self) -> bool:
+        """Whether a first star of all directions is cheap enough."""
+        return self._dim <= _MOST_DIRECTIONS
+
     def start(self, x: FloatArray) -> State:
-        """A trust region where a first star knows all directions, otherwise a pilot."""
-        if self._dim <= _MOST_DIRECTIONS:
+        """A trust region where a first star of all directions is cheap, otherwise a star that is dealt out."""
+        if self.begins_with_region:
             return _state(x, x, _Numbers(Mode.REGION), Scales(radius=FIRST_DELTA))
         reach = FIRST_REACH * FIRST_RADIUS * math.sqrt(self._dim)
-        return _state(x, x, _Numbers(Mode.PILOT), Scales(reach=reach))
+        return _state(x, x, _Numbers(Mode.DEALT), Scales(reach=reach))
 
     def control(self, state: State, seed: int) -> Control:
         """What all participants of the next round are told."""
@@ -82,8 +88,11 @@ class FZooSServer(Steering):
         )
 
     def scalars(self, state: State, seed: int, turn: int, participants: int, share: float) -> dict[str, float]:
-        """The same as numbers, for one of them."""
-        told = self.control(state, seed).scalars()
+        """The same as numbers, for one of them; for a single one there is nothing to deal."""
+        control = self.control(state, seed)
+        if participants == 1 and control.mode is Mode.DEALT:
+            control = replace(control, mode=Mode.SHARED)
+        told = control.scalars()
         if participants > 1 and told["mode"] != Mode.REGION:
             told |= {"turn": turn, "participants": participants, "share": share}
         return told
@@ -100,7 +109,8 @@ class FZooSServer(Steering):
         """The state after a round, from the averages of both exchanges."""
         if _Numbers(*state["numbers"]).mode == Mode.REGION:
             return self._after_region(state, mean)
-        return self._after_lines(state, mean, self.control(state, seed), participants)
+        mode = Mode.SHARED if "pair" in mean else Mode.DEALT  # as it was told
+        return self._after_lines(state, mean, replace(self.control(state, seed), mode=mode), participants)
 
     def _after_region(self, state: State, mean: Arrays) -> State:
         failed = RegionNumbers(*mean["region"]).failed > 0.0
@@ -115,21 +125,23 @@ class FZooSServer(Steering):
             again = self._next(control, control.mode)._replace(careful=1.0)
             return _state(state["good"], state["good"], again, shorter)
         slope = Slope(mean["fresh"], star.curvature)
-        step = Step(0, 0.0)
-        if control.mode is not Mode.PILOT:
-            shape = (2, len(LINE))
-            step = best_step(mean["lines"].reshape(shape), mean["failed"].reshape(shape), scales.reach)
-        there = self._moved(x, mean, step)
         common = star_directions(control, self._dim).common
         differ = differences(star.common, float(np.sum((common @ slope.gradient) ** 2)))
-        now = self._quality(x, mean, slope, control)
-        moved = float(np.sqrt(np.mean((there - x) ** 2)))
         mode = Mode.DEALT if differ < _ALIKE * (participants - 1) else Mode.SHARED
+        unlike = control.mode is Mode.DEALT and mode is Mode.SHARED
+        shape = (2, len(LINE))
+        step = best_step(mean["lines"].reshape(shape), mean["failed"].reshape(shape), scales.reach)
+        if unlike and scales.last_mode < 0.0:  # a first step would go where the clients differ
+            step = Step(0, 0.0)
+        there = self._moved(x, mean, step)
+        if unlike:  # what was measured is how much they differ
+            after = scales._replace(reach=step.length or scales.reach, last_mode=0.0)
+        else:
+            moved = float(np.sqrt(np.mean((there - x) ** 2)))
+            now = self._quality(x, mean, slope, control)
+            after = next_scales(scales, now, star.curvature, step.length, moved, self._dim)
         careful = _Numbers(*state["numbers"]).careful
         numbers = self._next(control, mode)._replace(line=step.line, length=step.length, told=1.0, careful=careful)
-        after = next_scales(scales, now, star.curvature, step.length, moved, self._dim)
-        if control.mode is Mode.DEALT and mode is Mode.SHARED:  # what was measured is how much the clients differ
-            after = scales._replace(reach=step.length or scales.reach)
         return _state(there, x, numbers, after)
 
     def _moved(self, x: FloatArray, mean: Arrays, step: Step) -> FloatArray:

@@ -108,6 +108,10 @@ class FZooS(Algorithm):
         """The client half."""
         return FZooSClient(context)
 
+    def server_projects(self, dim: int) -> bool:
+        """Where x follows from a line; in a trust region it is the clients' mean."""
+        return not self.steering(dim).begins_with_region
+
     def steering(self, dim: int) -> FZooSServer:
         """The server half."""
         return FZooSServer(dim, self.projected)
@@ -128,8 +132,7 @@ class FZooS(Algorithm):
     def _count(self, control: Control, dim: int, first: bool) -> int:
         if control.mode is Mode.REGION:
             return 1 + dim if first else 2
-        lines = 0 if control.mode is Mode.PILOT else 2 * len(LINE)
-        return 1 + star_size(control, dim) + 2 + lines
+        return 1 + star_size(control, dim) + 2 + 2 * len(LINE)
 
     def payload(self, dim: int) -> Mapping[str, PayloadPart]:
         """All that may come back averaged: gradients, and the numbers beside them."""
@@ -145,13 +148,11 @@ class FZooS(Algorithm):
         """What is in the reply depends on what the round is."""
         mode, payload = Control.of(request.scalars).mode, self.payload(dim)
         if request.kind == "refresh":
-            names = ("gradient", "region") if mode is Mode.REGION else ("fresh", "star", "memory")
-            return {name: payload[name] for name in names if not (name == "memory" and mode is Mode.PILOT)}
+            names = ("gradient", "region") if mode is Mode.REGION else ("fresh", "memory", "star")
+            return {name: payload[name] for name in names}
         if mode is Mode.REGION:
             return {"x": PayloadPart((dim,))}
         answer = {} if mode is Mode.DEALT else {"pair": _numbers((-LARGEST,), (LARGEST,))}
-        if mode is Mode.PILOT:
-            return answer
         count = 2 * len(LINE)
         lines, failed = _numbers((-LARGEST,) * count, (LARGEST,) * count), _numbers((0.0,) * count, (1.0,) * count)
         return {**answer, "lines": lines, "failed": failed}

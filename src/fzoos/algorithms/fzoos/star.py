@@ -28,6 +28,7 @@ __all__ = ["HIGH", "LINE", "LOW", "StarClient", "StarNumbers", "inward"]
 
 LINE = (0.25, 0.5, 1.0, 2.0, 4.0)  # where a line is asked, in units of L
 _POINTS = 2  # nearest points of the surrogate with memory, over d
+_DIGITS = 9  # of squared distances
 _FLOOR = 1e-8  # the ridge of a star's own surrogate
 
 
@@ -57,6 +58,7 @@ class StarClient:
     def __init__(self, context: ClientContext) -> None:
         self._context = context
         self._outliers: set[int] = set()  # of the trajectory
+        self._private: set[int] = set()  # asked by this client alone
         self._centre = math.nan  # f_i(x)
         self._had_centre = False
         self._x = np.zeros(context.dim)
@@ -66,20 +68,22 @@ class StarClient:
         """Exchange 1."""
         length, directions = control.radius * math.sqrt(len(x)), star_directions(control, len(x))
         rows = np.vstack([directions.common, directions.own])
-        signs = np.where(np.arange(len(rows)) % 2, 1.0, -1.0)[:, None]
+        signs, first = np.where(np.arange(len(rows)) % 2, 1.0, -1.0)[:, None], len(self._context.trajectory)
         points, values, good = self._ask_star(np.vstack([x, x + length * signs * rows]))
+        if len(directions.own):
+            self._private.update(range(first + 1, len(self._context.trajectory)))
         self._x, self._centre = x, float(values[0])
         failed = float(self._had_centre and math.isnan(self._centre))
         self._had_centre = self._had_centre or not math.isnan(self._centre)
         if math.isnan(self._centre) or good.sum() < 2:
             if control.mode is Mode.DEALT:
                 self._context.query(np.stack([x, x]), "refresh")  # what was planned is asked
-            return _reply(control, np.zeros_like(x), np.zeros_like(x), StarNumbers(failed=failed))
+            return _reply(np.zeros_like(x), np.zeros_like(x), StarNumbers(failed=failed))
         slope = fit_slope(points[good], values[good] - self._centre, x, _FLOOR)
-        memory = slope.gradient if control.mode is Mode.PILOT else self._remembered(x, control.ridge)
+        memory = self._remembered(x, control)
         numbers = StarNumbers(slope.curvature, float(np.sum((directions.common @ slope.gradient) ** 2)))
         if control.mode is not Mode.DEALT:
-            return _reply(control, slope.gradient, memory, numbers)
+            return _reply(slope.gradient, memory, numbers)
         seen, predicted = self._own_pair(x, length, slope)
         numbers = numbers._replace(
             seen=seen * predicted,
@@ -87,7 +91,6 @@ class StarClient:
             variance=float(slope.gradient @ slope.gradient) / len(rows),
         )
         return _reply(
-            control,
             _for_all(slope.gradient, directions, control.share),
             _for_all(memory, directions, control.share),
             numbers,
@@ -106,18 +109,25 @@ class StarClient:
         good[arms[~credible]] = False
         return points, values, good
 
-    def _remembered(self, x: FloatArray, ridge: float) -> FloatArray:
-        """The gradient by the nearest 2 d points of all rounds."""
+    def _remembered(self, x: FloatArray, control: Control) -> FloatArray:
+        """The gradient by the nearest 2 d points of all rounds.
+
+        Where directions are shared the clients differ: only what all have asked adds up to a surrogate of the mean.
+        """
         trajectory = self._context.trajectory
-        near = trajectory.nearest(x, _POINTS * len(x) + 1 + len(self._outliers))
-        if self._outliers:
-            near = np.array([k for k in near if int(k) not in self._outliers], dtype=np.int64)
-        return fit_slope(trajectory.x[near], trajectory.y[near] - self._centre, x, ridge).gradient
+        left_out = self._outliers | self._private if control.mode is Mode.SHARED else self._outliers
+        distances = np.sum((trajectory.x - x) ** 2, axis=1)
+        distances[list(left_out)] = np.inf
+        # The arms of a star are all as far: the newest first, so that the choice is not left to rounding.
+        rank = np.lexsort((-np.arange(len(distances)), np.round(distances, _DIGITS)))
+        near = rank[: min(_POINTS * len(x) + 1, len(distances) - len(left_out))]
+        return fit_slope(trajectory.x[near], trajectory.y[near] - self._centre, x, control.ridge).gradient
 
     def _own_pair(self, x: FloatArray, length: float, slope: Slope) -> tuple[float, float]:
         """f_i(x + H u) - f_i(x - H u) along the own gradient: as it is, and as predicted."""
-        pair = self._context.project(_pair(x, length, slope.gradient))
+        pair, count = self._context.project(_pair(x, length, slope.gradient)), len(self._context.trajectory)
         first, second = self._context.query(pair, "refresh")
+        self._private.update(range(count, len(self._context.trajectory)))
         if math.isnan(first) or math.isnan(second):
             return 0.0, 0.0
         return float(first - second), slope.between(pair[0], pair[1], x)
@@ -128,8 +138,7 @@ class StarClient:
         if StarNumbers(*mean["star"]).failed > 0.0:  # somebody has no value here: the server goes back
             self._lines = []
             return _nothing(control)
-        lines = [] if control.mode is Mode.PILOT else [mean["fresh"], mean["memory"]]
-        self._lines = [inward(-line, x, context.projected) for line in lines]
+        self._lines = [inward(-mean[name], x, context.projected) for name in ("fresh", "memory")]
         places = control.reach * np.array(LINE)
         points = [x + places[:, None] * line for line in self._lines]
         if control.mode is not Mode.DEALT:
@@ -141,8 +150,8 @@ class StarClient:
         differences[failed | np.isnan(differences)] = 0.0
         if math.isnan(self._centre) and not self._had_centre:
             failed[:] = False  # it has no say at all
-        count = len(LINE) * len(lines)
-        sent = {"lines": differences[:count], "failed": failed[:count].astype(np.float64)} if lines else {}
+        count = len(LINE) * len(self._lines)
+        sent = {"lines": differences[:count], "failed": failed[:count].astype(np.float64)}
         if control.mode is not Mode.DEALT:
             pair = values[count] - values[count + 1]
             sent["pair"] = np.array([0.0 if math.isnan(pair) else pair])
@@ -182,11 +191,10 @@ def _for_all(gradient: FloatArray, directions: Directions, share: float) -> Floa
 
 def _nothing(control: Control) -> Arrays:
     """An answer of the right shape where nothing was asked."""
-    sent = {} if control.mode is Mode.DEALT else {"pair": np.zeros(1)}
-    count = 0 if control.mode is Mode.PILOT else 2 * len(LINE)
-    return {**sent, "lines": np.zeros(count), "failed": np.ones(count)} if count else sent
+    count = 2 * len(LINE)
+    pair = {} if control.mode is Mode.DEALT else {"pair": np.zeros(1)}
+    return {"lines": np.zeros(count), "failed": np.ones(count), **pair}
 
 
-def _reply(control: Control, fresh: FloatArray, memory: FloatArray, numbers: StarNumbers) -> Arrays:
-    reply = {"fresh": fresh, "star": np.array(numbers)}
-    return reply if control.mode is Mode.PILOT else {**reply, "memory": memory}
+def _reply(fresh: FloatArray, memory: FloatArray, numbers: StarNumbers) -> Arrays:
+    return {"fresh": fresh, "memory": memory, "star": np.array(numbers)}

@@ -4,6 +4,7 @@
     objective = "objective.py"    # a Python file with a function objective(x), run in a process of its own
     journal = "my-study.journal"  # the file of its queries
     max_epsilon = 5.0             # the loss of privacy at which it stops answering, in a study that has privacy
+    workers = 4                   # so many such processes, for the points of a batch; -1: one for each core
 
 Paths are relative to the file. It is `local/fzoos.toml` in the site's FLARE folder, or what the environment variable
 FZOOS_SITE names; there "{site}" stands for the site's name, for a simulator in which all sites share an environment.
@@ -13,6 +14,11 @@ What the file names, the job cannot change. What it leaves out comes from the jo
 job has a factory for it) or has a default (the journal: in the folder `fzoos` of the site's FLARE folder). Instead of
 `objective`, `factory = "my_package.black_box:make"` names a function that is called with the site's settings (a dict
 with "site", "journal", "objective" and "vectorized", and whatever else the file holds) and makes the objective.
+
+A site can be a cluster: in place of `workers`, `executor = "my_package.cluster:connect"` names a function that is
+called with the same settings and makes a `concurrent.futures.Executor`, such as
+`dask.distributed.Client(...).get_executor()`. The objective is then evaluated by its workers, which have its file at
+the same path.
 """
 
 from __future__ import annotations
@@ -24,8 +30,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from fzoos._util.checks import check_count
 from fzoos.federation.study import Study
+from fzoos.objectives.parallel import Parallel, available_cores
 from fzoos.objectives.program import Program
+from fzoos.objectives.several import FileObjective, several
 
 __all__ = ["JOURNALS", "Factory", "SiteSettings", "factory_name", "study_name"]
 
@@ -68,15 +77,26 @@ class SiteSettings:
             "objective": self._objective,
             "vectorized": self.study.vectorized,
         }
+        if "executor" in self._values:
+            made = FileObjective(self._objective, SITE=self._site) if self._objective else self._made(config)
+            return Parallel(made, _function(self._values["executor"])(config))
+        if self._objective is None or "factory" in self._values:
+            return self._made(config)
+        workers, path = self._values.get("workers", 1), self._objective
+        check_count("workers", workers, low=-1)
+        if workers == 0:
+            raise ValueError("workers must be positive, or -1 for all cores, got 0")
+        count = available_cores() if workers == -1 else workers
+        environment = {"SITE": self._site}
+        limit = self.study.timeout  # a query that takes longer than an exchange may is taken to hang
+        return several(
+            lambda: Program.python(path, vectorized=self.study.vectorized, timeout=limit, env=environment), count
+        )
+
+    def _made(self, config: Mapping[str, Any]) -> Any:
+        """By the site's factory, or by the job's."""
         if "factory" in self._values:
             return _function(self._values["factory"])(config)
-        if self._objective is not None:
-            return Program.python(
-                self._objective,
-                vectorized=self.study.vectorized,
-                timeout=self.study.timeout,  # a query that takes longer than an exchange may is taken to hang
-                env={"SITE": self._site},
-            )
         if self._factory:
             return _function(self._factory)(config)
         raise ValueError(f'{self._site} has no objective: write objective = "objective.py" into its settings')

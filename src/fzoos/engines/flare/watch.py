@@ -41,6 +41,7 @@ class Watch:
         self._session: Session | None = None
         self._lost: set[str] = set()
         self._bar = round_columns() if progress else None
+        self._said = ""
 
     def __enter__(self) -> Self:
         if self._bar is not None:
@@ -62,11 +63,21 @@ class Watch:
         return None
 
     def gather(self) -> None:
-        """Wait for the study's sites to be connected, for a while: a job is sent to those that are."""
-        end = time.monotonic() + _GATHER
-        while (missing := set(self._study.sites) - _there(self._clients())) and time.monotonic() < end:
-            self._say(f"waiting for {', '.join(sorted(missing))} to connect")
+        """Wait for the study's sites to be connected, for a while: a job is sent to those that are.
+
+        Raises:
+            ValueError: none of them is, but others are: the names of two files disagree.
+        """
+        sites, end = set(self._study.sites), time.monotonic() + _GATHER
+        while (missing := sites - (there := _there(self._clients()))) and time.monotonic() < end:
+            others = f"; {_names(there - sites)} is connected, but not in study.toml" if there - sites else ""
+            self._say(f"waiting for {_names(missing)} to connect{others}")
             time.sleep(_LOOK)
+        if missing == sites and there:
+            raise ValueError(
+                f"the sites of study.toml are {_names(sites)}, but {_names(there)} is connected: "
+                "study.toml and project.yml must have the same names"
+            )
 
     def follow(self, job: str) -> str:
         """Wait until a job has ended, and say how.
@@ -134,8 +145,14 @@ class Watch:
         return []
 
     def _say(self, status: str) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task, status=status)
+        if self._bar is None:
+            return
+        self._bar.update(self._task, status=status)
+        if not self._bar.console.is_terminal:  # into a file, a bar is drawn at the end only
+            line = f"{self._study.name}: {self._bar.tasks[0].completed:g} of {self._study.rounds} rounds, {status}"
+            if line != self._said:
+                print(line, flush=True)
+            self._said = line
 
     def _ask(self, command: str, *args: Any, **kwargs: Any) -> Any:
         """Send the server a command; if it is gone, wait for it to come back."""
@@ -163,6 +180,10 @@ class Watch:
         if session is not None:
             with contextlib.suppress(Exception):
                 session.close()
+
+
+def _names(sites: set[str]) -> str:
+    return ", ".join(sorted(sites))
 
 
 def _there(rows: Sequence[Mapping[str, Any]]) -> set[str]:

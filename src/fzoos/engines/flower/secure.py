@@ -54,6 +54,10 @@ class SecureFlowerEngine:
     ) -> None:
         if study.aggregate != "mean":
             raise ValueError(f"aggregate is {study.aggregate!r}, but of sums only a mean can be made")
+        if study.algorithm_settings.combines_replies:
+            raise ValueError(
+                f"{study.algorithm_settings.label} needs the single replies, but of secure sums there are none"
+            )
         if study.precision != "float64":
             raise ValueError(
                 f"precision is {study.precision!r}, but secure aggregation rounds in its own way and sends 8 bytes a "

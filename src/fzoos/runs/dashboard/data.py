@@ -138,6 +138,7 @@ def details(
         "extra": dict(extra),
         "clients": _names(settings, result),
         "client_queries": list(result.queries_per_client),
+        "failed": result.failed,
         "bytes_up": result.bytes_up,
         "bytes_down": result.bytes_down,
         "x": result.x.tolist(),

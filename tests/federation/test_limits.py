@@ -1,0 +1,107 @@
+"""What ends a run early: seconds, bytes, a target, patience; and a budget that allows no round."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from fzoos import FedZO, FiniteDifferences, Study, minimize
+from fzoos.engines import LocalStudy
+
+CHEAP = FedZO(differences=FiniteDifferences(count=4))
+ROUND = 2 * 2 * (4 + 1)  # queries of two clients, T = 2, Q = 4
+D = 3
+
+
+def f(x):
+    return float(np.sum((x - 0.25) ** 2))
+
+
+def run(objective=f, **changes):
+    settings = {"bounds": (-1, 1), "algorithm": CHEAP, "rounds": 9, "local_steps": 2, "seed": 0}
+    return minimize([objective, objective], np.full(D, 0.9), **(settings | changes))
+
+
+def test_seconds():
+    """A round takes 20 queries of 5 ms: after 0.15 s at least one round is over, and far fewer than nine."""
+    result = run(lambda x: time.sleep(0.005) or f(x), max_seconds=0.15)
+    assert result.status == "budget"
+    assert 1 <= result.rounds <= 2
+    assert "seconds have passed, the budget is 0.15" in result.message
+
+
+def test_bytes():
+    """FedZO sends x down and x and two numbers up: 8 (2 D + 2) bytes for each of two clients and round."""
+    one = 2 * 8 * (2 * D + 2)
+    for budget, rounds in ((3 * one, 3), (3 * one + 1, 3), (4 * one - 1, 3), (4 * one, 4)):
+        result = run(max_bytes=budget)
+        assert (result.status, result.rounds) == ("budget", rounds)
+        assert result.bytes_up + result.bytes_down == rounds * one
+
+
+def test_target():
+    """The first round whose value is low enough is the last."""
+    values = [record.monitor for record in run(monitor=f).history]
+    target = values[4] + 1e-12
+    assert min(values[:4]) > target
+    result = run(monitor=f, target=target)
+    assert (result.status, result.rounds, result.success) == ("stopped", 5, True)
+    assert result.fun <= target
+
+
+def test_patience():
+    """A value that is not below the lowest for three rounds."""
+    heights = iter([5.0, 4.0, 4.5, 3.0, 3.0, 3.1, 9.0, 1.0])
+    result = run(monitor=lambda x: next(heights), patience=3)
+    assert (result.status, result.rounds) == ("stopped", 7)
+    assert "F(x) has not been below 3 for 3 rounds" in result.message
+
+
+def test_limits_change_nothing_else():
+    assert np.array_equal(run(max_seconds=100.0, max_bytes=10**9, target=-1.0, patience=9, monitor=f).x, run().x)
+
+
+def test_a_budget_below_one_round_says_so(caplog):
+    result = run(max_queries=ROUND - 1)
+    assert (result.status, result.rounds) == ("budget", 0)
+    assert (
+        result.message == f"no round was run, x is x0: the first round needs {ROUND} queries, the budget is {ROUND - 1}"
+    )
+    assert result.message in caplog.text
+    assert run(max_queries=ROUND).rounds == 1
+
+
+@pytest.mark.parametrize("name", ["target", "patience"])
+def test_values_are_needed(name):
+    with pytest.raises(ValueError, match=f"{name} needs a monitor"):
+        run(**{name: 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("max_seconds", 0, ValueError),
+        ("max_bytes", 1.5, TypeError),
+        ("target", "low", TypeError),
+        ("patience", 0, ValueError),
+    ],
+)
+def test_bad_limits(name, value, error):
+    with pytest.raises(error, match=name):
+        run(monitor=f, **{name: value})
+
+
+def test_limits_of_a_study(tmp_path):
+    """They are the server's: a study with others is the same study, and goes on."""
+    settings = {"x0": 0.5, "dim": D, "bounds": (-1.0, 1.0), "sites": ("a", "b"), "rounds": 4, "local_steps": 2}
+    settings |= {"algorithm": {"name": "fedzo", "differences": {"count": 4}}}
+    short, full = Study("s", **settings, max_bytes=2 * 2 * 8 * (2 * D + 2)), Study("s", **settings)
+    assert short.id == full.id
+    stopped = LocalStudy(short, tmp_path, [f, f]).run()
+    assert (stopped.status, stopped.rounds) == ("budget", 2)
+    resumed = LocalStudy(full, tmp_path, [f, f]).run(resume=True)
+    assert (resumed.status, resumed.rounds) == ("completed", 4)
+    with pytest.raises(ValueError, match="max_seconds"):
+        Study("s", **settings, max_seconds=-1)

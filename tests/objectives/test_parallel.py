@@ -1,0 +1,259 @@
+"""Points asked at the same time: the same bits as one by one, and nothing lost or counted twice when a worker dies."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fzoos import (
+    FedCMA,
+    FedZO,
+    FiniteDifferences,
+    FZooS,
+    Integer,
+    ObjectiveError,
+    Parallel,
+    Real,
+    Space,
+    Study,
+    minimize,
+)
+from fzoos.engines import LocalStudy
+from fzoos.federation.journal import Journal
+from fzoos.objectives.parallel import MapPool, ProcessWorkers, available_cores
+from fzoos.objectives.program import Program
+from fzoos.objectives.several import several
+
+CHEAP = FedZO(differences=FiniteDifferences(count=4))
+
+
+class Bowl:
+    """Picklable; writes a line for each call to a file that all processes share."""
+
+    def __init__(self, centre, log=None, kill=None, always=False):
+        self.centre, self.log, self.kill, self.always = centre, log, kill, always
+
+    def __call__(self, x):
+        if self.log is not None:
+            with open(self.log, "a") as file:
+                file.write(f"{os.getpid()}\n")
+        if self.kill is not None and x[0] > 0.5 and (self.always or not self.kill.exists()):
+            self.kill.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return float(np.sum((x - self.centre) ** 2))
+
+    @property
+    def calls(self):
+        return self.log.read_text().splitlines()
+
+
+def raising(x):
+    if x[0] > 0.5:
+        raise ZeroDivisionError("no luck")
+    return float(np.sum(x**2))
+
+
+def sleepy(x):
+    time.sleep(0.02 * random.random())  # whoever is first, the order stays
+    return float(np.sum((x - 0.3) ** 2))
+
+
+def run(objectives, **changes):
+    settings = {"bounds": (-1, 1), "algorithm": CHEAP, "rounds": 2, "local_steps": 2, "seed": 0}
+    return minimize(objectives, [0.5, 0.1, -0.3], **(settings | changes))
+
+
+# The same bits
+
+
+@pytest.mark.parametrize("algorithm", [FZooS(), CHEAP, FedCMA()], ids=lambda a: a.name)
+def test_same_bits_whoever_is_first(algorithm):
+    """Threads that finish in any order, a map, and one by one."""
+    serial = run([sleepy, Bowl(0.2)], algorithm=algorithm)
+    with ThreadPoolExecutor(4) as executor:
+        threads = run([sleepy, Bowl(0.2)], algorithm=algorithm, executor=executor)
+        mapped = run([sleepy, Bowl(0.2)], algorithm=algorithm, workers=executor.map)
+    for result in (threads, mapped):
+        assert np.array_equal(result.x, serial.x)
+        assert result.queries_per_client == serial.queries_per_client
+
+
+def test_processes(tmp_path):
+    """The same bits and the same queries, evaluated in other processes than this one, and in more than one."""
+    serial = run([Bowl(0.2), Bowl(0.4)], algorithm=FZooS())
+    sites = [Bowl(0.2, tmp_path / "a"), Bowl(0.4, tmp_path / "b")]
+    result = run(sites, algorithm=FZooS(), workers=2)
+    assert np.array_equal(result.x, serial.x)
+    assert result.queries_per_client == serial.queries_per_client == tuple(len(site.calls) for site in sites)
+    pids = set(sites[0].calls + sites[1].calls)
+    assert str(os.getpid()) not in pids
+    assert len(pids) == 2
+
+
+def test_executor_of_processes():
+    with ProcessPoolExecutor(2) as executor:
+        assert np.array_equal(run(Bowl(0.2), executor=executor).x, run(Bowl(0.2)).x)
+        assert executor.submit(abs, -1).result() == 1  # it stays open
+
+
+def test_what_cannot_be_pickled_stays_on_threads():
+    """A closure may count in this process, as it always could."""
+    calls = []
+    result = run([lambda x: calls.append(1) or float(x @ x)] * 2, workers=2)
+    assert len(calls) == result.queries
+
+
+def test_all_cores():
+    assert available_cores() >= 1
+    assert np.array_equal(run(Bowl(0.2), workers=-1).x, run(Bowl(0.2)).x)
+
+
+def test_named_variables_in_processes():
+    space = Space(rate=Real(0, 1), depth=Integer(1, 9))
+    settings = {"bounds": space, "algorithm": CHEAP, "rounds": 2, "seed": 0}
+    serial, parallel = (minimize(by_name, {"rate": 0.5, "depth": 3}, **settings, workers=n) for n in (1, 2))
+    assert np.array_equal(serial.x, parallel.x)
+
+
+def by_name(rate, depth):
+    return (rate - 0.2) ** 2 + depth / 10
+
+
+def test_batches_of_a_vectorised_objective():
+    """Each goes to a worker as a whole."""
+    serial, parallel = (run([rows, rows], vectorized=True, workers=n) for n in (1, 2))
+    assert np.array_equal(serial.x, parallel.x)
+
+
+def rows(x):
+    return np.sum(x**2, axis=1)
+
+
+# Failures
+
+
+@pytest.mark.parametrize("how", ["workers", "executor", "map"])
+def test_an_error_is_that_of_the_first_point(how):
+    """As one by one: the point, and the exception as the cause."""
+    with pytest.raises(ObjectiveError) as serial:
+        run(raising)
+    with ThreadPoolExecutor(3) as executor, pytest.raises(ObjectiveError) as caught:
+        run(raising, **{"workers": {"workers": 2}, "executor": {"executor": executor}, "map": {"workers": map}}[how])
+    assert str(caught.value) == str(serial.value)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert serial.value.result.queries <= caught.value.result.queries <= serial.value.result.queries + 4
+
+
+def test_failures_are_skipped():
+    serial, parallel = (run(raising, on_failure="skip", workers=n) for n in (1, 2))
+    assert np.array_equal(serial.x, parallel.x)
+    assert serial.failed == parallel.failed > 0
+    assert "ZeroDivisionError: no luck" in parallel.first_failure
+
+
+def test_a_worker_that_is_killed(tmp_path):
+    """SIGKILL in the middle of a query: it is asked again, counted once, and the run has the bits of any other."""
+    serial = run([Bowl(0.6), Bowl(0.4)], rounds=3)
+    sites = [Bowl(0.6, tmp_path / "a", tmp_path / "killed"), Bowl(0.4, tmp_path / "b")]
+    result = run(sites, rounds=3, workers=2)
+    assert (tmp_path / "killed").exists()
+    assert np.array_equal(result.x, serial.x)
+    assert result.queries_per_client == serial.queries_per_client
+    assert len(sites[0].calls) > result.queries_per_client[0]  # at least the one that died was evaluated twice
+
+
+def test_a_point_that_kills_is_named(tmp_path):
+    """Always: after a few deaths it is asked alone, and is the point of the error."""
+    site = Bowl(0.6, tmp_path / "a", tmp_path / "killed", always=True)
+    with pytest.raises(ObjectiveError, match="the process that evaluated this point died, 3 times") as caught:
+        run(site, workers=2)
+    assert caught.value.x[0] > 0.5
+
+
+def test_processes_end_with_the_run(tmp_path):
+    site = Bowl(0.2, tmp_path / "a")
+    run(site, workers=2)
+    assert not [pid for pid in set(site.calls) if Path(f"/proc/{pid}/stat").exists()]
+
+
+# Wrong arguments
+
+
+def test_both_are_refused():
+    with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match="workers and executor"):
+        run(Bowl(0.2), workers=2, executor=executor)
+
+
+def test_a_callable_that_is_no_map():
+    with pytest.raises(TypeError, match="workers must be a map-like callable"):
+        list(MapPool(lambda function, points: [1.0]).ask(Bowl(0.2), [np.zeros(2), np.ones(2)]))
+
+
+def test_broken_objectives_are_said_at_once():
+    with pytest.raises(Exception, match=r"pickle|lambda"):
+        ProcessWorkers(2, [lambda x: x])
+
+
+# Studies
+
+
+def study(**changes):
+    settings = {"x0": 0.5, "dim": 3, "bounds": (-1.0, 1.0), "sites": ("a", "b"), "rounds": 3, "local_steps": 2}
+    return Study("demo", **(settings | changes), algorithm={"name": "fedzo", "differences": {"count": 4}})
+
+
+def test_a_site_with_an_executor(tmp_path):
+    """The journal has every query once, in order; stopped and resumed, it is the same study bit for bit."""
+    serial = LocalStudy(study(), tmp_path / "serial", [Bowl(0.2), Bowl(0.4)]).run()
+
+    def sites():
+        return [Parallel(Bowl(centre), ThreadPoolExecutor(3)) for centre in (0.2, 0.4)]
+
+    LocalStudy(study(), tmp_path / "parallel", sites()).run(callback=lambda record: record.round == 1)
+    parallel = LocalStudy(study(), tmp_path / "parallel", sites()).run(resume=True)
+    assert np.array_equal(parallel.x, serial.x)
+    assert parallel.queries_per_client == serial.queries_per_client
+    asked = []
+    for folder in ("serial", "parallel"):
+        with Journal(tmp_path / folder / "journals" / "a.journal", study().id, "a") as journal:
+            asked.append([(q.x.tolist(), q.y) for entry in journal.requests() for q in journal.queries(entry.id)])
+    assert asked[0] == asked[1]
+
+
+def test_several_programs(tmp_path):
+    """Processes of one file, each for one query at a time; they end with the site."""
+    file = tmp_path / "objective.py"
+    file.write_text("import os\ndef objective(x):\n    return os.getpid()\n")
+    site = several(lambda: Program.python(file), 2)
+    with ThreadPoolExecutor(2) as threads:
+        pids = set(threads.map(site.objective, [[0.0]] * 12))
+    assert 1 <= len(pids) <= 2
+    site.close()
+    assert not [pid for pid in pids if Path(f"/proc/{pid:g}/stat").exists()]
+
+
+@pytest.mark.parametrize("lines", ["workers = 2", 'executor = "concurrent.futures:ThreadPoolExecutor"'])
+def test_the_file_of_a_site_of_flare(tmp_path, monkeypatch, lines):
+    """`workers` makes so many programs; `executor` names what makes an executor."""
+    pytest.importorskip("nvflare")
+    from fzoos.engines.flare.settings import SiteSettings
+
+    if lines.startswith("executor"):
+        monkeypatch.setattr("concurrent.futures.ThreadPoolExecutor", lambda config: ThreadPoolExecutor(2))
+    (tmp_path / "objective.py").write_text(
+        "import os\ndef objective(x):\n    return x[0] + (os.environ['SITE'] == 'a')\n"
+    )
+    (tmp_path / "site.toml").write_text(f'objective = "objective.py"\n{lines}\n')
+    monkeypatch.setenv("FZOOS_SITE", str(tmp_path / "site.toml"))
+    monkeypatch.setenv("SITE", "")
+    site = SiteSettings("a", tmp_path, study()).objective()
+    assert isinstance(site, Parallel)
+    assert site(np.array([0.5, 0.0])) == 1.5
+    site.close()

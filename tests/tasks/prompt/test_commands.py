@@ -1,0 +1,112 @@
+"""`fzoos run`, `compare` and `reproduce prompt`, with a tiny model in the place of the package's."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from fzoos.cli import main
+from fzoos.experiments.figures import Scale, make
+from fzoos.tasks.prompt import Prompt
+
+SMALL = ("--dim", "5", "--clients", "2", "--texts", "4", "--local-steps", "2", "--rounds", "2")
+
+
+def fzoos(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(a) for a in arguments])
+    captured = capsys.readouterr()
+    return stopped.value.code, captured.out, captured.err
+
+
+def test_run(installed, capsys):
+    """F and accuracy are those of the task at the x that the run found."""
+    code, out, _ = fzoos(capsys, "run", "prompt", *SMALL, "--algorithm", "fedbpt", "--quiet", "--json", "r.json")
+    found = json.loads((installed / "r.json").read_text())
+    task = Prompt(dim=5, clients=2, texts=4)
+    assert code == 0
+    assert found["minimum"] is None
+    assert found["history"][-1]["monitor"] == pytest.approx(task.value(np.array(found["x"])), rel=1e-5)
+    assert found["accuracy"] == task.accuracy(np.array(found["recommended"]))
+    assert f"accuracy {found['accuracy']:.1%} of the test texts (at x0 {task.accuracy(np.zeros(5)):.1%})" in out
+    assert "smallest" not in out
+
+
+def test_compare(installed, capsys):
+    arguments = ("compare", "prompt", *SMALL, "--algorithms", "fedzo,fedbpt", "--quiet")
+    code, out, _ = fzoos(capsys, *arguments)
+    assert code == 0
+    assert "prompt: C = 2, d = 5, N = 2, T = 2, seed 0" in out
+    assert "accuracy" in out
+    assert "F - F*" not in out
+    assert (installed / "fzoos-prompt.png").stat().st_size > 10_000
+
+
+def test_reproduce(installed, capsys):
+    """Curves with F, accuracy and queries; the table has all lines; ten answers, each one of the sections."""
+    code, _, _ = fzoos(capsys, "reproduce", "prompt", "--quick", "--quiet")
+    assert code == 0
+    folder = installed / "results" / "prompt"
+    assert {path.name for path in folder.iterdir()} == {
+        "answers.md",
+        "curves.csv",
+        "prompt.pdf",
+        "prompt.png",
+        "settings.json",
+        "table.md",
+    }
+    with open(folder / "curves.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    labels = ["FZooS", "FedCMA", "FedBPT", "FedZO", "DeComFL", "exact gradient"]
+    assert list(dict.fromkeys(row["line"] for row in rows)) == labels
+    task = Prompt(dim=20, clients=2, texts=3, test=12)
+    for row in rows:
+        if row["round"] == "0":
+            assert float(row["loss"]) == pytest.approx(task.value(task.x0), rel=1e-5)
+            assert float(row["accuracy"]) == task.accuracy(task.x0)
+    queries = {row["line"]: int(row["queries"]) for row in rows}
+    assert queries["FedBPT"] == 2 * 2 * (2 * 21 + 1)
+    assert queries["exact gradient"] == 0
+    exact = [float(row["loss"]) for row in rows if row["line"] == "exact gradient"]
+    assert exact[-1] < exact[0]
+    table = (folder / "table.md").read_text().splitlines()
+    assert [line.split(" | ")[1] for line in table[2:]] == ["instruction alone", *labels]
+    answers = (folder / "answers.md").read_text().splitlines()[4:]
+    assert len(answers) == 10
+    for line, (text, right) in zip(answers, task.examples(10), strict=True):
+        cells = line.strip("| ").split(" | ")
+        assert cells[:2] == [text, right]
+        assert set(cells[2:]) <= set(task.classes)
+
+
+def test_the_full_figure():
+    """Three seeds, two degrees of skew, six lines."""
+    figure = make("prompt", Scale(device="cuda"))
+    assert len(figure.runs) == 3 * 2 * 6
+    assert {dict(run.task.settings)["device"] for run in figure.runs} == {"cuda"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "prompt", "--noise", "0.1"), "F* of prompt is not known"),
+        (("run", "prompt", "--device", "tpu"), "device must be cpu or cuda"),
+        (("run", "prompt", "--texts", "400"), "client 0 gets no 400 texts"),
+    ],
+)
+def test_bad_input_is_one_line(installed, capsys, arguments, message):
+    code, _, err = fzoos(capsys, *arguments, "--quiet")
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_no_texts_is_one_line(installed, capsys, monkeypatch):
+    (installed / "data" / "debian.npz").unlink()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(installed / "cache"))
+    code, _, err = fzoos(capsys, "run", "prompt", *SMALL, "--quiet")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "python -m fzoos.tasks.prompt.debian" in err

@@ -1,0 +1,153 @@
+"""Queries that fail and are left out: how many, which was the first, and where one sees it."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+
+from fzoos import FedZO, FiniteDifferences, Study, load, minimize
+from fzoos.algorithms import ALGORITHMS
+from fzoos.cli import main
+from fzoos.engines import LocalStudy
+from fzoos.federation.check import check_reply
+from fzoos.messages.codec import MessageError
+from fzoos.messages.message import Message
+from fzoos.objectives.program import Program
+from fzoos.runs.dashboard.data import Reader
+
+Q = 4
+CHEAP = FedZO(differences=FiniteDifferences(count=Q))
+
+
+class Flaky:
+    """Raises at every `every`-th call."""
+
+    def __init__(self, every):
+        self.every, self.calls, self.raised = every, 0, 0
+
+    def __call__(self, x):
+        self.calls += 1
+        if self.calls % self.every == 0:
+            self.raised += 1
+            raise OSError(f"no answer to call {self.calls}")
+        return float(np.sum(x**2))
+
+
+def run(objectives, **changes):
+    settings = {"bounds": (-1, 1), "algorithm": CHEAP, "rounds": 3, "local_steps": 2, "seed": 0, "on_failure": "skip"}
+    return minimize(objectives, [0.5, 0.5, 0.5], **(settings | changes))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_exceptions_are_skipped_and_counted(workers):
+    """Every query counts, failed or not; the result and every record know how many failed so far."""
+    sites = [Flaky(every=7), Flaky(every=10**9)]
+    records = []
+    result = run([lambda x, site=site: site(x) for site in sites], callback=records.append, workers=workers)
+    assert result.status == "completed"
+    assert result.queries_per_client == tuple(site.calls for site in sites) == (3 * 2 * (Q + 1),) * 2
+    assert result.failed == sites[0].raised == 30 // 7
+    assert [record.failed for record in records] == [10 // 7, 20 // 7, 30 // 7]
+    assert result.columns["failed"] == [1, 2, 4]
+    assert "OSError: no answer to call 7\n" in result.first_failure
+    assert "4 of them, the first: objective of client 0 raised OSError: no answer to call 7" in str(result)
+
+
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_every_algorithm_goes_on(name):
+    """An exception is what NaN is: the same x, bit for bit."""
+
+    def failing(fail):
+        calls = []
+
+        def objective(x):
+            calls.append(1)
+            return fail() if len(calls) % 5 == 0 else float(np.sum(x**2))
+
+        return objective
+
+    def error():
+        raise ValueError("no")
+
+    raised, nan = (run(failing(fail), algorithm=ALGORITHMS[name]()) for fail in (error, lambda: float("nan")))
+    assert np.array_equal(raised.x, nan.x)
+    assert raised.failed == nan.failed > 0
+
+
+def test_nothing_failed():
+    """Then nothing is said of it, and no byte more is sent."""
+    result = run(lambda x: float(np.sum(x**2)))
+    assert (result.failed, result.first_failure) == (0, "")
+    assert "failed" not in result.columns
+    assert "failed" not in str(result)
+    assert result.bytes_up == 3 * (3 + 2) * 8  # x, queries and the correction length
+
+
+def test_failures_are_stored_and_shown(tmp_path, capsys):
+    path = tmp_path / "runs.db"
+    result = run(Flaky(every=7), store=path)
+    again = load(path)
+    assert (again.failed, again.first_failure) == (result.failed, result.first_failure)
+    assert [r.failed for r in again.history] == [r.failed for r in result.history]
+    with pytest.raises(SystemExit):
+        main(["show", str(path)])
+    shown = capsys.readouterr().out
+    assert "failed   4 of these queries; the first: objective of client 0 raised OSError" in shown
+    with Reader(path) as reader:
+        assert reader.details(1)["failed"] == 4
+
+
+def test_a_run_that_fails_stores_its_last_queries(tmp_path):
+    """The queries of a round that is not complete are in the file, too."""
+    with pytest.raises(Exception, match="no answer") as caught:
+        run(Flaky(every=14), on_failure="raise", store=tmp_path / "runs.db")
+    assert load(tmp_path / "runs.db").queries == caught.value.result.queries == 14
+
+
+STUDY = {"x0": 0.5, "dim": 2, "bounds": (0.0, 1.0), "sites": ("a", "b"), "rounds": 2, "local_steps": 2}
+
+
+def test_failures_of_a_study(tmp_path, capsys):
+    """Sites tell how many; what went wrong stays with them. A resumed study knows it as well."""
+    study = Study("demo", **STUDY, algorithm={"name": "fedzo"}, on_failure="skip")
+    sites = [Flaky(every=20), Flaky(every=10**9)]
+    result = LocalStudy(study, tmp_path, sites).run()
+    assert (result.failed, result.first_failure) == (84 // 20, "")
+    longer = Study("demo", **(STUDY | {"rounds": 3}), algorithm={"name": "fedzo"}, on_failure="skip")
+    result = LocalStudy(longer, tmp_path, [Flaky(every=10**9), Flaky(every=10**9)]).run(resume=True)
+    assert (result.rounds, result.failed) == (3, 84 // 20)
+    with pytest.raises(SystemExit):
+        main(["show", str(tmp_path)])
+    assert "failed   4 of these queries" in capsys.readouterr().out
+
+
+def test_private_study_does_not_tell_failures(tmp_path):
+    """Noise protects the reply; a plain count beside it would not be private."""
+    pytest.importorskip("dp_accounting")
+    study = Study("demo", **STUDY, algorithm={"name": "fedzo"}, on_failure="skip", privacy={"clip": 0.1, "noise": 1.0})
+    assert LocalStudy(study, tmp_path, [Flaky(every=20), Flaky(every=20)]).run().failed == 0
+
+
+def test_study_whose_objective_raises(tmp_path, caplog):
+    """It says so once for each site, with the line of the user's file, and counts what was asked."""
+    file = tmp_path / "objective.py"
+    lines = ["import math", "def objective(x):", "    return helper(x)", "def helper(x):", "    return math.sqrt(-1)"]
+    file.write_text("\n".join(lines))
+    study = Study("demo", **STUDY, algorithm={"name": "fedzo"}, retries=2)
+    with caplog.at_level(logging.WARNING, "fzoos"):
+        result = LocalStudy(study, tmp_path, [Program.python(file) for _ in study.sites]).run()
+    assert result.status == "failed"
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2
+    assert all("ValueError: math domain error (objective.py, line 5)" in line for line in said)
+    assert result.queries_per_client == (3, 3)  # the first query, in each of three attempts
+
+
+@pytest.mark.parametrize("failed", [-1, 0.5, 43])
+def test_impossible_count_is_refused(failed):
+    request = Message("update", 1, {"x": np.zeros(2)})
+    reply = Message("iterate", 1, {"x": np.zeros(2)}, {"queries": 42, "failed": failed})
+    with pytest.raises(MessageError, match="failed queries"):
+        check_reply(CHEAP, request, reply, 2, 2)
