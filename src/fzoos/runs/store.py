@@ -317,7 +317,11 @@ class Store:
 
     def check(self, run: int) -> None:
         """Raise a StoreError where a row of the run is not what was written."""
-        damaged = digests.damaged_rows(self._db, run)
+        self._db.execute("BEGIN")  # all of it at one moment: a run may be writing
+        try:
+            damaged = digests.damaged_rows(self._db, run)
+        finally:
+            self._db.execute("ROLLBACK")
         if damaged:
             raise StoreError(f"{self.path} is damaged: {damaged[0]} is not what was written; take a backup's copy")
 
