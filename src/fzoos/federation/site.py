@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from fzoos.federation.study import Study
 from fzoos.messages.codec import MessageError, decode, encode, encode_failure
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Objective
+from fzoos.objectives.prior import read_prior
 from fzoos.objectives.trajectory import OnFailure, Purpose
 from fzoos.result import NotAsked, ObjectiveError
 
@@ -53,6 +54,7 @@ class StudySite:
         max_queries: a budget of the site's own, beside the study's.
         max_epsilon: the site answers nothing that would take its own account of lost privacy beyond this, whatever the
             server's account says; for studies with differential privacy.
+        prior: old data of the site, as for `minimize`; it stays here, and must be the same after a restart.
         wait: seconds to wait for another process that has the journal.
 
     Example:
@@ -80,6 +82,7 @@ class StudySite:
         *,
         max_queries: int | None = None,
         max_epsilon: float | None = None,
+        prior: Any = None,
         wait: float = 0.0,
     ) -> None:
         self._study, self._index, self._objective = study, client, objective
@@ -87,6 +90,7 @@ class StudySite:
         budgets = [n for n in (max_queries, study.max_queries_per_client) if n is not None]
         self._budget = min(budgets, default=None)
         self._journal = Journal(journal, study.id, study.sites[client], wait)
+        self._prior = read_prior(prior, study.box)
         self._turn = threading.Lock()
         self._client: Client | None = None  # None: to be made again from the journal
         self._ledger = _Ledger(self._journal, study.on_failure, study.dim)
@@ -141,6 +145,8 @@ class StudySite:
     def _restore(self) -> Client:
         """The client as it was after its last answer."""
         client = self._study.client(self._index, self._objective, self._ledger)
+        if len(self._prior[1]):
+            client.adopt(*self._prior)
         for entry in self._journal.requests():
             if entry.reply is not None:
                 self._ledger.replay(entry.id)

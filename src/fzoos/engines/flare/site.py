@@ -93,6 +93,7 @@ class Site:
             self._objective,
             settings.journal,
             max_epsilon=settings.max_epsilon,
+            prior=settings.prior,
             wait=_TURN,
         )
         return self._site
