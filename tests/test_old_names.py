@@ -121,7 +121,6 @@ def write_study(folder: Path, algorithm: str) -> Path:
     ("name", "id"),
     [
         ("cma", "475a8f87de8b814f"),
-        ("historical", "3a533876846e1bc6"),
         ("scaffold1", "9493388fb3078823"),
         ("scaffold2", "0933ab818d026a83"),
     ],

@@ -477,24 +477,30 @@ def test_broken_contents_are_one_line(fzoos):
 
 # help, documentation, completion
 
-EVERY = typer.main.get_command(app).commands
+TOP = typer.main.get_command(app).commands
+EVERY = {(name,): command for name, command in TOP.items() if not hasattr(command, "commands")} | {
+    (name, below): command
+    for name, group in TOP.items()
+    if hasattr(group, "commands")
+    for below, command in group.commands.items()
+}
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_every_command_has_examples_that_it_understands(fzoos, name):
-    code, out, _ = fzoos(name, "--help")
+@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+def test_every_command_has_examples_that_it_understands(fzoos, words):
+    code, out, _ = fzoos(*words, "--help")
     assert code == 0
     _, _, examples = out.partition("  Examples:\n")
     lines = [line.strip() for line in examples.splitlines() if line.strip()]
     assert lines
     for line in lines:
-        program, command, *arguments = shlex.split(line)
-        assert (program, command) == ("fzoos", name)
-        EVERY[name].make_context(name, arguments)  # raises if an option or an argument is unknown
+        typed = shlex.split(line)
+        assert typed[: 1 + len(words)] == ["fzoos", *words]
+        EVERY[words].make_context(words[-1], typed[1 + len(words) :])  # raises if anything in it is unknown
 
 
 def test_examples_are_of_commands_that_exist():
-    assert EXAMPLES.keys() <= EVERY.keys()
+    assert EXAMPLES.keys() <= {words[-1] for words in EVERY}
 
 
 def test_exit_codes_are_in_the_help_and_in_the_documentation(fzoos):
@@ -509,7 +515,7 @@ def test_exit_codes_are_in_the_help_and_in_the_documentation(fzoos):
 def test_the_documentation_names_every_command():
     table = re.findall(r"^\| `fzoos .*", DOCS.read_text(), re.MULTILINE)
     named = {word for row in table for word in re.findall(r"`(?:fzoos )?([a-z-]+)", row)}
-    assert named == EVERY.keys()
+    assert named == TOP.keys()
 
 
 def test_what_the_documentation_types_works(fzoos):

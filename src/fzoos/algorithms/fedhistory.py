@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import orth
@@ -108,6 +109,8 @@ class FedHistory(FiniteDifferenceAlgorithm):
     alpha: float = 0.3
     history: int = 5  # l
     renew: int | None = None
+
+    version: ClassVar[int] = 2  # since its defaults are those of its authors' program
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -19,6 +19,7 @@ H is Adam's second moment, but of what everybody can rebuild: it costs not a byt
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -74,6 +75,8 @@ class HiSo(DeComFL):
     eps: float = 1e-8
     curvature: float = 1.0  # h_0
     rescaled: bool = True
+
+    version: ClassVar[int] = 2  # since its defaults are those of its authors' program
 
     def __post_init__(self) -> None:
         super().__post_init__()
