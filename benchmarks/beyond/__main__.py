@@ -24,10 +24,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.beyond.ablation import PART as ABLATION
 from benchmarks.beyond.attack import PART as ATTACK
 from benchmarks.beyond.curves import PART as CURVES
-from benchmarks.beyond.fair import compare, moved, price, tune
+from benchmarks.beyond.fair import ablation, compare, moved, price, tune
 from benchmarks.beyond.functions import PART as FUNCTIONS
 from benchmarks.beyond.metric import PART as METRIC
 from benchmarks.beyond.noise import PART as NOISE
@@ -47,13 +46,18 @@ PARTS = {
     "metric": METRIC,
     "attack": ATTACK,
     "noise": NOISE,
-    "ablation": ABLATION,
     "payload": PAYLOAD,
     "curves": CURVES,
 }
 
 
-COMMANDS = {"tune": tune.main, "rivals": compare.main, "moved": moved.main, "price": price.main}
+COMMANDS = {
+    "tune": tune.main,
+    "rivals": compare.main,
+    "moved": moved.main,
+    "price": price.main,
+    "ablation": ablation.main,
+}
 """With arguments of their own."""
 
 

@@ -18,7 +18,7 @@ from benchmarks.beyond.fair.race import Instance, Trace, race, within
 from benchmarks.beyond.fair.tune import SLACK, chosen
 from benchmarks.beyond.tables import NOTHING, table
 from benchmarks.machine import describe
-from benchmarks.prototypes.problems import ROWS
+from benchmarks.beyond.fair.problems import ROWS
 
 SEEDS = (1, 2, 3, 4, 5)
 
