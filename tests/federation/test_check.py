@@ -3,11 +3,15 @@
 import numpy as np
 import pytest
 
+from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.optimizers import SGD, Adam
 from fzoos.federation.check import check_reply, check_request
+from fzoos.federation.client import Client
 from fzoos.federation.settings import make_algorithm
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
+from fzoos.objectives.box import Box
+from fzoos.objectives.trajectory import Trajectory
 
 D = 2
 WEIGHTS = {
@@ -209,3 +213,108 @@ def test_bad_replies_of_what_is_rebuilt(arrays, reason):
     """x does not come, and slopes come for every local step."""
     with pytest.raises(MessageError, match=reason):
         check_reply(DECOMFL, Message("update", 2, S, {"seed": 1}), reply(arrays=arrays), D, 3)
+
+
+# Steered rounds
+
+STEERED, FREE_STEERED = make_algorithm({"name": "fzoos"}), make_algorithm({"name": "fzoos", "projected": False})
+REGION = {"seed": 1, "mode": 3, "radius": 0.1}
+SHARED, DEALT = ({"seed": 1, "mode": mode, "radius": 0.1} for mode in (1, 2))
+G, NUMBERS = {"gradient": np.zeros(D)}, {"region": np.zeros(3)}
+FRESH, MEMORY, STAR = {"fresh": np.zeros(D)}, {"memory": np.zeros(D)}, {"star": np.zeros(6)}
+LINES = {"lines": np.zeros(10), "failed": np.zeros(10)}
+PAIR = {"pair": np.zeros(1)}
+FIRST = {"region": G | NUMBERS, "shared": FRESH | STAR | MEMORY, "dealt": FRESH | STAR | MEMORY}
+SECOND = {"region": X, "shared": PAIR | LINES, "dealt": LINES}
+TOLD = {"region": REGION, "shared": SHARED, "dealt": DEALT}
+
+
+def steered(request_, algorithm=STEERED):
+    check_request(algorithm, request_, D, 3, SGD())
+
+
+@pytest.mark.parametrize("mode", TOLD)
+def test_good_messages_of_a_steered_round(mode):
+    """x, or nothing where it can be worked out; then the averages, with or without x; and replies to both."""
+    for arrays in ({}, X):
+        steered(Message("refresh", 2, arrays, TOLD[mode]))
+        steered(Message("update", 2, arrays | FIRST[mode], TOLD[mode]))
+    check_reply(STEERED, Message("refresh", 2, X, TOLD[mode]), reply("payload", arrays=FIRST[mode]), D, 3)
+    check_reply(STEERED, Message("update", 2, FIRST[mode], TOLD[mode]), reply(arrays=SECOND[mode]), D, 3)
+
+
+@pytest.mark.parametrize("mode", TOLD)
+@pytest.mark.parametrize("second", [False, True])
+def test_every_array_of_a_steered_round_is_checked(mode, second):
+    """In averages and replies: none may be missing, be of another shape, hold NaN or numbers that no sum survives; and
+    none may be there that this mode does not have."""
+    arrays, told = (SECOND if second else FIRST)[mode], TOLD[mode]
+    asked = Message("update", 2, FIRST[mode], told) if second else Message("refresh", 2, X, told)
+
+    def refused(changed, reason):
+        with pytest.raises(MessageError, match=reason):
+            check_reply(STEERED, asked, reply("iterate" if second else "payload", arrays=changed), D, 3)
+        if not second:
+            with pytest.raises(MessageError, match=reason):
+                steered(Message("update", 2, changed, told))
+
+    for name, array in arrays.items():
+        refused({other: a for other, a in arrays.items() if other != name}, f"array '{name}' is missing")
+        refused(arrays | {name: np.zeros(len(array) + 1)}, f"array '{name}' must have shape")
+        refused(arrays | {name: np.full_like(array, np.nan)}, f"array '{name}' holds NaN")
+        refused(arrays | {name: np.full_like(array, 1e200)}, f"array '{name}' holds numbers beyond")
+    for name in {"gradient", "region", "fresh", "memory", "star", "lines", "failed", "pair", "c"} - set(arrays):
+        refused(arrays | {name: np.zeros(D)}, f"array '{name}' is not expected")
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (Message("refresh", 2, X | G, REGION), "array 'gradient' is not expected; these are: x"),
+        (Message("refresh", 0, X, REGION), "rounds are counted from 1"),
+        (Message("refresh", 2, {"x": np.zeros(3)}, REGION), "array 'x' must have shape"),
+        (Message("refresh", 2, {"x": np.full(D, 1.5)}, REGION), "x is outside the box"),
+        (Message("refresh", 2, X, REGION | {"code": 1.0}), "scalar 'code' is not expected"),
+        (Message("refresh", 2, X, {"mode": 3, "radius": 0.1}), "does not tell the seed"),
+        (Message("update", 2, X, REGION), "array 'gradient' is missing|array 'region' is missing"),
+        (Message("update", 2, G | NUMBERS, REGION | {"mode": 7}), "there is no mode 7"),
+        (Message("update", 2, G | NUMBERS, REGION | {"radius": 3.0}), "scalar 'radius' must be in"),
+        (Message("update", 2, G | NUMBERS, {"seed": 1}), "tells seed, mode and radius"),
+        (Message("update", 2, FRESH | STAR | MEMORY, SHARED | {"turn": 3, "participants": 2}), "turn 3 of 2"),
+        (Message("payload", 2, X, REGION), "'payload' is not a request of FZooS"),
+    ],
+)
+def test_bad_requests_of_a_steered_round(bad, reason):
+    """Names, shapes, numbers and the order of things: refused before anything is asked."""
+    with pytest.raises(MessageError, match=reason):
+        steered(bad)
+
+
+@pytest.mark.parametrize(
+    "scalars",
+    [{"seed": 1}, REGION | {"mode": 9}, REGION | {"radius": 0.0}, SHARED | {"share": 2.0}, SHARED | {"ridge": -1.0}],
+)
+def test_a_first_request_with_wrong_numbers_asks_nothing(scalars):
+    """The client half reads the numbers before its first query."""
+    asked = []
+    trajectory = Trajectory(lambda u: asked.append(u) or 0.0, Box.of((0, 1), D))
+    half = STEERED.client(ClientContext(trajectory, np.random.default_rng(0), D, 2, 1, True))
+    with pytest.raises(MessageError):
+        Client(half, SGD()).handle(Message("refresh", 1, X, scalars))
+    assert asked == []
+
+
+def test_outside_without_projection():
+    """Only a projected algorithm keeps x inside."""
+    steered(Message("refresh", 2, {"x": np.full(D, 1.5)}, REGION), FREE_STEERED)
+
+
+def test_a_client_that_has_no_x():
+    """A first request without x in round 1, or two rounds after the last: nothing to work x out from."""
+    trajectory = Trajectory(lambda u: 0.0, Box.of((0, 1), D))
+    client = Client(STEERED.client(ClientContext(trajectory, np.random.default_rng(0), D, 2, 1, True)), SGD())
+    with pytest.raises(MessageError, match="without x, and no round before it"):
+        client.handle(Message("refresh", 1, {}, SHARED))
+    client.handle(Message("refresh", 1, X, SHARED))
+    with pytest.raises(MessageError, match="without x, and no round before it"):
+        client.handle(Message("refresh", 3, {}, SHARED))

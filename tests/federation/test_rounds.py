@@ -5,12 +5,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fzoos import FedZO, ScaffoldI
+from fzoos import FedZO, FZooS, ScaffoldI
 from fzoos.algorithms.finite_differences import FiniteDifferences
 from fzoos.algorithms.optimizers import SGD
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.rounds import RoundLoop
 from fzoos.federation.server import Dropouts, Server
+from fzoos.federation.server_state import Plan, ServerState
 from fzoos.federation.setup import Seeds, Setting
 from fzoos.objectives.box import Box
 from fzoos.result import ObjectiveError
@@ -142,3 +143,88 @@ def test_too_few_clients():
     status, message = notes.ending
     assert status == "failed"
     assert message.endswith("; the study can be resumed")
+
+
+# Tolerance
+
+
+class Walk:
+    """A server that moves x by what it is told, a coordinate of two at a time."""
+
+    def __init__(self, moves, state=None):
+        self._moves = moves
+        self.state = state or ServerState({"x": np.array([0.5, 0.5])}, np.random.default_rng(0), [0])
+        self.begun = False
+
+    round = property(lambda self: self.state.round)
+    x = property(lambda self: self.state.x)
+
+    def plan(self):
+        return Plan(self.round + 1, (0,), 0)
+
+    def begin(self, plan):
+        self.begun = True
+
+    def advance(self):
+        step = np.roll([self._moves[self.round], 0.0], self.round)
+        self.state.shared, self.begun = {"x": self.x + step}, False
+        self.state.round += 1
+
+
+def walked(moves, tolerance, state=None):
+    """The round in which the run ended, how, and the server."""
+    server, notes = Walk(moves, state), Notes()
+    RoundLoop(server, BOX, notes, rounds=len(moves), tolerance=tolerance).run()
+    return server.round, notes.ending[0], server
+
+
+@pytest.mark.parametrize(
+    ("moves", "rounds"),
+    [
+        ([0.001] * 6, 3),
+        ([0.1, 0.001, -0.001, 0.0, 0.1, 0.1], 4),
+        ([0.001, 0.001, 0.1, 0.001, 0.001, -0.1, 0.001, 0.001, 0.001, 0.1], 9),
+        ([0.0099, -0.0099, 0.0099, 0.1], 3),
+    ],
+)
+def test_three_small_moves_end_a_run(moves, rounds):
+    """Below 0.01 of the box in every coordinate, three times in a row and not less; the box here is 2 wide."""
+    assert walked(moves, 0.01)[:2] == (rounds, "converged")
+
+
+@pytest.mark.parametrize(
+    ("moves", "tolerance"),
+    [([0.0] * 8, 0.0), ([0.001, 0.001, 0.1] * 3, 0.01), ([0.0101, 0.0] * 5, 0.01)],
+    ids=("zero is never", "two are not three", "every second one"),
+)
+def test_runs_that_do_not_converge(moves, tolerance):
+    """All rounds are done."""
+    assert walked(moves, tolerance)[:2] == (len(moves), "completed")
+
+
+def test_the_message_of_a_converged_run():
+    """Says how little x moved."""
+    server, notes = Walk([0.0] * 5), Notes()
+    RoundLoop(server, BOX, notes, rounds=5, tolerance=1e-6).run()
+    assert notes.ending == ("converged", "x moved by less than 1e-06 of the box in 3 rounds")
+
+
+def test_moves_survive_a_resume():
+    """Taken up after each round from what was saved, the run ends in the same round; and taken up after it converged,
+    by the tolerance that it has then: a smaller one goes on, and 0 for ever."""
+    moves = [0.1, 0.001, 0.1, 0.001, 0.001, 0.001, 0.001, 0.1]
+    for stop in range(6):
+        server, notes = Walk(moves), Notes()
+        RoundLoop(server, BOX, notes, rounds=stop, tolerance=0.01).run()
+        saved = ServerState.load(*server.state.save())
+        assert walked(moves, 0.01, saved)[:2] == (6, "converged")
+    ended = walked(moves, 0.01)[2].state
+    assert walked(moves, 0.01, ServerState.load(*ended.save()))[:2] == (6, "converged")
+    for smaller in (0.0, 1e-4):
+        assert walked(moves, smaller, ServerState.load(*ended.save()))[:2] == (8, "completed")
+
+
+def test_the_algorithms_own_tolerance():
+    """1e-6 for FZooS(), none for those that step for ever."""
+    assert FZooS().tolerance == 1e-6
+    assert PLAIN.tolerance == 0.0

@@ -27,7 +27,7 @@ def full():
         seconds=1.5,
         diagnostics={"correction_length": 0.5},
         distances=[0.1, None, 0.2],
-        resting=2,
+        moves=[0.1, 1e-7],
         failed={0: 2},
     )
 
@@ -75,7 +75,7 @@ def test_a_field_that_an_older_checkpoint_lacks():
 @pytest.mark.parametrize("plan", [None, [4, [0, 2], 11]])
 def test_of_the_last_release(plan):
     """Its names of the same things, as `Server.state` of commit 753bf51 wrote them."""
-    without = {"distances": [], "resting": 0, "failed": {}, "kept": {}}
+    without = {"distances": [], "moves": [], "failed": {}, "kept": {}}
     state = replace(full(), **without, **({} if plan else {"plan": None, "refreshed": None}))
     server = {
         "round": 3,

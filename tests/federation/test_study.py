@@ -1,5 +1,6 @@
 """A study's file: every wrong entry is named in one line, and its id changes with what matters and nothing else."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -255,6 +256,23 @@ def test_id_stays(name):
 def test_id_changes(name):
     """What a number depends on makes another study."""
     assert study(**{name: MATTERS[name]}).id != study().id
+
+
+@pytest.mark.parametrize("name", ["fzoos", "fedzo"])
+def test_id_changes_with_the_algorithms_version(name, monkeypatch):
+    """The same settings that mean other numbers are another study; version 1 is that of studies from before."""
+    settings = {"algorithm": {"name": name}}
+    algorithm = type(study(**settings).algorithm_settings)
+    ids = []
+    for version in (1, 2, 3):
+        monkeypatch.setattr(algorithm, "version", version)
+        ids.append(study(**settings).id)
+    assert len(set(ids)) == 3
+    plain = study(**settings).settings
+    kept = {name: value for name, value in plain.items() if name not in (*CONDUCT, "precision")}
+    kept |= {"x0": [0.5, 0.25], "bounds": [[-1.0, -1.0], [1.0, 1.0]], "weights": [1 / 3] * 3}
+    text = json.dumps(json.loads(json.dumps(kept), parse_int=float), sort_keys=True)
+    assert ids[0] == hashlib.sha256(text.encode()).hexdigest()[:16]  # as it was before there were versions
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ class SearchClient(ClientHalf):
 
     def end(self, x: FloatArray) -> Arrays:
         """s_i."""
-        return {"s": np.minimum(self._deviations[: len(x)], _LARGEST)}
+        return {"s": np.minimum(self._deviations[: len(x)], _HALF if self.context.projected else _LARGEST)}
 
 
 def _ranks(y: FloatArray) -> FloatArray:

@@ -103,7 +103,7 @@ class Client:
         if self._server is not None:
             request = self._rebuilt(self._server, request)
         elif "x" in request.arrays:
-            self._state = {"x": request.arrays["x"]}
+            self._state, self._x_round = {"x": request.arrays["x"]}, request.round
         elif self._x_round != request.round:
             raise MessageError("an update without x, and no refresh of its round that brought it")
         return self._update(self._state["x"], request)
@@ -112,7 +112,7 @@ class Client:
         """The server's x, which a steered client may be able to work out."""
         if "x" in request.arrays:
             return request.arrays["x"]
-        if not isinstance(self._half, SteeredHalf) or self._x_round != request.round - 1:
+        if not isinstance(self._half, SteeredHalf) or not self._state or self._x_round != request.round - 1:
             raise MessageError(
                 f"a refresh of round {request.round} without x, and no round before it to work it out from"
             )

@@ -104,7 +104,7 @@ class RoundLoop:
     def _run(self) -> Ending:
         with RoundProgress(self._rounds, enabled=self._progress) as bar:
             while self._server.round < self._rounds:
-                if self._server.state.resting >= _RESTING:
+                if self._rests():
                     return "converged", f"x moved by less than {self._tolerance:g} of the box in {_RESTING} rounds"
                 over_budget = self._plan()
                 if over_budget is not None:
@@ -117,6 +117,11 @@ class RoundLoop:
                 if ending is not None and record.round < self._rounds:
                     return ending
         return "completed", f"all {self._rounds} rounds are done"
+
+    def _rests(self) -> bool:
+        """By this run's tolerance: a study may be taken up again with another one."""
+        moves = self._server.state.moves
+        return len(moves) == _RESTING and max(moves) < self._tolerance
 
     def _plan(self) -> str | None:
         """Begin the next round, or say why the budget does not allow it."""
@@ -153,7 +158,7 @@ class RoundLoop:
         state, before = self._server.state, self._x
         self._x = self._box.from_cube(self._server.x)
         moved = float(np.max(np.abs(state.x - self._place), initial=0.0))
-        state.resting, self._place = (state.resting + 1 if moved < self._tolerance else 0), state.x
+        state.moves, self._place = [*state.moves, moved][-_RESTING:], state.x
         return Record(
             round=state.round,
             queries=sum(state.queries),

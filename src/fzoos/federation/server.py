@@ -40,6 +40,7 @@ from fzoos.federation.server_state import Plan, ServerState
 from fzoos.messages.codec import RemoteFailure
 from fzoos.messages.message import Kind, Message
 from fzoos.messages.rounding import Rounding
+from fzoos.objectives.box import clip_to_cube
 
 __all__ = ["Dropouts", "Plan", "Server", "TooFewClients"]
 
@@ -228,11 +229,11 @@ class Server:
         if self._steering is None:
             known |= state.up_to_date  # or can rebuild it
         if self._steering is not None:
-            requests = {}
+            requests, exact = {}, self._steering.rebuilds(state.shared)
             for i in plan.participants:
                 x = {} if i in known else {"x": state.x}
                 message = Message("update", plan.round, {**x, **state.payload}, self._told(plan.participants, i))
-                requests[i] = self._rounding(message)
+                requests[i] = message if exact and x else self._rounding(message)  # it will work x out from this one
             return self._complete(plan, self._exchange(plan, requests))
         short = self._request("update", plan, state.payload)
         if self._half is None:
@@ -251,7 +252,8 @@ class Server:
             state.shared = self._steering.next_state(state.shared, averages, seed, len(replies))
             state.up_to_date, mean = set(replies), {}
         elif self._half is None:
-            state.shared = {"x": mean.pop("x")}
+            x = mean.pop("x")
+            state.shared = {"x": clip_to_cube(x) if self._noisy else x}  # noisy replies leave the box, to both sides
         else:  # from the numbers that the clients will get
             mean = self._rounding.arrays(mean, plan.round + 1)
             state.shared = self._half.next_state(state.shared, mean, plan.round, self._seed["seed"])

@@ -73,7 +73,7 @@ class ServerState:
         seconds: spent in exchanges so far.
         diagnostics: of the last round, means over the clients.
         distances: of each client's x from the mean in the last round; None where none came.
-        resting: how many of the last rounds have hardly moved x.
+        moves: of the last three rounds, the largest of any coordinate of x in the unit cube.
         before: the queries of each client when the round began.
         unknown: queries that each client may have made beyond those, in requests that it did not answer.
         offsets: queries of each client in a journal that was lost.
@@ -105,7 +105,7 @@ class ServerState:
     seconds: float = 0.0
     diagnostics: dict[str, float] = field(default_factory=dict)
     distances: list[float | None] = field(default_factory=list)
-    resting: int = 0
+    moves: list[float] = field(default_factory=list)
     before: list[int] = field(default_factory=list)
     unknown: list[int] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)

@@ -104,7 +104,7 @@ class Quality(NamedTuple):
 
 
 class Scales(NamedTuple):
-    """What the next star needs: h, L, the ridge, phi; H, mode and E of the round before (mode -1: none, 0: not alike)."""
+    """What the next star needs: h, L, the ridge, phi; H, mode and E of the last round (mode -1: none, 0: not alike)."""
 
     radius: float = FIRST_RADIUS
     reach: float = 0.0

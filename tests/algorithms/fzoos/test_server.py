@@ -1,0 +1,350 @@
+"""The server half of FZooS: what a round is, where it begins, and that everybody has the same x."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fzoos import FZooS
+from fzoos.algorithms.fzoos.control import Control, Mode
+from fzoos.algorithms.fzoos.directions import block, star_directions
+from fzoos.algorithms.fzoos.lines import Scales
+from fzoos.algorithms.fzoos.region import RegionNumbers
+from fzoos.algorithms.fzoos.server import FZooSServer
+from fzoos.algorithms.fzoos.star import LINE, StarNumbers
+from fzoos.engines.local import LocalEngine
+from fzoos.federation.exchange import Outcome
+from fzoos.federation.server import Dropouts, Server
+from fzoos.federation.study import Study
+from fzoos.messages.rounding import Rounding
+
+D = 104
+X = np.full(D, 0.5)
+SEED = 9
+RNG = np.random.default_rng(0)
+FRESH, MEMORY = RNG.choice([-1.0, 1.0], (2, D)) * RNG.uniform(0.5, 1.5, (2, D))  # a pair along them stays inside
+T = np.array(LINE)
+
+
+def half(projected=True):
+    return FZooSServer(D, projected)
+
+
+def told(server, state):
+    return server.control(state, SEED)
+
+
+def mean_of(server, state, differ=0.0, lines=None, **star):
+    """The averages of a round in which the clients' slopes differ by G'."""
+    common = star_directions(told(server, state), D).common
+    numbers = StarNumbers(curvature=1.0, common=(1.0 + differ) * float(np.sum((common @ FRESH) ** 2)))
+    rows = np.ones((2, 5)) if lines is None else lines
+    pair = {} if told(server, state).mode is Mode.DEALT else {"pair": np.array([1.0])}
+    return {
+        "fresh": FRESH,
+        "memory": MEMORY,
+        "star": np.array(numbers._replace(**star)),
+        "lines": rows.ravel(),
+        "failed": np.zeros(10),
+        **pair,
+    }
+
+
+def walk(differ, participants, rounds, server=None):
+    """The controls of so many rounds; `differ` is a number, or one for each round."""
+    server = server or half()
+    state, found = server.start(X), []
+    for r in range(rounds):
+        found.append(told(server, state))
+        each = differ[r] if isinstance(differ, list) else differ
+        state = server.next_state(state, mean_of(server, state, each), SEED, participants)
+    return [*found, told(server, state)]
+
+
+def test_the_first_round():
+    """Up to 100 dimensions a trust region with Delta = 0.1; beyond, a dealt star with h = 0.1, L = 2 h sqrt(d)."""
+    for dim in (1, 100):
+        server = FZooSServer(dim, True)
+        assert server.control(server.start(np.zeros(dim)), 3) == Control(3, Mode.REGION, 0.1)
+    server = FZooSServer(101, True)
+    first = server.control(server.start(np.zeros(101)), 3)
+    assert first == Control(3, Mode.DEALT, 0.1, reach=0.2 * math.sqrt(101))
+    assert not server.rebuilds(server.start(np.zeros(101)))
+
+
+@pytest.mark.parametrize("participants", [1, 2, 5])
+def test_when_directions_are_dealt(participants):
+    """While G' < (N - 1) / 4; a single client has nobody to deal to."""
+    limit = (participants - 1) / 4
+    assert walk(limit + 1e-6, participants, 1)[1].mode is Mode.SHARED
+    below = walk(max(limit - 1e-6, 0.0), participants, 1)[1].mode
+    assert below is (Mode.SHARED if participants == 1 else Mode.DEALT)
+
+
+def test_nothing_is_known_of_zero_gradients():
+    """All slopes zero: the clients may differ as they like, and directions are shared."""
+    server = half()
+    state = server.start(X)
+    mean = mean_of(server, state) | {"fresh": np.zeros(D)}
+    assert told(server, server.next_state(state, mean, SEED, 5)).mode is Mode.SHARED
+
+
+def test_blocks_and_sweeps():
+    """Shared: two halves of a basis, then the next one; dealt: a new basis every round."""
+    assert [(c.mode, c.sweep, c.used) for c in walk(9.0, 3, 5)] == [
+        (Mode.DEALT, 0, 0),
+        (Mode.SHARED, 1, 0),
+        (Mode.SHARED, 1, block(D)),
+        (Mode.SHARED, 2, 0),
+        (Mode.SHARED, 2, block(D)),
+        (Mode.SHARED, 3, 0),
+    ]
+    assert [(c.mode, c.sweep, c.used) for c in walk(0.0, 3, 3)] == [(Mode.DEALT, sweep, 0) for sweep in range(4)]
+
+
+def test_changing_modes():
+    """From half a shared basis to a dealt one and back: always a new basis, from its beginning."""
+    assert [(c.mode, c.sweep, c.used) for c in walk([9.0, 9.0, 0.0, 9.0, 9.0], 3, 5)] == [
+        (Mode.DEALT, 0, 0),
+        (Mode.SHARED, 1, 0),
+        (Mode.SHARED, 1, block(D)),
+        (Mode.DEALT, 2, 0),
+        (Mode.SHARED, 3, 0),
+        (Mode.SHARED, 3, block(D)),
+    ]
+
+
+def test_from_dealt_to_shared_the_scales_stay():
+    """What a dealt star measured was how much the clients differ: radius, ridge and phi are kept, L is the step."""
+    server = half()
+    state = server.next_state(server.start(X), mean_of(server, server.start(X)), SEED, 3)
+    assert told(server, state).mode is Mode.DEALT
+    before = Scales(*state["scales"])
+    lines = np.stack([(T - 0.7) ** 2 - 0.49, np.ones(5)])
+    mean = mean_of(server, state, 9.0, lines, seen=0.1, predicted=1.0, variance=1.0)
+    after = server.next_state(state, mean, SEED, 3)
+    assert Scales(*after["scales"]) == before._replace(reach=pytest.approx(0.7 * before.reach))
+    stays = server.next_state(state, mean_of(server, state, 0.0, lines, seen=0.1, predicted=1.0, variance=1.0), SEED, 3)
+    assert Scales(*stays["scales"]).ridge == pytest.approx(0.9 / 0.1 * (before.radius**2 * D) / (D / 4))  # q = 0.1
+
+
+@pytest.mark.parametrize("line", [1, 2])
+def test_the_step(line):
+    """x moves along -fresh or -memory to the parabola's minimum; line and length are what clients are told."""
+    server = half()
+    state = server.next_state(server.start(X), mean_of(server, server.start(X), 9.0), SEED, 3)
+    reach = told(server, state).reach
+    rows = np.ones((2, 5))
+    rows[line - 1] = (T - 0.3) ** 2 - 0.09
+    after = server.next_state(state, mean_of(server, state, 9.0, rows), SEED, 3)
+    gradient = (FRESH, MEMORY)[line - 1]
+    expected = X - 0.3 * reach * gradient / np.linalg.norm(gradient)
+    assert after["x"] == pytest.approx(expected, abs=1e-12)
+    assert (told(server, after).line, told(server, after).length) == (line, pytest.approx(0.3 * reach))
+    assert server.rebuilds(after)
+    assert np.array_equal(server.reported(after), after["x"])
+
+
+def test_the_pair_of_a_shared_star():
+    """q is what the pair shows over what fresh predicts, 2 H |fresh|: half of it gives q = 1/2 and the ridge of it."""
+    server = half()
+    state = server.next_state(server.start(X), mean_of(server, server.start(X), 9.0), SEED, 3)
+    length = told(server, state).radius * math.sqrt(D)
+    predicted = 2 * length * np.linalg.norm(FRESH)
+    far = X + length * FRESH / np.linalg.norm(FRESH)
+    assert far.min() >= 0.0
+    assert far.max() <= 1.0  # nothing is clipped
+    mean = mean_of(server, state, 9.0) | {"pair": np.array([predicted / 2])}
+    after = Scales(*server.next_state(state, mean, SEED, 3)["scales"])
+    assert after.ridge == pytest.approx(length**2 / (D / 4))
+    assert after.last_error == pytest.approx(0.5 * length**2 * (FRESH @ FRESH) / block(D))
+
+
+def test_somebody_failed():
+    """Back to the last centre at which everybody had a value, with lines a quarter as long; x is told, and from then on
+    what is reported is a place at which everybody had a value."""
+    server = half()
+    first = server.start(X)
+    second = server.next_state(first, mean_of(server, first, 9.0), SEED, 3)
+    down = np.stack([-T, np.ones(5)])
+    third = server.next_state(second, mean_of(server, second, 9.0, down), SEED, 3)
+    assert not np.array_equal(third["x"], X)
+    assert np.array_equal(third["good"], X)
+    fourth = server.next_state(third, mean_of(server, third, 9.0, down, failed=0.2), SEED, 3)
+    assert np.array_equal(fourth["x"], X)
+    assert not server.rebuilds(fourth)
+    assert Scales(*fourth["scales"]).reach == 0.25 * Scales(*third["scales"]).reach
+    assert Scales(*fourth["scales"]).radius == Scales(*third["scales"]).radius
+    fifth = server.next_state(fourth, mean_of(server, fourth, 9.0, down), SEED, 3)
+    assert not np.array_equal(fifth["x"], X)
+    assert np.array_equal(server.reported(fifth), X)
+    assert server.rebuilds(fifth)
+
+
+def test_region():
+    """x is the mean of the clients' minima, Delta of their logarithms; a centre that failed is not reported."""
+    server = FZooSServer(2, True)
+    state = server.start(np.array([0.2, 0.3]))
+
+    def after(state, x, log_delta, failed=0.0):
+        mean = {"x": np.array(x), "region": np.array(RegionNumbers(log_delta, failed=failed))}
+        return server.next_state(state, mean, SEED, 2)
+
+    one = after(state, [0.4, 0.4], math.log(0.05))
+    assert server.control(one, 1) == Control(1, Mode.REGION, pytest.approx(0.05))
+    assert server.reported(one).tolist() == [0.4, 0.4]
+    assert not server.rebuilds(one)
+    two = after(one, [0.3, 0.3], math.log(0.02), failed=0.5)  # 0.4 failed, and everybody went on from 0.2, 0.3
+    assert two["x"].tolist() == [0.3, 0.3]
+    assert server.reported(two).tolist() == [0.2, 0.3]
+    three = after(two, [0.35, 0.3], math.log(0.02))
+    assert server.reported(three).tolist() == [0.3, 0.3]  # the last at which everybody had a value
+
+
+@pytest.mark.parametrize(("log_delta", "delta"), [(5.0, 0.5), (-0.1, 0.5), (-1e3, 1e-9), (math.log(0.3), 0.3)])
+def test_delta_is_held(log_delta, delta):
+    """In [1e-9, 1/2], whatever the clients say."""
+    server = FZooSServer(2, True)
+    mean = {"x": np.zeros(2), "region": np.array(RegionNumbers(log_delta))}
+    state = server.next_state(server.start(np.zeros(2)), mean, SEED, 2)
+    assert server.control(state, 1).radius == pytest.approx(delta)
+
+
+def test_what_each_participant_is_told():
+    """Turn, participants and share, but not in a trust region, nor where one is alone: it asks a shared star."""
+    server = half()
+    state = server.start(X)
+    alone = server.scalars(state, SEED, 0, 1, 1.0)
+    assert alone.keys() == {"seed", "mode", "radius", "reach"}
+    assert alone["mode"] is Mode.SHARED
+    more = server.scalars(state, SEED, 2, 3, 0.25)
+    assert more["mode"] is Mode.DEALT
+    assert (more["turn"], more["participants"], more["share"]) == (2, 3, 0.25)
+    small = FZooSServer(5, True)
+    assert small.scalars(small.start(np.zeros(5)), SEED, 2, 3, 0.25).keys() == {"seed", "mode", "radius"}
+
+
+# With clients
+
+
+class Watched(LocalEngine):
+    """Notes every request, and loses those that it is told to."""
+
+    def __init__(self, clients, lose=lambda client, request: False):
+        super().__init__(clients)
+        self.sent, self.lose = [], lose
+
+    def exchange(self, requests, timeout):
+        self.sent.append(requests)
+        lost = {i: RuntimeError("lost") for i, request in requests.items() if self.lose(i, request)}
+        outcome = Outcome({}, lost)
+        for i in set(requests) - set(lost):  # one by one: a failure keeps nobody else from answering
+            single = super().exchange({i: requests[i]}, timeout)
+            outcome.replies.update(single.replies)
+            outcome.failures.update(single.failures)
+        return outcome
+
+
+def federation(precision="float64", participation=3, lose=lambda client, request: False, shift=0.0, dim=D):
+    """Three clients, alike (dealt) or shifted against each other (shared), and their server."""
+    study = Study(
+        "demo",
+        np.full(dim, 0.3),
+        (-1.0, 1.0),
+        ("a", "b", "c"),
+        algorithm={"name": "fzoos"},
+        vectorized=True,
+        precision=precision,
+        participation=participation,
+        weights=(1, 2, 3),
+    )
+    curvatures = np.linspace(0.5, 2.0, dim)
+    centres = [shift * np.random.default_rng(i).standard_normal(dim) for i in range(3)]
+    clients = [study.client(i, lambda x, c=c: (x - c) ** 2 @ curvatures) for i, c in enumerate(centres)]
+    engine = Watched(clients, lose)
+    server = Server(
+        engine,
+        study.algorithm_settings,
+        study.box.to_cube(study.start),
+        local_steps=1,
+        weights=study.omega,
+        participants=participation,
+        shared_seed=study.seeds.shared,
+        rng=np.random.default_rng(study.seeds.server),
+        rounding=Rounding(precision, study.seeds.server),
+        dropouts=Dropouts(1, retries=0),
+    )
+    return server, clients, engine
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize(("shift", "mode"), [(0.01, Mode.DEALT), (3.0, Mode.SHARED)])
+def test_everybody_has_the_same_x(precision, shift, mode):
+    """x does not travel after the first round, and what the clients work out is the server's x bit for bit."""
+    server, clients, engine = federation(precision, shift=shift)
+    places = set()
+    for r in range(1, 6):
+        server.begin(server.plan())
+        server.advance()
+        request = engine.sent[-1][0]
+        assert ("x" in request.arrays) == (r == 1)
+        assert r == 1 or request.scalars["mode"] == mode
+        for client in clients:
+            assert client.x.tobytes() == server.state.x.tobytes()
+        places.add(server.state.x.tobytes())
+        server.advance()
+    assert len(places) >= 4  # it moves
+
+
+def test_newcomers_are_told_x():
+    """Two of three take part: who was in the last round works x out, who was not is told it, exactly."""
+    server, clients, engine = federation("float32", participation=2, shift=0.01)
+    before, seen = set(), set()
+    for r in range(1, 9):
+        server.begin(server.plan())
+        server.advance()
+        for i, request in engine.sent[-1].items():
+            seen.add((r > 1, i in before))
+            assert ("x" in request.arrays) == (r == 1 or i not in before)
+            assert request.precision == ("float64" if r > 1 and i not in before else "float32")
+            assert clients[i].x.tobytes() == server.state.x.tobytes()
+        before = set(engine.sent[-1])
+        server.advance()
+    assert seen == {(False, False), (True, True), (True, False)}
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize("kind", ["refresh", "update"])
+def test_who_misses_an_exchange(kind, precision):
+    """Client 1 misses the star, or the lines, of round 3. It answers all that follows, with the server's x: having
+    missed the star it has x from the update, having missed the lines it is told x in the next round."""
+    server, clients, _ = federation(precision, lose=lambda i, m: (i, m.round, m.kind) == (1, 3, kind), shift=0.01)
+    for r in range(1, 6):
+        server.begin(server.plan())
+        server.advance()
+        assert set(server.state.refreshed) == ({0, 2} if (r, kind) == (3, "refresh") else {0, 1, 2})
+        for i in server.state.refreshed:
+            assert clients[i].x.tobytes() == server.state.x.tobytes()
+        server.advance()
+        assert server.state.up_to_date == ({0, 2} if (r, kind) == (3, "update") else {0, 1, 2})
+
+
+@pytest.mark.parametrize("shift", [0.01, 3.0])
+def test_queries_are_planned(shift):
+    """What a round costs is known before it, for every mode."""
+    server, _, _ = federation(shift=shift)
+    for _ in range(4):
+        plan, before = server.plan(), sum(server.state.queries)
+        server.run(plan)
+        assert sum(server.state.queries) - before == plan.queries
+
+
+def test_queries_of_a_region():
+    """d + 1 at first, then two."""
+    server, _, _ = federation(dim=6)
+    for queries in (3 * 7, 3 * 2, 3 * 2):
+        plan = server.plan()
+        server.run(plan)
+        assert plan.queries == queries
+    assert sum(server.state.queries) == 3 * 11
+    assert FZooS().queries(6, 1, first=True, refreshed=True) == 7

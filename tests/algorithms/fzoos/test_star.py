@@ -1,0 +1,287 @@
+"""A client's star and lines: what it asks, what it makes of it, and what it says where values fail."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fzoos import FZooS
+from fzoos.algorithms.base import ClientContext
+from fzoos.algorithms.fzoos.control import Control, Mode
+from fzoos.algorithms.fzoos.directions import star_directions
+from fzoos.algorithms.fzoos.star import LINE, StarClient, StarNumbers, inward
+from fzoos.messages.codec import MessageError
+from fzoos.objectives.box import Box
+from fzoos.objectives.trajectory import Trajectory
+from fzoos.surrogates.trend import fit_slope
+
+D = 24
+X = np.full(D, 0.5)
+A, C = np.linspace(0.5, 2.0, D), np.linspace(-1.0, 1.0, D)
+
+
+def function(u):
+    return float(A @ (u - 0.4) ** 2 + C @ u)
+
+
+def make(f=function, projected=True):
+    """A client and the points that it asks."""
+    asked = []
+    trajectory = Trajectory(lambda u: asked.append(u) or f(u), Box.of((0, 1), D), on_failure="skip")
+    context = ClientContext(trajectory, np.random.default_rng(0), D, 3, 1, projected)
+    return StarClient(context), asked
+
+
+def control(mode=Mode.SHARED, radius=0.02, **changes):
+    return Control(**{"seed": 1, "mode": mode, "radius": radius, "reach": 0.3, **changes})
+
+
+def numbers(reply):
+    return StarNumbers(*reply["star"])
+
+
+@pytest.mark.parametrize("mode", [Mode.SHARED, Mode.DEALT])
+def test_what_is_asked(mode):
+    """x, then x - H u_0, x + H u_1, ..., H = h sqrt(d); dealt: x +- H along the own gradient as well; in all what was
+    planned."""
+    told = control(mode, turn=1, participants=3, share=0.2) if mode is Mode.DEALT else control(mode)
+    client, asked = make()
+    reply = client.star(X, told)
+    rows, length = np.vstack(star_directions(told, D)), 0.02 * math.sqrt(D)
+    expected = [X] + [X + (length if j % 2 else -length) * row for j, row in enumerate(rows)]
+    np.testing.assert_allclose(asked[: len(expected)], expected, atol=1e-15)
+    if mode is Mode.DEALT:
+        slope = fit_slope(np.array(expected), np.array([function(p) for p in expected]), X, 1e-8).gradient
+        unit = slope / np.linalg.norm(slope)
+        np.testing.assert_allclose(asked[len(expected) :], [X + length * unit, X - length * unit], atol=1e-9)
+    client.answer(X, told, reply)
+    assert len(asked) == FZooS().planned(D, 1, told.scalars(), first=True, refreshed=True)
+
+
+def test_fresh_and_memory():
+    """fresh is the surrogate of this star alone, memory that of the nearest 2 d + 1 points of both stars, values as
+    differences to f(x)."""
+    client, asked = make()
+    client.star(X + 0.01, control(used=0))
+    client.star(X + 0.2, control(radius=0.001, sweep=4))
+    before = len(asked)
+    reply = client.star(X, control(used=12, ridge=1e-3))
+    points = np.array(asked)
+    values = np.array([function(p) for p in points]) - function(X)
+    fresh = fit_slope(points[before:], values[before:], X, 1e-8)
+    np.testing.assert_allclose(reply["fresh"], fresh.gradient, rtol=1e-6, atol=1e-9)
+    assert numbers(reply).curvature == pytest.approx(fresh.curvature, rel=1e-6)
+    nearest = np.argsort(np.linalg.norm(points - X, axis=1))[: 2 * D + 1]
+    assert len(nearest) == len(points) == 39  # all of them
+    memory = fit_slope(points[nearest], values[nearest], X, 1e-3).gradient
+    np.testing.assert_allclose(reply["memory"], memory, rtol=1e-6, atol=1e-9)
+    rows = star_directions(control(used=12), D).common
+    assert numbers(reply).common == pytest.approx(np.sum((rows @ fresh.gradient) ** 2))
+
+
+def test_memory_takes_the_nearest():
+    """After four more stars far away memory is that of the 2 d + 1 nearest points."""
+    client, asked = make()
+    for k in range(6):
+        client.star(X + 0.05 * (6 - k), control(sweep=k))
+    reply = client.star(X, control(sweep=9, ridge=1e-3))
+    points = np.array(asked)
+    nearest = np.argsort(np.linalg.norm(points - X, axis=1), kind="stable")[: 2 * D + 1]
+    values = np.array([function(p) for p in points[nearest]]) - function(X)
+    np.testing.assert_allclose(reply["memory"], fit_slope(points[nearest], values, X, 1e-3).gradient, rtol=1e-6)
+
+
+def test_what_only_one_client_asked():
+    """After a dealt star, memory of a shared one leaves out what this client asked alone: it is that of the shared
+    star, of both x and of the lines. A dealt one takes all of its points."""
+    for mode in (Mode.SHARED, Mode.DEALT):
+        told = {"turn": 1, "participants": 2, "share": 1.0}
+        client, asked = make()
+        client.answer(X + 0.05, control(Mode.DEALT, **told), client.star(X + 0.05, control(Mode.DEALT, **told)))
+        alone = 16 + len(star_directions(control(Mode.DEALT, **told), D).own) + 2
+        shared, last = len(asked) - 10, control(mode, sweep=3, ridge=1e-3, **(told if mode is Mode.DEALT else {}))
+        assert shared == 1 + alone
+        before = len(asked)
+        reply = client.star(X, last)
+        end = len(asked) - (2 if mode is Mode.DEALT else 0)
+        points = np.array(asked[:end])
+        kept = [k for k in range(end) if mode is Mode.DEALT or k in (0, *range(shared, before)) or k >= before]
+        nearest = np.argsort(np.linalg.norm(points[kept] - X, axis=1), kind="stable")[: 2 * D + 1]
+        used = points[kept][nearest]
+        values = np.array([function(p) for p in used]) - function(X)
+        np.testing.assert_allclose(reply["memory"], fit_slope(used, values, X, 1e-3).gradient, rtol=1e-5, atol=1e-8)
+
+
+def test_a_dealt_direction_counts_one_over_omega():
+    """Three clients with weights 1/2, 1/3, 1/6: in the weighted mean of what they send the common part is their mean,
+    and each own direction has the slope that its client found, once."""
+    shares, parts = (1 / 2, 1 / 3, 1 / 6), []
+    average, expected = np.zeros(D), np.zeros(D)
+    for turn, share in enumerate(shares):
+        told = control(Mode.DEALT, turn=turn, participants=3, share=share)
+        client, asked = make(lambda u, turn=turn: function(u) + turn * u[turn])
+        average += share * client.star(X, told)["fresh"]
+        directions = star_directions(told, D)
+        points = np.array(asked[:-2])
+        values = np.array([function(p) + turn * p[turn] for p in points])
+        slope = fit_slope(points, values, X, 1e-8).gradient
+        expected += share * (directions.common @ slope) @ directions.common + (directions.own @ slope) @ directions.own
+        parts.append(np.linalg.norm(directions.own @ slope))
+    assert min(parts) > 0.1
+    np.testing.assert_allclose(average, expected, rtol=1e-6, atol=1e-8)
+
+
+def test_the_numbers_of_a_dealt_star():
+    """What the own pair shows times what was predicted, the prediction's square, and |fresh_i|^2 / m."""
+    told = control(Mode.DEALT, turn=0, participants=2, share=0.5)
+    client, asked = make()
+    found = numbers(client.star(X, told))
+    points = np.array(asked[:-2])
+    slope = fit_slope(points, np.array([function(p) for p in points]), X, 1e-8)
+    shown = function(asked[-2]) - function(asked[-1])
+    predicted = 2 * 0.02 * math.sqrt(D) * np.linalg.norm(slope.gradient)
+    assert found.seen == pytest.approx(shown * predicted, rel=1e-6)
+    assert found.predicted == pytest.approx(predicted**2, rel=1e-6)
+    assert found.variance == pytest.approx(slope.gradient @ slope.gradient / (len(points) - 1), rel=1e-6)
+
+
+def test_lines():
+    """Five places on each of two lines, -fresh and -memory of the averages, and the pair along fresh: differences to
+    f(x), in this order."""
+    client, asked = make()
+    client.star(X, control())
+    before, rng = len(asked), np.random.default_rng(1)
+    mean = {"fresh": rng.standard_normal(D), "memory": rng.standard_normal(D), "star": np.zeros(6)}
+    reply = client.answer(X, control(), mean)
+    unit = {name: mean[name] / np.linalg.norm(mean[name]) for name in ("fresh", "memory")}
+    places = [X - 0.3 * t * unit[name] for name in ("fresh", "memory") for t in LINE]
+    length = 0.02 * math.sqrt(D)
+    pair = [X + length * unit["fresh"], X - length * unit["fresh"]]
+    expected = np.clip(places, 0, 1)
+    np.testing.assert_allclose(asked[before:], [*expected, *pair], atol=1e-14)
+    np.testing.assert_allclose(reply["lines"], [function(p) - function(X) for p in expected], atol=1e-12)
+    assert reply["pair"] == pytest.approx([function(pair[0]) - function(pair[1])], abs=1e-12)
+    assert np.array_equal(reply["failed"], np.zeros(10))
+
+
+def test_rebuilt():
+    """x + length v, v the line that the client itself walked along; bit for bit what was asked there, and clipped."""
+    client, asked = make()
+    reply = client.star(X, control())
+    before = len(asked)
+    client.answer(X, control(), reply)
+    for line, k in ((1, 2), (2, 5 + 2)):
+        there = client.rebuilt(control(line=line, length=0.3 * LINE[2]))
+        assert np.array_equal(there, asked[before + k])
+    assert np.array_equal(client.rebuilt(control(line=0)), X)
+    far = client.rebuilt(control(line=1, length=100.0))
+    assert far.min() == 0.0
+    assert far.max() == 1.0
+
+
+def test_a_line_that_there_was_not():
+    """In the first round no server may speak of a line."""
+    client, _ = make()
+    with pytest.raises(MessageError, match="there was no line 1"):
+        client.rebuilt(control(line=1, length=0.1))
+
+
+def test_who_missed_the_star():
+    """Asks x first, and answers like the others; from then on it can work x out."""
+    client, asked = make()
+    mean = {"fresh": A, "memory": C, "star": np.zeros(6)}
+    reply = client.answer(X, control(), mean)
+    assert np.array_equal(asked[0], X)
+    assert len(asked) == 1 + 10 + 2
+    other, _ = make()
+    other.star(X, control())
+    assert np.array_equal(other.answer(X, control(), mean)["lines"], reply["lines"])
+    told = control(line=2, length=0.1)
+    assert np.array_equal(other.rebuilt(told), client.rebuilt(told))
+
+
+def test_failures_on_the_lines():
+    """Places without a value are marked, their difference is 0, and a pair with one of them shows nothing."""
+    reply, unit = {}, A / np.linalg.norm(A)
+    client, _ = make(lambda u: math.nan if (X - u) @ unit > 0.2 else function(u))
+    client.star(X, control())
+    mean = {"fresh": A, "memory": -A, "star": np.zeros(6)}
+    reply = client.answer(X, control(radius=0.1), mean)  # the places are 0.075, 0.15, 0.3, 0.6, 1.2; H = 0.49
+    assert reply["failed"].tolist() == [0, 0, 1, 1, 1, 0, 0, 0, 0, 0]
+    assert np.array_equal(reply["lines"][2:5], np.zeros(3))
+    assert np.all(reply["lines"][[0, 1]] != 0.0)
+    assert reply["pair"].tolist() == [0.0]
+
+
+@pytest.mark.parametrize("mode", [Mode.SHARED, Mode.DEALT])
+def test_no_value_at_x(mode):
+    """From the beginning: zeros, no complaint, no say in the lines, and as many queries as planned. After it had
+    one: it says that x failed."""
+    broken = [True]
+    client, asked = make(lambda u: math.nan if broken[0] else function(u))
+    told = control(mode, participants=2, share=0.5) if mode is Mode.DEALT else control(mode)
+    reply = client.star(X, told)
+    assert not np.any(reply["fresh"])
+    assert not np.any(reply["memory"])
+    assert numbers(reply).failed == 0.0
+    answer = client.answer(X, told, reply)
+    assert not np.any(answer["failed"])
+    assert not np.any(answer["lines"])
+    assert len(asked) == FZooS().planned(D, 1, told.scalars(), first=True, refreshed=True)
+    broken[0] = False
+    assert numbers(client.star(X, told)).failed == 0.0
+    broken[0] = True
+    assert numbers(client.star(X, told)).failed == 1.0
+
+
+def test_somebody_failed():
+    """Then nothing is asked: all places are said to have failed, and there is no line to go along."""
+    client, asked = make()
+    client.star(X, control())
+    before = len(asked)
+    mean = {"fresh": A, "memory": A, "star": np.array(StarNumbers(failed=0.2))}
+    reply = client.answer(X, control(), mean)
+    assert len(asked) == before
+    assert np.array_equal(reply["failed"], np.ones(10))
+    with pytest.raises(MessageError, match="there was no line 1"):
+        client.rebuilt(control(line=1, length=0.1))
+
+
+def test_outliers_are_not_used():
+    """A value that is off by 1e6 changes neither this star's gradient beyond its direction nor any later one: both are
+    those of a client that had no value there."""
+    first, second = control(), control(used=12, sweep=0)
+
+    def spoilt(value):
+        count = [0]
+
+        def f(u):
+            count[0] += 1
+            return value if count[0] == 4 else function(u)
+
+        client, _ = make(f)
+        return client.star(X, first), client.star(X, second)
+
+    for off, failed in zip(spoilt(1e6), spoilt(math.nan), strict=True):
+        np.testing.assert_allclose(off["fresh"], failed["fresh"], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(off["memory"], failed["memory"], rtol=1e-9, atol=1e-12)
+        assert np.linalg.norm(off["memory"]) < 10.0
+
+
+def test_inward():
+    """Of length 1, without what leaves the box at once; zeros where nothing is left; no size is too large or small."""
+    x, line = np.array([0.0, 1.0, 0.5, 0.0]), np.array([-3.0, 4.0, 3.0, 4.0])
+    assert inward(line, x, True) == pytest.approx([0.0, 0.0, 0.6, 0.8])
+    assert inward(line, x, False) == pytest.approx(line / np.sqrt(50))
+    assert inward(-line, x, True) == pytest.approx(np.array([3.0, -4.0, -3.0, 0.0]) / np.sqrt(34))
+    assert np.array_equal(inward(np.array([-1.0, 1.0]), np.array([0.0, 1.0]), True), np.zeros(2))
+    for size in (1e-300, 1e300):
+        assert inward(size * np.array([3.0, 4.0]), np.full(2, 0.5), True) == pytest.approx([0.6, 0.8])
+
+
+def test_without_projection():
+    """Nothing is clipped: a star around a corner goes outside."""
+    for projected in (True, False):
+        client, asked = make(projected=projected)
+        client.star(np.zeros(D), control())
+        assert (np.min(asked) < 0.0) != projected

@@ -1,0 +1,76 @@
+"""A process given by gradients alone: against Gaussian conditioning on derivatives that mpmath takes of the kernel."""
+
+from functools import cache
+
+import mpmath
+import numpy as np
+import pytest
+
+from fzoos.surrogates.from_gradients import GradientProcess
+
+POINTS = np.array([[0.1, 0.2], [0.5, 0.3], [0.2, 0.8]])
+GRADIENTS = np.array([[1.0, -2.0], [0.5, 0.0], [-1.0, 3.0]])
+LENGTH = 0.7
+
+
+def kernel(a, b, c, d):
+    return mpmath.exp(-((a - c) ** 2 + (b - d) ** 2) / (2 * mpmath.mpf(LENGTH) ** 2))
+
+
+@cache
+def covariance(first, x, second, z):
+    """Of a derivative at x with one at z, by mpmath; (0, 0) is the value itself."""
+    with mpmath.workdps(40):
+        return float(mpmath.diff(kernel, (*map(mpmath.mpf, x), *map(mpmath.mpf, z)), (*first, *second)))
+
+
+DERIVATIVES = ((1, 0), (0, 1))
+
+
+def conditioned(ridges, at, what):
+    """Mean of a derivative at a point given all gradients: k^T (K + noise)^-1 g, noise in units of 1 / l^2."""
+    known = [(order, tuple(p)) for p in POINTS for order in DERIVATIVES]
+    k = np.array([[covariance(*one, *two) for two in known] for one in known])
+    noise = np.repeat(ridges, 2) / LENGTH**2
+    weights = np.linalg.solve(k + np.diag(noise), GRADIENTS.ravel())
+    return np.array([covariance(what, tuple(at), *one) for one in known]) @ weights
+
+
+@pytest.mark.parametrize("ridges", [np.full(3, 1e-12), np.array([0.1, 1e-3, 2.0])])
+def test_against_conditioning(ridges):
+    """Mean and gradient, with noise that differs between the gradients."""
+    process, at = GradientProcess(POINTS, GRADIENTS, LENGTH, ridges), np.array([0.35, 0.6])
+    value, gradient = process(at)
+    assert value == pytest.approx(conditioned(ridges, at, (0, 0)), rel=1e-9)
+    np.testing.assert_allclose(gradient, [conditioned(ridges, at, order) for order in DERIVATIVES], rtol=1e-9)
+
+
+def test_exact_where_gradients_are_known():
+    """Without noise the gradients come back."""
+    process = GradientProcess(POINTS, GRADIENTS, LENGTH, np.full(3, 1e-13))
+    np.testing.assert_allclose([process(p)[1] for p in POINTS], GRADIENTS, atol=1e-10)
+
+
+def test_noise_is_not_believed():
+    """A gradient with a large ridge counts for nothing: the process is that of the others."""
+    process = GradientProcess(POINTS, GRADIENTS, LENGTH, np.array([1e-12, 1e12, 1e-12]))
+    others = GradientProcess(POINTS[[0, 2]], GRADIENTS[[0, 2]], LENGTH, np.full(2, 1e-12))
+    at = np.array([0.4, 0.4])
+    assert process(at)[0] == pytest.approx(others(at)[0], rel=1e-9)
+
+
+def test_one_gradient_is_a_line():
+    """One gradient and a length scale far beyond the distances: g.(x - x_1), up to (distance / l)^2."""
+    g, start = np.array([2.0, -1.0, 0.5]), np.array([0.3, 0.4, 0.5])
+    process = GradientProcess(start[None], g[None], 1e3, np.array([1e-12]))
+    for at in np.random.default_rng(0).random((4, 3)):
+        value, gradient = process(at)
+        assert value == pytest.approx(g @ (at - start), abs=1e-5)
+        np.testing.assert_allclose(gradient, g, atol=1e-5)
+
+
+def test_gradient_of_the_mean():
+    """The gradient is the mean's, by central differences."""
+    process, at, h = GradientProcess(POINTS, GRADIENTS, LENGTH, np.full(3, 1e-3)), np.array([0.6, 0.9]), 1e-5
+    differences = [(process(at + h * e)[0] - process(at - h * e)[0]) / (2 * h) for e in np.eye(2)]
+    np.testing.assert_allclose(process(at)[1], differences, rtol=1e-7, atol=1e-8)
