@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.fft import dct
 
+from benchmarks.beyond.fair.entrants import OURS
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.fzoos import directions, excess, lines, neighbours, region, server, star
 from fzoos.surrogates import region as surrogate
@@ -73,6 +74,7 @@ def _whatever_was_used(method: Callable[..., float]) -> Callable[..., float]:
     return lambda self, x, delta, *given: method(self, x, 0.0, *given)
 
 
+OUTLIER_RULE = "no outlier rule"
 _OUTLIERS: Replaced = {
     (star, "without_outliers"): _all_credible,
     (neighbours, "without_outliers"): _all_credible,
@@ -80,7 +82,7 @@ _OUTLIERS: Replaced = {
 }
 
 MANY: dict[str, Replaced] = {
-    "FZooS()": {},
+    OURS: {},
     "always shared": {(server, "_ALIKE"): 0.0},
     "always dealt": {(server, "_ALIKE"): math.inf},
     "no memory line": {(server, "best_step"): _first_line_only},
@@ -90,12 +92,12 @@ MANY: dict[str, Replaced] = {
     "private points remembered": {
         (star.StarClient, "_remembered"): _without("_private", frozenset(), star.StarClient._remembered)
     },
-    "no outlier rule": _OUTLIERS,
+    OUTLIER_RULE: _OUTLIERS,
 }
 """By the label in the table: many dimensions."""
 
 FEW: dict[str, Replaced] = {
-    "FZooS()": {},
+    OURS: {},
     "DANE's correction alone": {(excess, "_MEMORY"): 1, (excess, "_LEAST_MEMORY"): 1},
     "no bowl": {(surrogate, "_BOWL"): surrogate._NONE},
     "no quadratic": {(surrogate, "_QUADRATIC"): surrogate._BOWL},
@@ -108,6 +110,6 @@ FEW: dict[str, Replaced] = {
     "a random direction": {
         (region.RegionClient, "_ask_around"): _without("process", None, region.RegionClient._ask_around)
     },
-    "no outlier rule": _OUTLIERS,
+    OUTLIER_RULE: _OUTLIERS,
 }
 """The same, few dimensions."""
