@@ -29,7 +29,8 @@ LABELS = {
     OURS: OURS,
 }
 """Without those that would be hidden: FedHistory is on FedZO's line, and HiSo on DeComFL's."""
-LEAST, MOST = 2e-4, 6.0  # of F - F*
+LEAST, MOST = 2e-4, 6.0  # of F - F*; what is less is drawn at the edge
+RED = "#c1121f"
 
 
 def main() -> None:
@@ -56,20 +57,21 @@ def _draw(axes: Axes, traces: list[list[tuple[int, float]]], label: str, k: int)
     """Mean over the seeds and, as an area, the best and the worst; seeds need not end after as many rounds."""
     rounds = min(len(trace) for trace in traces)
     queries = np.mean([[asked for asked, _ in trace[:rounds]] for trace in traces], axis=0)
-    values = np.maximum([[value for _, value in trace[:rounds]] for trace in traces], 1e-12)
-    ours = label == OURS
+    values = np.maximum([[value for _, value in trace[:rounds]] for trace in traces], LEAST)
+    ours, colour = label == OURS, RED if label == OURS else COLOURS[k % len(COLOURS)]
     axes.plot(
         queries,
         values.mean(axis=0),
         label=LABELS[label],
-        color=COLOURS[k % len(COLOURS)],
+        color=colour,
         ls="-" if ours else DASHES[k % len(DASHES)],
         lw=2.5 if ours else 1.5,
         marker="o",
         ms=4 if ours else 3,
+        clip_on=False,
     )
     area = (values.min(axis=0), values.max(axis=0))
-    axes.fill_between(queries, *area, color=COLOURS[k % len(COLOURS)], alpha=0.12, linewidth=0)
+    axes.fill_between(queries, *area, color=colour, alpha=0.12, linewidth=0)
 
 
 if __name__ == "__main__":
