@@ -123,7 +123,7 @@ class Scale:
         return None if self.device == "cpu" else self.device
 
 
-def paper(scale: Scale, **changes: Any) -> FZooS:
+def paper(scale: Scale, **changes: Any) -> FixedFZooS:
     """The paper's settings with the nearest points of its authors' program, whose results the paper shows."""
     settings = {"points": 150, "feature_points": 500, "features": scale.features, "device": scale.surrogates}
     return FZooS.paper(**{**settings, **changes})
