@@ -44,7 +44,7 @@ def test_a_switch_is_put_back_even_after_an_error() -> None:
     before, method = server._ALIKE, region.RegionClient._power
     switch = replaced({(server, "_ALIKE"): 7.0, (region.RegionClient, "_power"): None})
     switch.__enter__()
-    assert server._ALIKE != before
+    assert before != server._ALIKE
     assert switch.__exit__(KeyError, KeyError(), None) is False
     assert before == server._ALIKE
     assert region.RegionClient._power is method
