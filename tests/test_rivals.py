@@ -13,9 +13,9 @@ from benchmarks.beyond.fair.command import Given, put
 from benchmarks.beyond.fair.entrants import OURS, RIVALS, TRIES
 from benchmarks.beyond.fair.kept import FOLDER, Kept
 from benchmarks.beyond.fair.pooled import METHODS, Pooled, Spent, solve
+from benchmarks.beyond.fair.problems import ROWS
+from benchmarks.beyond.fair.problems_few import SmallProblem
 from benchmarks.beyond.fair.race import race, within
-from benchmarks.prototypes.problems import ROWS
-from benchmarks.prototypes.problems_few import SmallProblem
 
 PAGE = Path(__file__).parents[1] / "docs" / "rivals.md"
 

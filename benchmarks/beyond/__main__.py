@@ -1,17 +1,17 @@
-"""Beyond the paper: all numbers of docs/beyond.md.
+"""The numbers of docs/beyond.md, docs/rivals.md and docs/choosing.md.
 
+    python -m benchmarks.beyond tune|rivals|moved|price|ablation [--only TEXT] [--tables] [--page FILE]
     python -m benchmarks.beyond PART [PART ...] [--seeds 5] [--first-seed 0] [--images 15] [--jobs 14]
                                 [--device cpu|cuda] [--quick] [--runs FOLDER] [--only TEXT] [--tables] [--pack]
 
-Parts: quadratic, functions, metric, attack, noise, ablation, payload, curves, or all. Each finished run is kept in
-FOLDER: a command that was interrupted goes on from there, and runs that were made on another machine give the same
-tables. `--only` makes the runs whose words, such as "noise: quadratic, C = 5, noise 0.1: FedZO: seed 3", have TEXT in
-them (a regular expression); `--tables` makes none; `--pack` puts the runs of a part into one file, PART.jsonl. The
-settings are in settings.py. They were chosen on seeds 101 and 102. The runs behind docs/beyond.md are in results:
+The first are about FZooS(), which has no settings, and its rivals with theirs chosen for them. Parts are about FZooS
+with settings: metric, attack, noise, payload, or all. Each finished run of a part is kept in FOLDER: a command that was
+interrupted goes on from there, and runs that were made on another machine give the same tables. `--only` makes the runs
+whose words, such as "noise: quadratic, C = 5, noise 0.1: FedZO: seed 3", have TEXT in them (a regular expression);
+`--tables` makes none; `--pack` puts the runs of a part into one file, PART.jsonl. The settings are in settings.py. They
+were chosen on seeds 101 and 102. The runs are in results:
 
     python -m benchmarks.beyond all --images 15 --tables --runs benchmarks/beyond/results
-
-Beside the parts there are tune, rivals, moved and price, with arguments of their own: the tables of docs/rivals.md.
 """
 
 from __future__ import annotations
@@ -24,17 +24,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.beyond.ablation import PART as ABLATION
 from benchmarks.beyond.attack import PART as ATTACK
-from benchmarks.beyond.curves import PART as CURVES
-from benchmarks.beyond.fair import compare, moved, price, tune
-from benchmarks.beyond.functions import PART as FUNCTIONS
+from benchmarks.beyond.fair import ablation, compare, moved, price, tune
 from benchmarks.beyond.metric import PART as METRIC
 from benchmarks.beyond.noise import PART as NOISE
 from benchmarks.beyond.payload import PART as PAYLOAD
 from benchmarks.beyond.plan import FoundRuns, Planned, read
 from benchmarks.beyond.problems import IMAGES
-from benchmarks.beyond.quadratic import PART as QUADRATIC
 from benchmarks.beyond.tables import Options
 from benchmarks.machine import describe
 from fzoos.experiments.run import Run
@@ -42,19 +38,21 @@ from fzoos.experiments.runner import execute
 from fzoos.experiments.store import Store
 
 PARTS = {
-    "quadratic": QUADRATIC,
-    "functions": FUNCTIONS,
     "metric": METRIC,
     "attack": ATTACK,
     "noise": NOISE,
-    "ablation": ABLATION,
     "payload": PAYLOAD,
-    "curves": CURVES,
 }
 
 
-COMMANDS = {"tune": tune.main, "rivals": compare.main, "moved": moved.main, "price": price.main}
-"""With arguments of their own."""
+COMMANDS = {
+    "tune": tune.main,
+    "rivals": compare.main,
+    "moved": moved.main,
+    "price": price.main,
+    "ablation": ablation.main,
+}
+"""About FZooS() without settings, with arguments of their own."""
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.beyond.problems import Problem
 from benchmarks.beyond.settings import SETTINGS
-from fzoos import FZooS
+from fzoos import FixedFZooS
 from fzoos.experiments.run import Row, Run
 from fzoos.experiments.store import Store
 
@@ -59,9 +59,7 @@ class Planned:
         """About how many seconds the run takes on one core: the algorithm's arithmetic, and the queries."""
         algorithm, kind = SETTINGS[self.label].algorithm, self.problem.kind
         queries = {"metric": 3.0 if self.problem.samples is None else 0.3, "attack": 0.2}.get(kind, 0.01)
-        if algorithm is None:
-            return 0.001 * self.rounds
-        if not isinstance(algorithm, FZooS):
+        if not isinstance(algorithm, FixedFZooS):
             return self.rounds * queries
         arithmetic = 1.0 + (algorithm.features / 10_000 if algorithm.sends == "weights" else 0.0)
         return self.rounds * (arithmetic * {"metric": 4.0, "attack": 3.0}.get(kind, 1.0) + queries / 2.0)

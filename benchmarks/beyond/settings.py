@@ -1,4 +1,4 @@
-"""What runs are made with: the algorithms, our algorithm with one change taken back, and kinds of messages."""
+"""What runs are made with: the algorithms, FZooS with what is known of the noise, and kinds of messages."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fzoos import (
-    ActiveQueries,
     Adam,
-    Constant,
     DeComFL,
     FedCMA,
     FedHistory,
@@ -16,21 +14,15 @@ from fzoos import (
     FixedFZooS,
     FZooS,
     HiSo,
-    InitialDesign,
-    Reciprocal,
     ScaffoldII,
-    UnseenDirections,
 )
 from fzoos.algorithms import Algorithm
 from fzoos.messages.precision import Precision
 from fzoos.surrogates.noise import FittedNoise
 
 
-def ours(**changes: Any) -> FZooS:
-    """The algorithm that all tables are about, with single settings changed.
-
-    sigma^2 is the paper's 1e-6, so that nothing but the algorithms differs; the default has a row of its own.
-    """
+def ours(**changes: Any) -> FixedFZooS:
+    """FZooS with settings, which all tables of these parts are about; sigma^2 is the paper's 1e-6."""
     return FixedFZooS(**{"noise": 1e-6} | changes)
 
 
@@ -39,13 +31,13 @@ class Setting:
     """How a run is made.
 
     Args:
-        algorithm: None: the loop is fed the true gradient of F, which nothing that asks for values can have.
+        algorithm: with its settings.
         optimizer: of the local steps.
         precision: of the messages.
         knows_noise: whether the algorithm is told the standard deviation of the task's noise.
     """
 
-    algorithm: Algorithm | None
+    algorithm: Algorithm
     optimizer: Adam = field(default_factory=lambda: Adam(0.01))
     precision: Precision = "float64"
     knows_noise: bool = False
@@ -53,13 +45,6 @@ class Setting:
 
 OURS = "FZooS"
 FORMER = "FZooS.weights"
-DEFAULT = "FZooS, sigma^2 = 1e-8 (default)"
-
-EXACT = {
-    "exact gradient": Setting(None),
-    "exact gradient, steps doubled": Setting(None, Adam(0.02)),  # as long as the trust region lets them become
-}
-"""What can be had at best with these steps."""
 
 ALGORITHMS = {
     "FedZO": Setting(FedZO()),
@@ -73,26 +58,9 @@ ALGORITHMS = {
     OURS: Setting(ours()),
 }
 
-WITH_DEFAULT = {DEFAULT: Setting(FZooS())}
-
 NOISE = {
     "FZooS, noise known": Setting(ours(), knows_noise=True),
     "FZooS, noise fitted": Setting(ours(noise=FittedNoise())),
-}
-
-ABLATION = {
-    "correction length 1": Setting(ours(length=Constant(1.0))),
-    "correction length 1/t": Setting(ours(length=Reciprocal())),
-    "no trust region": Setting(ours(steps=None)),
-    "sends weights (M = 10 000)": Setting(ours(sends="weights", features=10_000)),
-    "no correction in the first round": Setting(ours(refresh_first_round=False)),
-    "refresh: most uncertain of 240": Setting(ours(refresh=ActiveQueries(240, 80, None))),
-    "uniform initial design": Setting(ours(initial=InitialDesign(161, 0.01))),
-    "2 queries a step, 71 a refresh": Setting(
-        ours(active=ActiveQueries(100, 2, 0.01), refresh=UnseenDirections(71)),
-    ),
-    "Adam not restarted": Setting(ours(), Adam(0.01, restart=False)),
-    "sigma^2 = 1e-8 (default)": Setting(ours(noise=1e-8)),
 }
 
 PAYLOADS = {
@@ -109,5 +77,5 @@ PAYLOADS = {
     },
 }
 
-SETTINGS = EXACT | ALGORITHMS | WITH_DEFAULT | NOISE | ABLATION | PAYLOADS
+SETTINGS = ALGORITHMS | NOISE | PAYLOADS
 """By the label in the tables."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.beyond.plan import FoundRuns, Planned
-from benchmarks.beyond.settings import EXACT
 from benchmarks.beyond.tables import at, counts, labels, problems, queries_at, some, spread, table
 
 
@@ -27,6 +26,6 @@ def _after(value: str, runs: Sequence[Planned], r: int, found: FoundRuns) -> str
     rows = [["at x0", *(spread([each.start for each in some(found, p, first)]) for p in tasks), ""]]
     for label in labels(runs):
         here = [some(found, p, label) for p in tasks]
-        queries = "" if label in EXACT else counts([q for each in here for q in queries_at(each, r)])
+        queries = counts([q for each in here for q in queries_at(each, r)])
         rows.append([label, *(spread(at(each, r)) for each in here), queries])
     return table([f"{value} after {r} rounds", *(str(p) for p in tasks), "queries"], rows)

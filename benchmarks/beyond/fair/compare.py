@@ -14,11 +14,11 @@ import numpy as np
 from benchmarks.beyond.fair.command import arguments, finish
 from benchmarks.beyond.fair.entrants import OURS, RIVALS, Try
 from benchmarks.beyond.fair.kept import Kept, rounded
+from benchmarks.beyond.fair.problems import ROWS
 from benchmarks.beyond.fair.race import Instance, Trace, race, within
 from benchmarks.beyond.fair.tune import SLACK, chosen
 from benchmarks.beyond.tables import NOTHING, table
 from benchmarks.machine import describe
-from benchmarks.prototypes.problems import ROWS
 
 SEEDS = (1, 2, 3, 4, 5)
 

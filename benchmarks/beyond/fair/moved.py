@@ -17,11 +17,11 @@ from benchmarks.beyond.fair.command import arguments, finish
 from benchmarks.beyond.fair.compare import number
 from benchmarks.beyond.fair.entrants import OURS, RIVALS
 from benchmarks.beyond.fair.kept import Kept, rounded
+from benchmarks.beyond.fair.problems import ROWS, Problem, in_cube
 from benchmarks.beyond.fair.race import race, within
 from benchmarks.beyond.fair.tune import SLACK, chosen
 from benchmarks.beyond.tables import NOTHING, table
 from benchmarks.machine import describe
-from benchmarks.prototypes.problems import ROWS, Problem, in_cube
 from fzoos.tasks import Noisy, Quadratic
 
 SEEDS = (1, 2, 3)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.beyond.fair import problems, problems_few
 from benchmarks.beyond.fair.command import arguments, finish
 from benchmarks.beyond.fair.compare import SEEDS, number, results
 from benchmarks.beyond.fair.entrants import OURS
@@ -21,7 +22,6 @@ from benchmarks.beyond.fair.pooled import METHODS, solve
 from benchmarks.beyond.fair.race import Instance, race, within
 from benchmarks.beyond.tables import NOTHING, table
 from benchmarks.machine import describe
-from benchmarks.prototypes import problems, problems_few
 
 LABELS = (*METHODS, OURS)
 TOO_SLOW = {"Py-BOBYQA, rhobeg 0.1"}  # in 300 dimensions: minutes a run

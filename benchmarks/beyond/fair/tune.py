@@ -15,10 +15,10 @@ import numpy as np
 from benchmarks.beyond.fair.command import arguments, finish
 from benchmarks.beyond.fair.entrants import RIVALS, Try
 from benchmarks.beyond.fair.kept import Kept, rounded
+from benchmarks.beyond.fair.problems import ROWS, Maker
 from benchmarks.beyond.fair.race import race, within
 from benchmarks.beyond.tables import table
 from benchmarks.machine import describe
-from benchmarks.prototypes.problems import ROWS, Maker
 
 SEEDS = (101, 102)
 SLACK = 1.05  # a rival keeps a round that ends this much beyond the budget: rounds are long, and to lose one is unfair

@@ -218,7 +218,7 @@ def _check_sends(sends: str) -> None:
     if sends == "curvature":  # an option before it was measured
         raise ValueError(
             "sends = 'curvature' is no longer an option: it was worth one round at one heterogeneity for 1.7 times the "
-            "bytes (docs/beyond.md); leave `sends` out for 'gradient', which is closest to it"
+            "bytes; leave `sends` out for 'gradient', which is closest to it"
         )
     if sends not in CORRECTIONS:
         raise ValueError(f"sends must be one of {', '.join(CORRECTIONS)}, got {sends!r}")

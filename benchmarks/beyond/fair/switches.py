@@ -1,0 +1,115 @@
+"""FZooS() with one of its mechanisms switched off for the length of a run.
+
+FZooS() has no settings, so each switch replaces a constant or a method of its modules, and puts it back afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from scipy.fft import dct
+
+from benchmarks.beyond.fair.entrants import OURS
+from fzoos._util.arrays import FloatArray
+from fzoos.algorithms.fzoos import directions, excess, lines, neighbours, region, server, star
+from fzoos.surrogates import region as surrogate
+
+Replaced = Mapping[tuple[Any, str], Any]  # (module or class, name): what is there instead
+
+
+@contextmanager
+def replaced(changes: Replaced) -> Iterator[None]:
+    """Names that mean something else inside the with statement."""
+    before = {(where, name): getattr(where, name) for where, name in changes}
+    try:
+        for (where, name), value in changes.items():
+            setattr(where, name, value)
+        yield
+    finally:
+        for (where, name), value in before.items():
+            setattr(where, name, value)
+
+
+def _first_line_only(values: FloatArray, failed: FloatArray, reach: float) -> lines.Step:
+    return lines.best_step(values[:1], failed[:1], reach)
+
+
+def _same_radius(*given: Any) -> lines.Scales:
+    return lines.next_scales(*given)._replace(radius=lines.FIRST_RADIUS)
+
+
+def _one_transform(seed: int, sweep: int, dim: int, which: range) -> FloatArray:
+    """Rows e_p C S."""
+    rng = np.random.default_rng([seed, sweep])
+    order, signs = rng.permutation(dim), rng.choice([-1.0, 1.0], (2, dim))
+    chosen = np.zeros((len(which), dim))
+    chosen[np.arange(len(which)), order[which.start : which.stop : which.step]] = 1.0
+    return np.asarray(signs[1] * dct(chosen, norm="ortho"))
+
+
+def _without(name: str, empty: Any, method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that finds an attribute of its object empty."""
+
+    def called(self: Any, *given: Any) -> Any:
+        kept = getattr(self, name)
+        setattr(self, name, empty)
+        try:
+            return method(self, *given)
+        finally:
+            setattr(self, name, kept)
+
+    return called
+
+
+def _all_credible(values: FloatArray) -> Any:
+    return np.ones(len(values), dtype=bool)
+
+
+def _whatever_was_used(method: Callable[..., float]) -> Callable[..., float]:
+    """`RegionClient._power` with Delta = 0, which it needs only to see how much of it was used."""
+    return lambda self, x, delta, *given: method(self, x, 0.0, *given)
+
+
+OUTLIER_RULE = "no outlier rule"
+_OUTLIERS: Replaced = {
+    (star, "without_outliers"): _all_credible,
+    (neighbours, "without_outliers"): _all_credible,
+    (surrogate.RegionProcess, "outliers"): lambda self: [],
+}
+
+MANY: dict[str, Replaced] = {
+    OURS: {},
+    "always shared": {(server, "_ALIKE"): 0.0},
+    "always dealt": {(server, "_ALIKE"): math.inf},
+    "no memory line": {(server, "best_step"): _first_line_only},
+    "no phi": {(lines, "_next_phi"): lambda scales, now: 1.0},
+    "radius 0.1": {(server, "next_scales"): _same_radius},
+    "one cosine transform": {(directions, "_transformed"): _one_transform},
+    "private points remembered": {
+        (star.StarClient, "_remembered"): _without("_private", frozenset(), star.StarClient._remembered)
+    },
+    OUTLIER_RULE: _OUTLIERS,
+}
+"""By the label in the table: many dimensions."""
+
+FEW: dict[str, Replaced] = {
+    OURS: {},
+    "DANE's correction alone": {(excess, "_MEMORY"): 1, (excess, "_LEAST_MEMORY"): 1},
+    "no bowl": {(surrogate, "_BOWL"): surrogate._NONE},
+    "no quadratic": {(surrogate, "_QUADRATIC"): surrogate._BOWL},
+    "no polynomial at all": {(surrogate, "_BOWL"): surrogate._NONE, (surrogate, "_QUADRATIC"): surrogate._NONE},
+    "no reach": {(neighbours, "_REACH"): math.inf},
+    "Delta doubles whatever was used": {
+        (region.RegionClient, "_power"): _whatever_was_used(region.RegionClient._power)
+    },
+    "no Delta / 10 rule": {(region, "_SMALL"): 0.0},
+    "a random direction": {
+        (region.RegionClient, "_ask_around"): _without("process", None, region.RegionClient._ask_around)
+    },
+    OUTLIER_RULE: _OUTLIERS,
+}
+"""The same, few dimensions."""

@@ -1,1 +1,0 @@
-"""Two prototypes of an algorithm without settings, and the problems they were measured on."""
