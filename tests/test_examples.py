@@ -40,7 +40,7 @@ def own_settings(printed: str) -> None:
     reached = dict(re.findall(r"^(\w.*?) +F = +([-\d.]+) after", printed, re.MULTILINE))
     assert len(reached) == 6
     start, smallest = map(float, re.findall(r"F at x0: ([\d.]+), smallest: ([-\d.]+)", printed)[0])
-    assert smallest < float(reached["FZooS"]) < float(reached["FedZO"]) < start
+    assert smallest <= float(reached["FZooS"]) < float(reached["FedZO"]) < start
 
 
 def program(printed):
