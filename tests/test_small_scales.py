@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fzoos import Adam, FedProx, FedZO, FZooS, ScaffoldI, ScaffoldII, minimize
+from fzoos import Adam, FedProx, FedZO, FixedFZooS, FZooS, ScaffoldI, ScaffoldII, minimize
 
 
 def bowl(centre, unit=1.0):
@@ -34,7 +34,7 @@ def test_eps_of_ordinary_gradients_is_what_was_given():
 
 @pytest.mark.parametrize("dim", [1, 2, 5])
 def test_no_noise(dim):
-    """FZooS(noise=0.0) is a wish that rounding errors do not grant; it goes on with the least noise that works."""
-    objectives, algorithm = [bowl(0.3), bowl(0.4)], FZooS(noise=0.0)
+    """FixedFZooS(noise=0.0) is a wish that rounding errors do not grant; it goes on with the least noise that works."""
+    objectives, algorithm = [bowl(0.3), bowl(0.4)], FixedFZooS(noise=0.0)
     result = minimize(objectives, np.zeros(dim), bounds=(-1, 1), algorithm=algorithm, rounds=12, seed=0)
     assert result.x == pytest.approx(np.full(dim, 0.35), abs=0.02)

@@ -131,7 +131,7 @@ def run(job: Job) -> float:
     with tempfile.TemporaryDirectory() as folder:
         used = engine if lie is None else Lying(engine, study, liars, lie)
         result = conduct(study, used, Path(folder) / "result.db")
-    if result.status != "completed":
+    if result.status not in ("completed", "converged"):
         raise RuntimeError(f"{job}: {result.message}")
     return float(task.value(result.x) - task.minimum)
 

@@ -21,6 +21,7 @@ from fzoos.algorithms.fixed_fzoos.correction_lengths import Constant, DistanceAw
 from fzoos.algorithms.fixed_fzoos.query_designs import ActiveQueries, InitialDesign, UnseenDirections
 from fzoos.algorithms.fixed_fzoos.step_scale import TrustRegion
 from fzoos.algorithms.optimizers import SGD, Adam
+from fzoos.engines.ask_tell import Optimizer
 from fzoos.federation.study import Study
 from fzoos.minimize import minimize
 from fzoos.objectives.manual import ManualObjective
@@ -64,6 +65,7 @@ __all__ = [
     "Matern52",
     "Measured",
     "ObjectiveError",
+    "Optimizer",
     "Parallel",
     "Program",
     "ProgramError",

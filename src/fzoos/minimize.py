@@ -26,6 +26,7 @@ from fzoos.messages.precision import Precision, check_precision
 from fzoos.messages.rounding import Rounding
 from fzoos.objectives.box import Box, Objective
 from fzoos.objectives.parallel import point_pools
+from fzoos.objectives.prior import read_prior
 from fzoos.objectives.space import NamedObjective, search_box, space_of
 from fzoos.objectives.trajectory import OnFailure
 from fzoos.result import Record, Result, Status
@@ -56,6 +57,7 @@ def minimize(
     patience: int | None = None,
     on_failure: OnFailure = "raise",
     precision: Precision = "float64",
+    prior: Sequence[Any] | None = None,
     monitor: Callable[[FloatArray], Any] | None = None,
     callback: Callable[[Record], Any] | None = None,
     seed: int | None = None,
@@ -103,6 +105,9 @@ def minimize(
             logged and is in `Result.first_failure`.
         precision: how finely arrays travel: "float64" (8 bytes a number), "float32" (4), "float16" (2, with a scale for
             each array) or "stochastic" (1, rounded at random so that the mean is right).
+        prior: old data of each client, which its surrogate begins with and which is never sent: a pair (points, values)
+            for each, the path of a CSV file (columns x1, x2, ... or the variables' names, and value), or None. For
+            algorithms that look back at their queries.
         monitor: maps x to a number that is recorded each round; neither counted nor shown to the algorithm.
         callback: called with each round's `Record`; the run stops if it returns True or raises `StopIteration`.
         seed: makes the run reproducible bit for bit on the same machine; whatever `workers` is where the process has
@@ -158,6 +163,7 @@ def minimize(
         monitor = NamedObjective(monitor, space)
     server_algorithm, algorithm = _open_algorithms(algorithm, box)
     count = len(objectives)
+    data = _check_prior(prior, count, algorithm, box)
     omega = check_weights(weights, count)
 
     seeds = Seeds.of(_root(seed, rng), count)
@@ -166,6 +172,9 @@ def minimize(
     with ExitStack() as stack:
         pools, threads = point_pools(stack, workers, executor, named)
         clients = [setting.client(i, f, seeds.clients[i], pool=pools[i]) for i, f in enumerate(named)]
+        for client, (x, y) in zip(clients, data, strict=True):
+            if len(y):
+                client.adopt(x, y)
         engine = stack.enter_context(LocalEngine(clients, threads))
         server = Server(
             engine,
@@ -279,6 +288,16 @@ def _root(seed: int | None, rng: Any) -> int | np.random.SeedSequence | None:
         raise TypeError(f"rng must be an integer, a numpy.random.Generator or a SeedSequence, got {rng!r}")
     check_count("rng", rng)
     return int(rng)
+
+
+def _check_prior(prior: Any, count: int, algorithm: Algorithm, box: Box) -> list[tuple[FloatArray, FloatArray]]:
+    if prior is None:
+        prior = [None] * count
+    elif not algorithm.keeps_trajectory:
+        raise ValueError(f"prior is of no use to {algorithm.label}, which does not look back at its queries")
+    if not isinstance(prior, (list, tuple)) or len(prior) != count:
+        raise ValueError(f"prior must be a list with an entry for each of the {count} clients, got {prior!r}")
+    return [read_prior(entry, box, f"prior[{i}]") for i, entry in enumerate(prior)]
 
 
 def _open_algorithms(algorithm: Algorithm, box: Box) -> tuple[Algorithm, Algorithm]:

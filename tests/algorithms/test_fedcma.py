@@ -255,3 +255,17 @@ def test_nothing_to_install():
         done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=True)
     default = done.stdout.split("--algorithms")[1].split("default:")[1].split("]")[0]
     assert "".join(default.split()) == ",".join(ALGORITHMS)
+
+
+@pytest.mark.parametrize(("projected", "widest"), [(True, 0.5), (False, 1e6)])
+def test_what_is_sent_is_within_its_range(projected, widest):
+    """From a corner the search grows in its first generations; it says no more than it would use, and the server takes
+    every reply."""
+    algorithm = FedCMA(deviation=0.5, projected=projected)
+    part = algorithm.payload(3)["s"]
+    assert (part.low, part.high) == (1e-12, widest)
+    bowls = [lambda x, c=c: float(np.sum((x - c) ** 2)) for c in (0.2, 0.4)]
+    for seed in range(5):
+        corner = np.array([-1.0, 1.0, 1.0])
+        result = minimize(bowls, corner, bounds=(-1, 1), algorithm=algorithm, rounds=3, local_steps=3, seed=seed)
+        assert result.rounds == 3

@@ -258,15 +258,16 @@ def test_the_generator_is_the_recorded_one(folder, generator):
 
 def test_recorded_points_are_taken_as_they_are(folder):
     """Points that this machine would not compute: no query is made again, and what was asked is what is known."""
-    study = make_study("fzoos", sites=("a",))
-    request = encode(Message("refresh", 1, {"x": X}, {"seed": 7}), study.id)
+    study = make_study("fzoos-weights", sites=("a",))
+    request = encode(Message("update", 1, {"x": X}, {"seed": 7}), study.id)
     with StudySite(study, 0, Box(0.2), folder / "a.journal") as here:
         here.answer(request)
     rows = queries(folder)
     moved = [np.frombuffer(x) * 0.9 for x, _, _ in rows]
     with Journal(folder / "b.journal", study.id, "a") as journal:
         id = journal.begin(request)
-        journal.record(id, np.array(moved), np.array([y for _, y, _ in rows]), 1, 0, "initial")
+        journal.record(id, np.array(moved[:3]), np.array([y for _, y, _ in rows[:3]]), 1, 0, "initial")
+        journal.record(id, np.array(moved[3:]), np.array([y for _, y, _ in rows[3:]]), 1, 1, "active")
         journal.reply(id, b"reply", np.random.default_rng(0).bit_generator.state)
     with StudySite(study, 0, lambda x: pytest.fail("asked again"), folder / "b.journal") as here:
         client = here._restore()

@@ -195,7 +195,7 @@ def test_shown(tmp_path, capsys):
         with pytest.raises(SystemExit):
             main(["show", f"{tmp_path / 'runs.db'}:{run}"])
         shown = capsys.readouterr().out
-        assert (f"better   {told}" in shown) is there
+        assert (f"mean     {told}" in shown) is there
         assert ("recommended" in shown) is there
     assert f"recommended x = {told}" in markdown([("run", {}, wandered)])
     assert "recommended" not in markdown([("run", {}, short)])

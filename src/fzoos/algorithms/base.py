@@ -286,12 +286,8 @@ class Algorithm(ABC):
     keeps_trajectory: ClassVar[bool] = False  # whether clients look back at their queries
     shares_seed: ClassVar[bool] = False  # whether requests carry the seed that all clients share
     reported: ClassVar[tuple[str, ...]] = ("correction_length", "uncertainty")  # what diagnostics may be called
-    presets: ClassVar[
-        tuple[str, ...]
-    ] = ()  # class methods that make settings for a purpose: `preset` in a study's file
-    combines_replies: ClassVar[bool] = (
-        False  # whether x_r is made of the single replies, not of their average: see `combine_replies`
-    )
+    presets: ClassVar[tuple[str, ...]] = ()  # class methods that make settings for a purpose: a study's `preset`
+    combines_replies: ClassVar[bool] = False  # whether x_r is no average of the replies: see `combine_replies`
     rebuilds: ClassVar[bool] = False  # whether x follows from the averaged payloads and does not travel: see `server`
     steered: ClassVar[bool] = False  # whether the server decides where to go: see `steering`
     told: ClassVar[tuple[str, ...]] = ()  # what the numbers may be called that a steering server sends
@@ -396,14 +392,11 @@ class Algorithm(ABC):
         return None
 
     def combine_replies(self, kept: State, replies: Sequence[Arrays], weights: FloatArray) -> State:
-        """Where the algorithm `combines_replies`: x_r, what goes out beside it, and what only the server keeps.
+        """x_r as "x", what goes out, named like the payload's, and what only the server keeps, for `combines_replies`.
 
         Args:
             kept: what this returned in the round before; in the first round x alone.
             replies: the arrays of those who answered, in the order of the clients.
-            weights: their weights, which need not sum to one.
-
-        Returns:
-            x_r as "x"; entries that are named like the payload's go out with the next round's requests, others stay.
+            weights: omega of these clients, of any scale.
         """
         raise TypeError(f"{self.label} does not combine replies")

@@ -98,7 +98,10 @@ class FedBPT(Algorithm):
 
     def payload(self, dim: int) -> Mapping[str, PayloadPart]:
         """f_i(m_i), and the root of q_i, in place of which sigma_r comes back."""
-        return {name: PayloadPart((1,), "refuse", _INSTEAD) for name in ("loss", "sigma")}
+        return {
+            "loss": PayloadPart((1,), "refuse", _INSTEAD),
+            "sigma": PayloadPart((1,), "refuse", _INSTEAD, low=0.0, high=_LARGEST),
+        }
 
     def combine_replies(self, kept: State, replies: Sequence[Arrays], weights: FloatArray) -> State:
         """One generation of the server's CMA-ES."""

@@ -126,6 +126,7 @@ class SearchClient(ClientHalf):
     def __init__(self, context: ClientContext, population: int, deviation: float) -> None:
         super().__init__(context)
         self._population, self._deviation = population, deviation
+        self._widest = _HALF if context.projected else _LARGEST
         self._search = self._begin_search(np.full(context.dim, 0.5), np.ones(context.dim), seed=0)
         if self._search.forgets_all:
             raise ValueError(f"population (lambda) {population} is too large for d = {context.dim}")
@@ -143,7 +144,7 @@ class SearchClient(ClientHalf):
     def _begin_search(self, x: FloatArray, s: FloatArray, seed: int) -> SeparableCMA:
         unused = max(0, 2 - len(x))  # for d = 1
         mean = np.pad(x, (0, unused), constant_values=0.5)
-        s = np.clip(s, _SMALLEST, _HALF if self.context.projected else _LARGEST)  # noise for privacy leaves the range
+        s = np.clip(s, _SMALLEST, self._widest)  # noise for privacy leaves the range
         return SeparableCMA(mean, np.pad(s, (0, unused), mode="edge"), self._population, seed)
 
     @property
@@ -176,7 +177,7 @@ class SearchClient(ClientHalf):
 
     def end(self, x: FloatArray) -> Arrays:
         """s_i."""
-        return {"s": np.minimum(self._deviations[: len(x)], _LARGEST)}
+        return {"s": np.minimum(self._deviations[: len(x)], self._widest)}
 
 
 def _ranks(y: FloatArray) -> FloatArray:

@@ -14,6 +14,7 @@ from fzoos.cli.compare import compare
 from fzoos.cli.dashboard import add_to as add_dashboard
 from fzoos.cli.exit_codes import complain
 from fzoos.cli.help import HelpGroup, add_examples, epilog
+from fzoos.cli.journal import add_to as add_journal
 from fzoos.cli.reproduce import reproduce
 from fzoos.cli.run import run
 from fzoos.cli.runs import add_to as add_runs
@@ -59,6 +60,7 @@ for command in (compare, run, reproduce):
 add_study(app)
 add_runs(app)
 add_dashboard(app)
+add_journal(app)
 add_examples(app)
 
 

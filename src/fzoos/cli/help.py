@@ -44,6 +44,8 @@ EXAMPLES = {
         "fzoos ask my-study --site site-1",
     ),
     "tell": ("fzoos tell my-study points.csv",),
+    "verify": ("fzoos journal verify my-study/journals/site-1.journal",),
+    "salvage": ("fzoos journal salvage site-1.journal saved.journal",),
     "list": (
         "fzoos list",
         "fzoos list runs.db --json",

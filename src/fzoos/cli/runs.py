@@ -152,7 +152,7 @@ def _facts(kept: StoredRun) -> dict[str, str]:
     if result.variables is not None:
         facts["means"] = ", ".join(f"{name} = {value}" for name, value in result.variables.items())
     if not np.array_equal(result.recommended, result.x):
-        facts["better"] = f"{short_x(result.recommended)} (the recommended x, a mean of the last rounds)"
+        facts["mean"] = f"{short_x(result.recommended)} (the recommended x, a mean of the last rounds)"
     facts["rounds"] = str(result.rounds)
     each = ", ".join(f"{kept.client(i)} {count:,}" for i, count in enumerate(result.queries_per_client[:10]))
     facts["queries"] = f"{result.queries:,} ({each}{', ...' if len(result.queries_per_client) > 10 else ''})"

@@ -17,6 +17,7 @@ import typer
 from rich.filesize import decimal
 
 from fzoos.cli.options import Quiet
+from fzoos.cli.told import read_told
 from fzoos.engines import LocalStudy
 from fzoos.federation.journal import JournalError
 from fzoos.federation.study import Study
@@ -117,26 +118,19 @@ def ask(
     return 0
 
 
-def tell(folder: Folder, values: Annotated[Path, typer.Argument(metavar="FILE", help="CSV: site, id, value.")]) -> int:
+def tell(
+    folder: Folder, values: Annotated[Path, typer.Argument(metavar="FILE", help="CSV: site, id, value; x is read too.")]
+) -> int:
     """Hand in values for points of `fzoos ask`; some of them will do, the rest can come later."""
     settings = Study.load(folder / "study.toml")
     manual = _manual_objectives(settings, folder, None)
-    given: dict[str, list[tuple[str, float]]] = {}
-    with open(values, newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        missing = {"site", "id", "value"} - set(reader.fieldnames or ())
-        if missing:
-            raise ValueError(f"{values} has no column {min(missing)!r}; it must have site, id and value")
-        for number, row in enumerate(reader, start=2):
-            if row["site"] not in manual:
-                raise ValueError(f"{values}, line {number}: there is no site {row['site']!r}")
-            if not (row["value"] or "").strip():
-                continue
-            try:
-                given.setdefault(row["site"], []).append((row["id"], float(row["value"])))
-            except ValueError:
-                raise ValueError(f"{values}, line {number}: value must be a number, got {row['value']!r}") from None
-    count = sum(manual[name].tell(group) for name, group in given.items())
+    told = read_told(values, settings, manual)
+    failures = settings.on_failure == "skip"
+    count = sum(
+        manual[name].tell(group.values, instead=group.instead, failures=failures) for name, group in told.items()
+    )
+    for line in (line for group in told.values() for line in group.remarks):
+        typer.echo(line)
     left = sum(len(group.wanted()) for group in manual.values())
     typer.echo(
         f"{count} new values taken" + (f"; {left} are still asked for" if left else f"; next: fzoos ask {folder}")
@@ -163,7 +157,7 @@ def _show(folder: Path, result: Result) -> None:
     for name, value in (result.variables or {}).items():
         typer.echo(f"  {name} = {value}")
     if not np.array_equal(result.recommended, result.x):
-        typer.echo(f"better   {short_x(result.recommended)} (the recommended x, a mean of the last rounds)")
+        typer.echo(f"mean     {short_x(result.recommended)} (the recommended x, a mean of the last rounds)")
     typer.echo(f"rounds   {result.rounds}")
     typer.echo(f"queries  {result.queries:,} (per site {', '.join(f'{q:,}' for q in result.queries_per_client)})")
     if result.failed:

@@ -12,7 +12,18 @@ from typing import Any, Literal
 
 from fzoos._util.arrays import check_device_name
 from fzoos._util.checks import check_count
-from fzoos.algorithms import Algorithm, DeComFL, FedBPT, FedCMA, FedProx, FedZO, FZooS, ScaffoldI, ScaffoldII
+from fzoos.algorithms import (
+    Algorithm,
+    DeComFL,
+    FedBPT,
+    FedCMA,
+    FedProx,
+    FedZO,
+    FixedFZooS,
+    FZooS,
+    ScaffoldI,
+    ScaffoldII,
+)
 from fzoos.algorithms.finite_differences import FiniteDifferences
 from fzoos.algorithms.fixed_fzoos.correction_lengths import Constant
 from fzoos.experiments.run import Run
@@ -112,7 +123,7 @@ class Scale:
         return None if self.device == "cpu" else self.device
 
 
-def paper(scale: Scale, **changes: Any) -> FZooS:
+def paper(scale: Scale, **changes: Any) -> FixedFZooS:
     """The paper's settings with the nearest points of its authors' program, whose results the paper shows."""
     settings = {"points": 150, "feature_points": 500, "features": scale.features, "device": scale.surrogates}
     return FZooS.paper(**{**settings, **changes})
@@ -305,6 +316,7 @@ def prompt(scale: Scale) -> Figure:
     """A language model's prompt, tuned by all: no figure of the paper."""
     lines: dict[str, Algorithm | None] = {
         "FZooS": FZooS(),
+        "FixedFZooS": FixedFZooS(),
         "FedCMA": FedCMA(),
         "FedBPT": FedBPT(),
         "FedZO": FedZO(),

@@ -12,7 +12,7 @@ from fzoos.experiments.curves import Curve
 from fzoos.experiments.figures import Figure
 from fzoos.experiments.run import SHOWN
 from fzoos.experiments.store import Store
-from fzoos.experiments.task_spec import build
+from fzoos.experiments.task_spec import TaskSpec, build
 
 __all__ = ["BUDGET", "write_prompt_report"]
 
@@ -100,8 +100,9 @@ def _answers(figure: Figure, store: Store) -> str:
     """For the first panel's first line and seed: the class that the model chose before and after."""
     panel, line = figure.panels[0], figure.panels[0].lines[0]
     run = line.runs[0][0]
-    task, rows = build(run.task), store.load(run)
+    rows = store.load(run)
     assert rows is not None
+    task = build(TaskSpec.of(run.task.name, **(dict(run.task.settings) | {"device": "cpu"})))  # for its texts alone
     lines = [f"{line.label}, {panel.title}, seed 0: the model's choice before and after.\n"]
     lines += ["| text | section | instruction alone | tuned |", "| --- | --- | --- | --- |"]
     for k, (text, right) in enumerate(task.examples(SHOWN)):

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms import Algorithm, FZooS
+from fzoos.algorithms import Algorithm, FixedFZooS
 from fzoos.algorithms.optimizers import Adam, Optimizer
 from fzoos.experiments.cosine import cosines
 from fzoos.experiments.exact import exact_gradient
@@ -159,6 +159,6 @@ class Run:
         return row.get("margin", 0.0) < 0  # an image that is attacked stays attacked
 
     def _informed(self, task: Any, algorithm: Algorithm) -> Algorithm:
-        if self.knows_noise and isinstance(algorithm, FZooS):
+        if self.knows_noise and isinstance(algorithm, FixedFZooS):
             return replace(algorithm, noise=KnownNoise(task.sigma))
         return algorithm

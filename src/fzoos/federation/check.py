@@ -19,7 +19,7 @@ _ROUNDING: Mapping[Precision, float] = {  # how far it takes a number out of its
     "float64": 0.0,
     "float32": 2.0**-23,
     "float16": 2.0**-10,
-    "stochastic": 0.0,
+    "stochastic": 2.0 / 255.0,  # a number moves to the next of 256 levels between the array's extremes
 }
 _MAX_QUERIES = 2**40  # the sum over all clients is still an integer of the file of runs
 
@@ -50,7 +50,8 @@ def check_reply(
     if not 0 <= failed <= queries or failed != int(failed):
         raise MessageError("the reply does not tell its number of failed queries")
     _check_scalars(reply.scalars, {"queries", "failed", *algorithm.reported})
-    _check_inside(algorithm, reply)
+    if not noisy:
+        _check_inside(algorithm, reply)
 
 
 def check_request(

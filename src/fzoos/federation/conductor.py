@@ -106,6 +106,7 @@ class _Conductor:
         last = store.last
         body = store.last_checkpoint(last) if resume and last is not None else None
         if last is not None and resume:
+            store.check(last)
             self._check_same(last)
             self._run = last
             self._releases.restore(store.extra(last))
@@ -165,7 +166,13 @@ class _Conductor:
         self._server.state = ServerState.load(json.loads(header["state"]), arrays)
 
     def _check_same(self, run: int) -> None:
-        found = Study(**self._store.study(run))
+        try:
+            found = Study(**self._store.study(run))
+        except (TypeError, ValueError) as error:
+            raise StoreError(
+                f"{self._store.path} holds a run with settings that this version does not know ({error}): go on with "
+                "the version that wrote it, or begin a new run"
+            ) from None
         if found.id != self._study.id:
             raise StoreError(
                 f"{self._store.path} holds a run of other settings (study {found.id}, not {self._study.id}): "

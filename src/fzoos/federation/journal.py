@@ -14,7 +14,8 @@ replies    request, body, generator: what was answered, and the random generator
 
 Every row carries SHA-256(the row before it in the table, this row), so that a flipped bit or a missing row is seen when
 the journal is opened; that its end is there is known from the number of rows, in a file beside it (`RowCount`). What is
-refused is left as it was. A journal belongs to one process at a time, which holds a lock beside it.
+refused is left as it was. A journal belongs to one process at a time, which holds a lock beside it. It has the site's
+values: only its owner can read it (0600).
 
 A commit is on the disk when it returns (write-ahead log, synchronous = FULL): neither `kill -9` nor a power cut loses a
 query whose value was used.
@@ -26,7 +27,6 @@ import hashlib
 import json
 import math
 import sqlite3
-import struct
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -37,16 +37,19 @@ from typing import Any, Self
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.links import link_of
 from fzoos._util.lock import FileLock
+from fzoos._util.private import make_private
 from fzoos._util.row_count import RowCount
 from fzoos._util.sqlite import open_readonly
 
-__all__ = ["Journal", "JournalError", "Query", "Request"]
+__all__ = ["CHAINED", "Journal", "JournalError", "Query", "Request"]
 
 _FORMAT = "1"
 _WAY_OUT = (
-    "Put a copy from a backup in its place and remove the files beside it whose names begin with its name, or move all "
-    "of them away: the site then starts anew, without the queries paid for before"
+    "Put a copy from a backup in its place and remove the files beside it whose names begin with its name. Without "
+    "one, `fzoos journal verify FILE` says what is damaged and `fzoos journal salvage FILE NEW` saves the rest. Or "
+    "move all of them away: the site then starts anew, without the queries paid for before"
 )
 _TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -60,7 +63,7 @@ CREATE INDEX requests_by_digest ON requests (digest);
 CREATE INDEX queries_by_request ON queries (request);
 """
 _ODD = ("nan", "-0.0")
-_CHAINED = {
+CHAINED = {  # the columns of each table that its links are made of
     "requests": ("digest", "body"),
     "queries": ("request", "round", "step", "purpose", "x", "y", "error", "asked"),
     "replies": ("request", "body", "generator"),
@@ -137,7 +140,7 @@ class Journal:
         return self.path.with_name(self.path.name + ending)
 
     def _open(self, study: str, site: str) -> None:
-        self._links, self._rows = dict.fromkeys(_CHAINED, b""), 0
+        self._links, self._rows = dict.fromkeys(CHAINED, b""), 0
         exists = self.path.exists()
         self._tally = RowCount(self._beside(".rows"))
         try:
@@ -147,8 +150,10 @@ class Journal:
                 raise JournalError(
                     f"the journal {self.path} has lost its end: {self._rows} of {noted} rows are there. If it was "
                     f"copied, copy {self.path.name}-wal too; otherwise put a copy from a backup in its place. To go on "
-                    f"without what is missing, remove {self._tally.path.name} beside it"
+                    f"without what is missing (`fzoos journal verify FILE` says what is there), remove "
+                    f"{self._tally.path.name} beside it"
                 )
+            make_private(self.path)  # SQLite gives the files beside it the same permissions
             self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
@@ -171,10 +176,10 @@ class Journal:
             if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
                 return False
             self._check_about(dict(db.execute("SELECT name, value FROM about")), study, site)
-            for table, columns in _CHAINED.items():
+            for table, columns in CHAINED.items():
                 expected = 1
                 for id, link, *row in db.execute(f"SELECT id, link, {', '.join(columns)} FROM {table} ORDER BY id"):
-                    self._links[table] = _link(self._links[table], row)
+                    self._links[table] = link_of(self._links[table], row)
                     if id != expected or link != self._links[table]:
                         raise JournalError(f"the journal {self.path} is damaged at row {id} of {table}. {_WAY_OUT}")
                     expected += 1
@@ -194,14 +199,14 @@ class Journal:
 
     def _append(self, table: str, rows: list[tuple[Any, ...]]) -> int:
         """Add rows, all or none; the last one's id."""
-        columns = _CHAINED[table]
+        columns = CHAINED[table]
         text = f"INSERT INTO {table} ({', '.join(columns)}, link) VALUES ({', '.join('?' * (len(columns) + 1))})"
         link = self._links[table]
         try:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 for row in rows:
-                    link = _link(link, row)
+                    link = link_of(link, row)
                     last = self._db.execute(text, (*row, link)).lastrowid
                 self._db.execute("COMMIT")
             except BaseException:
@@ -283,6 +288,11 @@ class Journal:
             for x, y, odd, *rest in self._read(text, values)
         ]
 
+    def append_row(self, table: str, row: tuple[Any, ...]) -> None:
+        """Keep a row of another journal of this study and site, with the request's id in this one."""
+        self._append(table, [row])
+        self.count += table == "queries"
+
     def reply(self, request: int, body: bytes | None, generator: Mapping[str, Any]) -> None:
         """Keep a reply and the generator's state after it; None where the server went on without one."""
         self._append("replies", [(request, body, json.dumps(dict(generator)))])
@@ -313,18 +323,3 @@ def _odd(value: float) -> str | None:
     if math.isnan(value):
         return "nan"
     return "-0.0" if value == 0.0 and math.copysign(1.0, value) < 0.0 else None
-
-
-def _link(before: bytes, row: Any) -> bytes:
-    """SHA-256 over the row before and this one, each value with its type and length."""
-    digest = hashlib.sha256(before)
-    for value in row:
-        if isinstance(value, float):
-            data = struct.pack("<d", value)
-        elif isinstance(value, bytes):
-            data = value
-        else:
-            data = repr(value).encode()
-        digest.update(struct.pack("<cQ", type(value).__name__[0].encode(), len(data)))
-        digest.update(data)
-    return digest.digest()

@@ -37,7 +37,7 @@ from fzoos.federation.journal import Journal
 from fzoos.messages.codec import MessageError, decode
 from fzoos.messages.message import Kind, Message
 
-__all__ = ["Privacy", "Releases", "sent"]
+__all__ = ["Privacy", "Releases", "arrays_in_reply", "sent"]
 
 _FINE = 20  # bits: the grid of what leaves is so much finer than the noise
 
@@ -102,7 +102,8 @@ class Privacy:
     def protect(self, reply: Message, x: FloatArray) -> Message:
         """The reply with its arrays clipped and noisy, and without diagnostics; x is the server's.
 
-        A noisy iterate is brought back into the box, which only forgets and costs no privacy.
+        A noisy iterate leaves as it is, also where it is outside the box: brought back here, the noise would no longer
+        have the mean 0, and near a face no number of sites would average it out. The server brings the mean back.
 
         Example:
             >>> import numpy as np
@@ -118,9 +119,7 @@ class Privacy:
                 raise MessageError(f"array {name!r} holds NaN or infinity")
         payload = self.clip if self.clip_payload is None else self.clip_payload
         arrays = {
-            name: np.clip(x + self._noisy(array - x, self.clip), 0.0, 1.0)
-            if name == "x"
-            else self._noisy(array, payload)
+            name: x + self._noisy(array - x, self.clip) if name == "x" else self._noisy(array, payload)
             for name, array in reply.arrays.items()
         }
         return Message(reply.kind, reply.round, arrays, {"queries": reply.scalars["queries"]})
@@ -137,6 +136,11 @@ class Privacy:
         steps = np.trunc(_clipped(array, clip) / grid) + np.rint(deviation / grid * _gaussian(array.shape))
         noisy: FloatArray = steps * grid
         return noisy
+
+    @property
+    def reach(self) -> float:
+        """How far from 0 a coordinate of a noisy x may be, but for one case in 10^23: ten standard deviations."""
+        return 1.0 + self.clip + 10.0 * self.noise * self.clip
 
     def epsilon(self, releases: int) -> float:
         """What so many arrays that left a site add up to.
@@ -199,9 +203,8 @@ class Releases:
     """
 
     def __init__(self, algorithm: Algorithm, sites: int) -> None:
-        payload, protocol = len(algorithm.shapes(1, 1)), algorithm.protocol
         kinds: tuple[Kind, ...] = ("refresh", "update")
-        self._arrays = {k: protocol.returns_x(k) + payload * protocol.returns_payload(k) for k in kinds}
+        self._arrays = {kind: arrays_in_reply(algorithm, kind) for kind in kinds}
         self._counts = [0] * sites
         self._last: list[list[Any]] = [[0, ""] for _ in range(sites)]  # round and kind of the last request
 
@@ -228,6 +231,12 @@ class Releases:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state`; without one, from none."""
         self._counts, self._last = state.get("releases", self._counts), state.get("last", self._last)
+
+
+def arrays_in_reply(algorithm: Algorithm, kind: Kind) -> int:
+    """How many arrays leave a site with the reply to such a request."""
+    protocol = algorithm.protocol
+    return protocol.returns_x(kind) + len(algorithm.shapes(1, 1)) * protocol.returns_payload(kind)
 
 
 def sent(journal: Journal, study: str) -> int:

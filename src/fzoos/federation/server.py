@@ -40,6 +40,7 @@ from fzoos.federation.server_state import Plan, ServerState
 from fzoos.messages.codec import RemoteFailure
 from fzoos.messages.message import Kind, Message
 from fzoos.messages.rounding import Rounding
+from fzoos.objectives.box import clip_to_cube
 
 __all__ = ["Dropouts", "Plan", "Server", "TooFewClients"]
 
@@ -251,7 +252,8 @@ class Server:
             state.shared = self._steering.next_state(state.shared, averages, seed, len(replies))
             state.up_to_date, mean = set(replies), {}
         elif self._half is None:
-            state.shared = {"x": mean.pop("x")}
+            x = mean.pop("x")
+            state.shared = {"x": clip_to_cube(x) if self._noisy else x}  # noisy replies leave the box, to both sides
         else:  # from the numbers that the clients will get
             mean = self._rounding.arrays(mean, plan.round + 1)
             state.shared = self._half.next_state(state.shared, mean, plan.round, self._seed["seed"])

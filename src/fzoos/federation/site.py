@@ -15,17 +15,20 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.checks import check_positive
 from fzoos.federation.client import Client
 from fzoos.federation.journal import Journal, JournalError, Query, Request
+from fzoos.federation.privacy import arrays_in_reply, sent
 from fzoos.federation.study import Study
 from fzoos.messages.codec import MessageError, decode, encode, encode_failure
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Objective
+from fzoos.objectives.prior import read_prior
 from fzoos.objectives.trajectory import OnFailure, Purpose
 from fzoos.result import NotAsked, ObjectiveError
 
@@ -49,6 +52,9 @@ class StudySite:
         objective: its black box, (d,) -> float, or (n, d) -> (n,) if the study is vectorised.
         journal: path of its journal.
         max_queries: a budget of the site's own, beside the study's.
+        max_epsilon: the site answers nothing that would take its own account of lost privacy beyond this, whatever the
+            server's account says; for studies with differential privacy.
+        prior: old data of the site, as for `minimize`; it stays here, and must be the same after a restart.
         wait: seconds to wait for another process that has the journal.
 
     Example:
@@ -75,12 +81,16 @@ class StudySite:
         journal: str | Path,
         *,
         max_queries: int | None = None,
+        max_epsilon: float | None = None,
+        prior: Any = None,
         wait: float = 0.0,
     ) -> None:
         self._study, self._index, self._objective = study, client, objective
+        self._max_epsilon = _checked(max_epsilon, study)
         budgets = [n for n in (max_queries, study.max_queries_per_client) if n is not None]
         self._budget = min(budgets, default=None)
         self._journal = Journal(journal, study.id, study.sites[client], wait)
+        self._prior = read_prior(prior, study.box)
         self._turn = threading.Lock()
         self._client: Client | None = None  # None: to be made again from the journal
         self._ledger = _Ledger(self._journal, study.on_failure, study.dim)
@@ -111,6 +121,7 @@ class StudySite:
             if known is not None and known.reply is not None:
                 return known.reply
             self._check_budget(request, known)
+            self._check_privacy(request)
             client = self._client or self._restore()
             self._client = None  # until the answer is there: a half-done request leaves a client in between
             id = self._enter(data, client)
@@ -134,6 +145,8 @@ class StudySite:
     def _restore(self) -> Client:
         """The client as it was after its last answer."""
         client = self._study.client(self._index, self._objective, self._ledger)
+        if len(self._prior[1]):
+            client.adopt(*self._prior)
         for entry in self._journal.requests():
             if entry.reply is not None:
                 self._ledger.replay(entry.id)
@@ -171,6 +184,19 @@ class StudySite:
         if self.queries + cost > self._budget:
             raise BudgetError(
                 f"round {request.round} needs {cost} queries; {self.queries} of the site's {self._budget} are spent"
+            )
+
+    def _check_privacy(self, request: Message) -> None:
+        """Refuse what would cost more privacy than the site allows; all that ever left it counts."""
+        privacy = self._study.privacy_settings
+        if self._max_epsilon is None or privacy is None:
+            return
+        before = sent(self._journal, self._study.id)
+        epsilon = privacy.epsilon(before + arrays_in_reply(self._study.algorithm_settings, request.kind))
+        if epsilon > self._max_epsilon:
+            raise BudgetError(
+                f"round {request.round} would take epsilon to {epsilon:.3g}; the site's own limit is "
+                f"{self._max_epsilon:g}, of which {privacy.epsilon(before):.3g} is spent"
             )
 
     def stop(self) -> None:
@@ -257,6 +283,16 @@ class _Ledger:
             raise CancelledError("the run has ended")
         if self._budget is not None and self._journal.count + more > self._budget:
             raise BudgetError(f"{self._journal.count} of the site's {self._budget} queries are spent")
+
+
+def _checked(max_epsilon: float | None, study: Study) -> float | None:
+    if max_epsilon is None:
+        return None
+    check_positive("max_epsilon", max_epsilon)
+    if study.privacy_settings is None:
+        raise ValueError("max_epsilon needs a study with privacy; this one has none")
+    study.privacy_settings.epsilon(0)  # what accounts for it must be installed here, too
+    return max_epsilon
 
 
 def _public(error: Exception) -> str:

@@ -1,7 +1,8 @@
 """Objectives evaluated by hand: points are written to a file, values are entered later, after days if need be.
 
 A folder holds, for each site, `SITE.asked.csv` (the points to evaluate now) and `SITE.told.csv` (every value
-entered so far; rows are only added). A point is identified by its id, which depends on the point alone.
+entered so far; rows are only added). A point is identified by its id, which depends on the point alone. Where another
+point was evaluated in its place, its coordinates stand behind the value.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import io
 import math
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -105,15 +106,35 @@ class ManualObjective:
         if not self._answered.exists():
             return {}
         rows = csv.reader(io.StringIO(self._answered.read_text(encoding="utf-8")))
-        return {row[0]: float(row[1]) for row in rows if len(row) == 2}
+        return {row[0]: float(row[1]) for row in rows if len(row) >= 2}
+
+    def asked_instead(self, points: FloatArray) -> dict[int, FloatArray]:
+        """Which of these rows, shape (n, d), were not evaluated themselves, and the points that were in their place."""
+        if not self._answered.exists():
+            return {}
+        rows = csv.reader(io.StringIO(self._answered.read_text(encoding="utf-8")))
+        moved = {row[0]: np.array(row[2:], dtype=np.float64) for row in rows if len(row) > 2}
+        ids = [point_id(point) for point in np.atleast_2d(points)] if moved else []
+        return {i: moved[id] for i, id in enumerate(ids) if id in moved}
 
     def told(self) -> dict[str, float]:
         """`values`, by its name of the last release."""
         old_name("ManualObjective.told()", "ManualObjective.values()")
         return self.values()
 
-    def tell(self, values: Iterable[tuple[str, float]]) -> int:
+    def tell(
+        self,
+        values: Iterable[tuple[str, float]],
+        *,
+        instead: Mapping[str, Sequence[float]] | None = None,
+        failures: bool = False,
+    ) -> int:
         """Enter values by their points' ids, all or none; return how many were new.
+
+        Args:
+            values: ids and values.
+            instead: points that were evaluated in the place of those asked for, by their ids.
+            failures: whether NaN may be a value: the point could not be evaluated.
 
         Raises:
             ValueError: a point that is not asked for, a value that is no number, or one that differs from the value
@@ -121,19 +142,22 @@ class ManualObjective:
         """
         known, wanted = self.values(), {id for id, _ in self.wanted()}
         new: dict[str, float] = {}
+        moved = dict(instead or {})
         for id, value in values:
             before = known.get(id, new.get(id))
-            if before is not None and before != value:
+            if before is not None and before != value and not (math.isnan(before) and math.isnan(value)):
                 raise ValueError(f"the value of {id} was given before: {before:g}, not {value:g}")
             if before is None:
                 if id not in wanted:
                     raise ValueError(f"{id!r} is not among the points that {self._site} is asked for")
-                if not math.isfinite(value):
-                    raise ValueError(f"the value of {id} must be a finite number, got {value}")
+                if not math.isfinite(value) and not (failures and math.isnan(value)):
+                    why = "" if failures or not math.isnan(value) else '; with on_failure = "skip" nan means failed'
+                    raise ValueError(f"the value of {id} must be a finite number, got {value}{why}")
                 new[id] = value
         if new:
             with open(self._answered, "a", encoding="utf-8") as file:
-                file.write("".join(f"{id},{value!r}\n" for id, value in new.items()))
+                for id, value in new.items():
+                    file.write(",".join([id, repr(value), *(repr(float(v)) for v in moved.get(id, ()))]) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
         return len(new)

@@ -128,6 +128,30 @@ class Space:
         row = np.asarray(x, dtype=np.float64)
         return {name: kind.decode(row[part]) for name, (kind, part) in zip(self.names, self.parts, strict=True)}
 
+    def read(self, texts: Mapping[str, str]) -> dict[str, Any]:
+        """Variables from the texts that stand for them in a table.
+
+        Example:
+            >>> from fzoos import Choice, Integer, Space
+            >>> Space(depth=Integer(1, 12), kernel=Choice("rbf", "linear")).read({"depth": "3", "kernel": "rbf"})
+            {'depth': 3.0, 'kernel': 'rbf'}
+        """
+        return {name: kind.read(texts[name]) for name, kind in self._kinds.items()}
+
+    def corner(self, values: Mapping[str, Any]) -> FloatArray:
+        """The coordinates of variables that were asked: those of `encode`, but all weight on the options chosen.
+
+        Example:
+            >>> from fzoos import Choice, Space
+            >>> Space(kernel=Choice("rbf", "linear")).corner({"kernel": "linear"})
+            array([0., 1.])
+        """
+        x = self.encode(values)
+        for kind, part in self.parts:
+            if isinstance(kind, Choice):
+                x[part] = np.eye(kind.width)[int(np.argmax(x[part]))]
+        return x
+
     def table(self) -> dict[str, dict[str, Any]]:
         """As a study's file has it, and `Space.of` reads it.
 

@@ -113,8 +113,19 @@ class Trajectory:
             answers = self._paid_together(self._pool, batches, purpose)
         asked, y = (np.concatenate(parts) for parts in zip(*answers, strict=True))
         other = np.any(asked != points, axis=1)  # before a restart, on a machine that rounds or chooses differently
-        self.adopt(np.where(other[:, None], self.box.scale(asked), x) if other.any() else x, y)
+        x = np.where(other[:, None], self.box.scale(asked), x) if other.any() else x
+        self.adopt(self._really_asked(x, asked), y)
         return y
+
+    def _really_asked(self, x: FloatArray, points: FloatArray) -> FloatArray:
+        """The points of the cube whose values came: people may have evaluated others in their place."""
+        instead = getattr(self._objective, "asked_instead", None)
+        moved: dict[int, FloatArray] = {} if instead is None else instead(points)
+        if moved:
+            x = x.copy()
+            for row, point in moved.items():
+                x[row] = self.box.to_cube(point)
+        return x
 
     def adopt(self, x: FloatArray, y: FloatArray) -> None:
         """Add points of the cube whose values are known; NaN marks a failed one."""

@@ -51,6 +51,10 @@ class Variable(ABC):
         """The value that coordinates in the user's units mean, shape (width,)."""
 
     @abstractmethod
+    def read(self, text: str) -> Any:
+        """The value that stands in a table."""
+
+    @abstractmethod
     def scale(self, x: FloatArray) -> FloatArray:
         """The user's units to those of the cube; works on the last axis."""
 
@@ -99,6 +103,10 @@ class Real(Variable):
     def decode(self, x: FloatArray) -> Any:
         """The value itself."""
         return float(x[0])
+
+    def read(self, text: str) -> Any:
+        """A number."""
+        return float(text)
 
     def scale(self, x: FloatArray) -> FloatArray:
         """(x - low) / (high - low)."""
@@ -184,6 +192,10 @@ class Integer(Variable):
         """The nearest whole number."""
         return int(np.clip(np.floor(x[0] + 0.5), self.low, self.high))
 
+    def read(self, text: str) -> Any:
+        """A number, which `encode` wants to be whole."""
+        return float(text)
+
     def scale(self, x: FloatArray) -> FloatArray:
         """(x - low) / (high - low)."""
         return (x - self.low) / (self.high - self.low)
@@ -249,6 +261,13 @@ class Choice(Variable):
     def decode(self, x: FloatArray) -> Any:
         """The option of the largest coordinate, the first of equal ones."""
         return self.options[int(np.argmax(x))]
+
+    def read(self, text: str) -> Any:
+        """The option that is written so."""
+        found = [option for option in self.options if str(option) == text.strip()]
+        if not found:
+            raise ValueError(f"{text!r} is none of {', '.join(map(str, self.options))}")
+        return found[0]
 
     def scale(self, x: FloatArray) -> FloatArray:
         """The coordinates are those of the cube."""

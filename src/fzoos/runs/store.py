@@ -10,6 +10,7 @@ rounds       run, round, queries, bytes_up, bytes_down, seconds, step, monitor, 
              queries and distances), x (float64 bytes)
 failures     run, round, client, reason, at: answers that did not come
 checkpoints  run, body, digest: the server between two exchanges; only the last one is stored
+digests      run, round, digest: of the run's row (round -1) and of its rounds; compared by `check`
 ===========  ========================================================================================================
 """
 
@@ -31,9 +32,11 @@ from typing import Any, Self
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.processes import is_gone
 from fzoos._util.sqlite import open_readonly
 from fzoos.objectives.space import box_of, space_of
 from fzoos.result import Record, Result
+from fzoos.runs import digests
 from fzoos.runs.recommend import recommend, recommend_in
 
 __all__ = ["Store", "StoreError", "Summary", "load"]
@@ -109,6 +112,7 @@ class Store:
             self._db.execute("PRAGMA synchronous = FULL")
             if not begun:
                 self._make()
+            self._db.execute(digests.TABLE)  # a file of the last release has none
         except (sqlite3.Error, UnicodeDecodeError, OSError) as error:
             raise StoreError(f"{self.path} cannot be read as a file of runs: {error}") from None
 
@@ -152,14 +156,16 @@ class Store:
         """A new run; its id."""
         counts = (json.dumps([0] * clients), 0, 0, 0.0, "{}")
         values = (name, json.dumps(study), time.time(), "running", "", _bytes(x), *counts, platform.node(), os.getpid())
-        cursor = self._execute(f"INSERT INTO runs VALUES (NULL, {', '.join('?' * len(values))})", values)
-        assert cursor.lastrowid is not None
+        with self._transaction():
+            cursor = self._execute(f"INSERT INTO runs VALUES (NULL, {', '.join('?' * len(values))})", values)
+            assert cursor.lastrowid is not None
+            digests.note(self._db, cursor.lastrowid)
         return cursor.lastrowid
 
     def take(self, run: int) -> None:
         """Make this process the run's writer."""
         values = ("running", "", platform.node(), os.getpid(), run)
-        self._execute("UPDATE runs SET status = ?, message = ?, host = ?, pid = ? WHERE id = ?", values)
+        self._update("UPDATE runs SET status = ?, message = ?, host = ?, pid = ? WHERE id = ?", values)
 
     @property
     def runs(self) -> list[Summary]:
@@ -171,7 +177,7 @@ class Store:
         )
         found = []
         for id, name, started, status, host, pid, total, seconds, queries, rounds, monitor in self._db.execute(text):
-            status = "interrupted" if status == "running" and _is_gone(host, pid) else status
+            status = "interrupted" if status == "running" and is_gone(host, pid) else status
             found.append(Summary(id, name, started, status, rounds, sum(json.loads(queries)), total, seconds, monitor))
         return found
 
@@ -194,12 +200,14 @@ class Store:
             self._execute("UPDATE runs SET queries = ? WHERE id = ?", (json.dumps(queries), run))
             if record is not None:
                 self._insert(run, record, x)
+            digests.note(self._db, run)
 
     def record(self, run: int, record: Record, x: FloatArray) -> None:
         """Store a round of a run that has no checkpoints."""
         with self._transaction():
             self._insert(run, record, x)
             self._execute("UPDATE runs SET queries = ? WHERE id = ?", (json.dumps(record.queries_per_client), run))
+            digests.note(self._db, run)
 
     def _insert(self, run: int, record: Record, x: FloatArray) -> None:
         diagnostics = json.dumps({name: _finite(value) for name, value in record.diagnostics.items()})
@@ -213,6 +221,7 @@ class Store:
         counts = (record.round, record.queries, record.bytes_up, record.bytes_down, record.seconds, record.step)
         values = (run, *counts, record.monitor, diagnostics, clients, _bytes(x))
         self._execute(f"INSERT OR REPLACE INTO rounds VALUES ({', '.join('?' * len(values))})", values)
+        digests.note(self._db, run, record.round)
         totals = (_bytes(x), record.bytes_up, record.bytes_down, record.seconds, run)
         self._execute("UPDATE runs SET x = ?, bytes_up = ?, bytes_down = ?, seconds = ? WHERE id = ?", totals)
 
@@ -247,9 +256,9 @@ class Store:
             queries: of each client, where more were made than the last complete round says.
         """
         values = (status, _text(message), json.dumps(dict(extra)), run)
-        self._execute("UPDATE runs SET status = ?, message = ?, extra = ? WHERE id = ?", values)
+        self._update("UPDATE runs SET status = ?, message = ?, extra = ? WHERE id = ?", values)
         if queries is not None:
-            self._execute("UPDATE runs SET queries = ? WHERE id = ?", (json.dumps(list(queries)), run))
+            self._update("UPDATE runs SET queries = ? WHERE id = ?", (json.dumps(list(queries)), run))
 
     def result(self, run: int) -> Result:
         """The result of a run so far."""
@@ -265,7 +274,7 @@ class Store:
         finally:
             self._db.execute("ROLLBACK")
         x, queries, bytes_up, bytes_down, seconds, status, message, host, pid, study, more = row
-        if status == "running" and _is_gone(host, pid):
+        if status == "running" and is_gone(host, pid):
             status, message = "interrupted", "its process is gone"
         per_client = tuple(json.loads(queries))
         history = tuple(_record(row) for row in rounds)
@@ -291,6 +300,18 @@ class Store:
         """Further values of a run: epsilon, if it was private."""
         found: dict[str, Any] = json.loads(self._one("SELECT extra FROM runs WHERE id = ?", run)[0])
         return found
+
+    def check(self, run: int) -> None:
+        """Raise a StoreError where a row of the run is not what was written."""
+        damaged = digests.damaged_rows(self._db, run)
+        if damaged:
+            raise StoreError(f"{self.path} is damaged: {damaged[0]} is not what was written; take a backup's copy")
+
+    def _update(self, text: str, values: tuple[Any, ...]) -> None:
+        """Change a run's row, whose id is the last of the values."""
+        with self._transaction():
+            self._execute(text, values)
+            digests.note(self._db, values[-1])
 
     def _one(self, text: str, run: int) -> tuple[Any, ...]:
         row: tuple[Any, ...] | None = self._db.execute(text, (run,)).fetchone()
@@ -333,19 +354,6 @@ def _finite(value: float) -> float | None:
 
 def _number(value: float | None) -> float:
     return math.nan if value is None else value
-
-
-def _is_gone(host: str, pid: int) -> bool:
-    """Whether a process of this machine has ended; for other machines this is unknown."""
-    if host != platform.node():
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False
 
 
 def _tables(db: sqlite3.Connection) -> set[str]:
@@ -399,4 +407,8 @@ def load(path: str | Path, run: int | None = None) -> Result:
         found = store.last if run is None else run
         if found is None:
             raise StoreError(f"{path} has no run yet")
-        return store.result(found)
+        try:
+            store.check(found)
+            return store.result(found)
+        except (sqlite3.Error, KeyError, TypeError, ValueError) as error:
+            raise StoreError(f"{path} is damaged: {type(error).__name__}: {error}") from None

@@ -123,9 +123,19 @@ def test_from_dealt_to_shared_the_scales_stay():
     lines = np.stack([(T - 0.7) ** 2 - 0.49, np.ones(5)])
     mean = mean_of(server, state, 9.0, lines, seen=0.1, predicted=1.0, variance=1.0)
     after = server.next_state(state, mean, SEED, 3)
-    assert Scales(*after["scales"]) == before._replace(reach=pytest.approx(0.7 * before.reach))
+    assert Scales(*after["scales"]) == before._replace(reach=pytest.approx(0.7 * before.reach), last_mode=0.0)
     stays = server.next_state(state, mean_of(server, state, 0.0, lines, seen=0.1, predicted=1.0, variance=1.0), SEED, 3)
     assert Scales(*stays["scales"]).ridge == pytest.approx(0.9 / 0.1 * (before.radius**2 * D) / (D / 4))  # q = 0.1
+
+
+def test_a_first_star_of_clients_that_differ():
+    """x stays: a first step would go where they differ, not where F falls; the next round is shared."""
+    server = half()
+    down = np.stack([-T, np.ones(5)])
+    for differ, stays in ((9.0, True), (0.0, False)):
+        state = server.next_state(server.start(X), mean_of(server, server.start(X), differ, down), SEED, 3)
+        assert np.array_equal(state["x"], X) == stays
+        assert told(server, state).mode is (Mode.SHARED if stays else Mode.DEALT)
 
 
 @pytest.mark.parametrize("line", [1, 2])

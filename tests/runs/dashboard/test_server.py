@@ -74,7 +74,20 @@ def test_nothing_but_get(url):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8366", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.1", ""]
+    "host",
+    [
+        "evil.example",
+        "evil.example:8366",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "10.0.0.1",
+        "",
+        "[::1].evil.example",
+        "[::1]evil.example:80",
+        "[::1",
+        "127.0.0.1:80.evil.example",
+        "localhost:evil.example",
+    ],
 )
 def test_names_of_other_machines_are_not_answered_to(url, host):
     """DNS rebinding: a foreign page whose name has been made to point here."""
@@ -85,6 +98,19 @@ def test_names_of_other_machines_are_not_answered_to(url, host):
 @pytest.mark.parametrize("host", ["localhost", "localhost:9999", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:8366"])
 def test_names_of_this_machine_are(url, host):
     assert httpx.get(url + "api/runs", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["//evil.example/", "///evil.example/", "/\\evil.example/", "//evil.example/?a=1"])
+def test_no_redirect_leads_to_another_site(kept, path):
+    """With the token in the address, the page without it is on this machine, whatever the path looks like."""
+    with (
+        serving(kept, token=TOKEN, local=False, cookie="fzoos-1") as url,
+        socket.create_connection((httpx.URL(url).host, httpx.URL(url).port)) as line,
+    ):
+        line.sendall(f"GET {path}{'&' if '?' in path else '?'}token={TOKEN} HTTP/1.0\r\nHost: x\r\n\r\n".encode())
+        head = line.makefile("rb").read().decode("latin-1").partition("\r\n\r\n")[0]
+    [location] = re.findall(r"(?i)^location: (.*)$", head.replace("\r", ""), re.MULTILINE)
+    assert re.match(r"/(?![/\\])", location), location
 
 
 def test_with_a_token_nothing_is_shown_without_it(kept):

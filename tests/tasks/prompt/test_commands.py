@@ -60,7 +60,7 @@ def test_reproduce(installed, capsys):
     }
     with open(folder / "curves.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    labels = ["FZooS", "FedCMA", "FedBPT", "FedZO", "DeComFL", "exact gradient"]
+    labels = ["FZooS", "FixedFZooS", "FedCMA", "FedBPT", "FedZO", "DeComFL", "exact gradient"]
     assert list(dict.fromkeys(row["line"] for row in rows)) == labels
     task = Prompt(dim=20, clients=2, texts=3, test=12)
     for row in rows:
@@ -83,9 +83,9 @@ def test_reproduce(installed, capsys):
 
 
 def test_the_full_figure():
-    """Three seeds, two degrees of skew, six lines."""
+    """Three seeds, two degrees of skew, seven lines."""
     figure = make("prompt", Scale(device="cuda"))
-    assert len(figure.runs) == 3 * 2 * 6
+    assert len(figure.runs) == 3 * 2 * 7
     assert {dict(run.task.settings)["device"] for run in figure.runs} == {"cuda"}
 
 

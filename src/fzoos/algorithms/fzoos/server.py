@@ -30,7 +30,7 @@ from fzoos.surrogates.trend import Slope
 
 __all__ = ["FZooSServer"]
 
-_MOST_DIRECTIONS = 100  # a star of so many is asked at once, so that the surrogates know all directions from the start
+_MOST_DIRECTIONS = 50  # a star of so many is asked at once, and surrogates of so many dimensions are quick to minimise
 _ALIKE = 0.25  # directions are dealt while G' < (N - 1) / 4: shared stars of several rounds add up, dealt ones do not
 
 

@@ -26,7 +26,7 @@ __all__ = ["FZooS"]
 class FZooS(Algorithm):
     """FZooS without settings: what the program can measure, nobody has to set.
 
-    Up to 100 dimensions the clients' surrogates know all directions from the first round on. Each client then minimises
+    Up to 50 dimensions the clients' surrogates know all directions from the first round on. Each client then minimises
     its own surrogate, corrected by what the averaged gradients of all rounds say of the others, in a trust region that
     grows and shrinks with the quality of its predictions: two queries a client and round. In more dimensions a round is
     a star of queries around x, from which clients make two gradients each, and a search along both averages. How wide

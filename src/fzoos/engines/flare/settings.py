@@ -3,7 +3,9 @@
     study = "study.toml"          # the study it agreed to; a server that runs another one is refused
     objective = "objective.py"    # a Python file with a function objective(x), run in a process of its own
     journal = "my-study.journal"  # the file of its queries
+    prior = "old.csv"             # points and values from before the study, which stay here: x1, x2, ..., value
     workers = 4                   # so many such processes, for the points of a batch; -1: one for each core
+    max_epsilon = 5.0             # the loss of privacy at which it stops answering, in a study that has privacy
 
 Paths are relative to the file. It is `local/fzoos.toml` in the site's FLARE folder, or what the environment variable
 FZOOS_SITE names; there "{site}" stands for the site's name, for a simulator in which all sites share an environment.
@@ -64,6 +66,8 @@ class SiteSettings:
         self.journal = journals / f"{study_name(self.study)}-{site}.journal"
         if "journal" in values:
             self.journal = file.parent / values["journal"]
+        self.max_epsilon: float | None = values.get("max_epsilon")
+        self.prior = file.parent / values["prior"] if "prior" in values else None
         self._objective = str(file.parent / values["objective"]) if "objective" in values else None
 
     def objective(self) -> Any:

@@ -87,7 +87,15 @@ class Site:
         self._id = settings.study.id
         client = settings.study.sites.index(self._name)
         self._objective = settings.objective()
-        self._site = StudySite(settings.study, client, self._objective, settings.journal, wait=_TURN)
+        self._site = StudySite(
+            settings.study,
+            client,
+            self._objective,
+            settings.journal,
+            max_epsilon=settings.max_epsilon,
+            prior=settings.prior,
+            wait=_TURN,
+        )
         return self._site
 
 

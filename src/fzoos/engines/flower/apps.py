@@ -49,6 +49,7 @@ def client_app(
     - site: the site's name in the study (in a simulation the node's number takes its place);
     - journal: the path of its journal (in a simulation: the folder `journals` of the run's config holds them all);
     - study: the path of its study.toml (without it: `study` of the run's config);
+    - prior: the path of a CSV file with points and values from before the study, if there are any;
     - and whatever the objective needs, such as its path.
 
     Args:
@@ -137,7 +138,9 @@ def _answer(data: bytes, addressee: str, context: Context, study: Study, factory
             return name, codec.encode_failure(f"this is {name!r}, the request is for {addressee!r}", study.id)
         objective = factory(context.node_config)
         # A process of this site that was killed a moment ago may still hold the journal.
-        site = StudySite(study, study.sites.index(name), objective, _journal(name, context), wait=_WAIT)
+        prior = context.node_config.get("prior")
+        path = _journal(name, context)
+        site = StudySite(study, study.sites.index(name), objective, path, prior=prior, wait=_WAIT)
     except JournalError as error:
         return name, codec.encode_failure(str(error), study.id)
     except Exception as error:

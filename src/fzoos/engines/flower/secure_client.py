@@ -17,7 +17,7 @@ from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
 from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
 from flwr.compat.common import recorddict_compat
 
-from fzoos.engines.flower.vectors import MODULUS, WEIGHT, Layout, levels
+from fzoos.engines.flower.vectors import CUBE, MODULUS, WEIGHT, Layout, levels
 from fzoos.federation.study import Study
 from fzoos.messages import codec
 from fzoos.messages.message import Message as Reply
@@ -93,7 +93,8 @@ def masked_reply(message: Message, reply: Reply, study: Study, client: int, reac
     """
     if message.metadata.message_type != MessageType.TRAIN:  # said twice, since here it would be a leak
         raise PermissionError(f"secure aggregation answers 'train', not {message.metadata.message_type!r}")
-    layout = Layout.of(reply.arrays, reach)
+    privacy = study.privacy_settings
+    layout = Layout.of(reply.arrays, reach, CUBE if privacy is None else max(CUBE, privacy.reach))
     result = FitRes(
         status=Status(Code.OK, ""),
         parameters=ndarrays_to_parameters([layout.join(reply.arrays)]),

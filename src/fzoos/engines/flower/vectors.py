@@ -19,11 +19,11 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos.messages.message import Arrays
 
-__all__ = ["MODULUS", "WEIGHT", "Layout", "levels"]
+__all__ = ["CUBE", "MODULUS", "WEIGHT", "Layout", "levels"]
 
 MODULUS = 2**32
 WEIGHT = 2**30  # the heaviest client's weight, as the integer that SecAgg+ wants
-_CUBE = 2.0  # the range of x: the unit cube, with room for algorithms that may leave it a little
+CUBE = 2.0  # the range of x: the unit cube, with room for algorithms that may leave it a little
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Layout:
     Args:
         names: the names of the arrays.
         lengths: the number of entries of each array.
-        reach: R of every array but x, which lies in the unit cube.
+        reach: R of every array but x.
+        cube: R of x, which lies in the unit cube, but for noise.
 
     Example:
         >>> import numpy as np
@@ -41,37 +42,39 @@ class Layout:
         >>> arrays = {"x": np.array([0.5, 1.0]), "c": np.array([-30.0])}
         >>> layout = Layout.of(arrays, reach=100.0)
         >>> layout.text()
-        '100.0;c=1,x=2'
+        '100.0,2.0;c=1,x=2'
         >>> layout.join(arrays)
         array([-0.3 ,  0.25,  0.5 ])
-        >>> Layout.parse("100.0;c=1,x=2").split(layout.join(arrays))
+        >>> Layout.parse("100.0,2.0;c=1,x=2").split(layout.join(arrays))
         {'c': array([-30.]), 'x': array([0.5, 1. ])}
     """
 
     names: tuple[str, ...]
     lengths: tuple[int, ...]
     reach: float
+    cube: float = CUBE
 
     @classmethod
-    def of(cls, arrays: Arrays, reach: float) -> Layout:
+    def of(cls, arrays: Arrays, reach: float, cube: float = CUBE) -> Layout:
         """The layout of a message's arrays, in the order of their names."""
         for name, array in arrays.items():
             if array.ndim != 1:
                 raise ValueError(f"array {name!r} has shape {array.shape}, secure aggregation adds vectors")
         names = tuple(sorted(arrays))
-        return cls(names, tuple(len(arrays[name]) for name in names), float(reach))
+        return cls(names, tuple(len(arrays[name]) for name in names), float(reach), float(cube))
 
     @classmethod
     def parse(cls, text: str) -> Layout:
         """The layout that `text` describes; a `ValueError` if it describes none."""
-        reach, arrays = text.split(";")
+        ranges, arrays = text.split(";")
+        reach, cube = ranges.split(",")
         names, lengths = zip(*(item.split("=") for item in arrays.split(",")), strict=True)
-        return cls(names, tuple(int(length) for length in lengths), float(reach))
+        return cls(names, tuple(int(length) for length in lengths), float(reach), float(cube))
 
     def text(self) -> str:
         """The layout as it travels."""
         arrays = (f"{name}={length}" for name, length in zip(self.names, self.lengths, strict=True))
-        return f"{self.reach!r};{','.join(arrays)}"
+        return f"{self.reach!r},{self.cube!r};{','.join(arrays)}"
 
     @property
     def length(self) -> int:
@@ -91,7 +94,7 @@ class Layout:
         return {name: part * self._range(name) for name, part in zip(self.names, parts, strict=True)}
 
     def _range(self, name: str) -> float:
-        return _CUBE if name == "x" else self.reach
+        return self.cube if name == "x" else self.reach
 
 
 def levels(clients: int) -> int:

@@ -89,7 +89,9 @@ class Guard:
         if not self._fits(given):
             return _unauthorised()
         # On to the same page without the token, which then stays out of the history and of bookmarks.
-        answer = RedirectResponse(scope["path"] + ("?" + urlencode(query) if query else ""), 303)
+        # One slash: what begins with two of them, or with a backslash, is the name of another site.
+        path = "/" + scope["path"].lstrip("/\\")
+        answer = RedirectResponse(path + ("?" + urlencode(query) if query else ""), 303)
         answer.set_cookie(self._cookie, given, httponly=True, samesite="lax")
         return answer
 
@@ -99,8 +101,13 @@ class Guard:
 
 
 def _name(host: str) -> str:
-    """A Host header without its port and brackets."""
-    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    """A Host header without its port and brackets; empty where it is not of that form."""
+    name, bracket, rest = host[1:].partition("]") if host.startswith("[") else ("", "", host)
+    if not bracket:
+        name, colon, port = host.partition(":")
+        rest = colon + port
+    well_formed = not rest or (rest.startswith(":") and rest[1:].isascii() and rest[1:].isdigit())
+    return name if well_formed else ""
 
 
 def _cookies(headers: Headers) -> dict[str, str]:

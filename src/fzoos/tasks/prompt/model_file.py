@@ -156,7 +156,7 @@ class ModelFile:
         special = [token for token, kind in zip(tokens, kinds, strict=False) if kind in (_CONTROL, _USER_DEFINED)]
         return _tokenizer(
             {token: i for i, token in enumerate(tokens)},
-            [tuple(merge.split(" ", 1)) for merge in self._field("tokenizer.ggml.merges")],
+            [(left, right) for left, _, right in (m.partition(" ") for m in self._field("tokenizer.ggml.merges"))],
             special,
             digits_alone=_SPLITS[split],
         )
@@ -174,7 +174,7 @@ class ModelFile:
 
 
 def _tokenizer(
-    vocabulary: Mapping[str, int], merges: list[tuple[str, ...]], special: list[str], digits_alone: bool
+    vocabulary: Mapping[str, int], merges: list[tuple[str, str]], special: list[str], digits_alone: bool
 ) -> Any:
     try:
         from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers

@@ -1,0 +1,112 @@
+"""The table that people fill in: values, and points that they changed. Of any spreadsheet's dialect."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from fzoos.federation.study import Study
+from fzoos.objectives.manual import ManualObjective
+
+__all__ = ["Told", "read_told"]
+
+_SAME = 1e-6  # of a coordinate: a spreadsheet may have rounded it so far
+
+
+@dataclass
+class Told:
+    """What a table says of one site: ids and values, other points than those asked for, and remarks for the reader."""
+
+    values: list[tuple[str, float]] = field(default_factory=list)
+    instead: dict[str, list[float]] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+
+def read_told(path: Path, study: Study, manual: Mapping[str, ManualObjective]) -> dict[str, Told]:
+    """What a table says, by site; rows without a value are left out.
+
+    Args:
+        path: the file; its columns are separated by commas, or by semicolons or tabs with decimal commas.
+        study: the study's settings.
+        manual: the sites' objectives, which know what is asked for.
+
+    Raises:
+        ValueError: it cannot be read, a column is missing, or a row is wrong; the message has the line.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+    head = text.partition("\n")[0]
+    separator = next((sign for sign in (";", "\t") if sign in head), ",")
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator)
+    missing = {"site", "id", "value"} - set(reader.fieldnames or ())
+    if missing:
+        raise ValueError(f"{path} has no column {min(missing)!r}; it must have site, id and value")
+    asked = {name: dict(group.wanted()) for name, group in manual.items()}
+    found: dict[str, Told] = {}
+    for number, row in enumerate(reader, start=2):
+        where, site = f"{path}, line {number}", row["site"]
+        if site not in manual:
+            raise ValueError(f"{where}: there is no site {site!r}")
+        if not (row["value"] or "").strip():
+            continue
+        entry = found.setdefault(site, Told())
+        entry.values.append((row["id"], _number(where, "value", row["value"], separator)))
+        point = asked[site].get(row["id"])
+        if point is not None:
+            _compare(where, row, point, study, separator, entry)
+    return found
+
+
+def _compare(
+    where: str, row: Mapping[str, str], point: Sequence[float], study: Study, separator: str, entry: Told
+) -> None:
+    """Whether the point of this row is the one asked for; if it was changed, it is what was asked."""
+    space = study.space
+    names = [f"x{j + 1}" for j in range(len(point))] if space is None else list(space.names)
+    if not all((row.get(name) or "").strip() for name in names):
+        return  # columns of x may be left out
+    if space is None:
+        given = [_number(where, name, row[name], separator) for name in names]
+        shown = dict(zip(names, point, strict=True))
+        same = np.allclose(given, point, rtol=_SAME, atol=_SAME * float(np.max(study.box.widths)))
+        changed = {name: (shown[name], now) for name, now in zip(names, given, strict=True) if now != shown[name]}
+        outside = not np.allclose(study.box.from_cube(study.box.to_cube(np.array(given))), given)
+    else:
+        texts = {name: row[name].replace(",", ".") if separator != "," else row[name] for name in names}
+        try:
+            read = space.read(texts)
+            given = space.corner(read).tolist()
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{where}: {error}".replace("x0[", "[")) from None
+        before = space.variables(point)
+        changed = {name: (before[name], read[name]) for name in names if before[name] != read[name]}
+        same = np.allclose(study.box.to_cube(np.array(given)), study.box.to_cube(np.array(point)), atol=_SAME)
+        outside = False
+    if same:
+        return
+    if outside:
+        raise ValueError(f"{where}: the point is outside the bounds")
+    words = ", ".join(f"{name} = {_short(now)} for {_short(was)}" for name, (was, now) in changed.items())
+    entry.instead[row["id"]] = list(given)
+    entry.remarks.append(f"line {where.rpartition(' ')[2]}: taken as evaluated at {words}")
+
+
+def _number(where: str, name: str, text: str, separator: str) -> float:
+    """A number, with a decimal comma where commas do not separate columns."""
+    plain = text.strip().replace(",", ".") if separator != "," else text
+    try:
+        return float(plain)
+    except ValueError:
+        raise ValueError(f"{where}: {name} must be a number, got {text!r}") from None
+
+
+def _short(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) and math.isfinite(value) else str(value)

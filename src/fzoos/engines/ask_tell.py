@@ -1,0 +1,164 @@
+"""Ask and tell in Python: whoever evaluates the objectives does so outside, whenever and wherever it likes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fzoos._util.arrays import FloatArray
+from fzoos.engines.local_study import LocalStudy
+from fzoos.federation.study import Study
+from fzoos.objectives.manual import ManualObjective, point_id
+from fzoos.result import Result
+from fzoos.runs.store import load
+
+__all__ = ["Optimizer"]
+
+_SETTINGS = "study.json"
+
+
+class Optimizer:
+    """A run whose points are asked for and whose values are told: `fzoos ask` and `fzoos tell` in Python.
+
+    Clients ask in stages: the initial design, the server's x and around it, one point after each local step. When all
+    clients' values of a stage have been told, the next one can be asked for. Everything is in a folder, with the files
+    of a study: whoever opens it again with `Optimizer.load` goes on where it was, and no value is asked for twice.
+
+    Args:
+        bounds: as for `minimize`: pairs, or a `Space`.
+        x0: the start: d numbers, or a dict of variables.
+        clients: N, the number of clients.
+        folder: where the state is; None: in a temporary folder, which goes with the object.
+        settings: further settings of a `Study`, such as `rounds`, `local_steps`, `algorithm`, `seed` and `on_failure`.
+
+    Example:
+        >>> from fzoos import Optimizer
+        >>> optimizer = Optimizer(bounds=(-1, 1), x0=[0.9, 0.9], clients=2, rounds=5, seed=0)
+        >>> while not optimizer.done:
+        ...     for client, target in enumerate((0.2, 0.4)):
+        ...         points = optimizer.ask(client, count=8)
+        ...         optimizer.tell(client, points, [float(((x - target) ** 2).sum()) for x in points])
+        >>> optimizer.result.status, optimizer.x.shape
+        ('completed', (2,))
+    """
+
+    def __init__(
+        self, bounds: Any, x0: Any, clients: int = 1, *, folder: str | Path | None = None, **settings: Any
+    ) -> None:
+        sites = tuple(f"client-{i}" for i in range(clients))
+        study = Study("optimizer", x0=x0, bounds=bounds, sites=sites, **settings)
+        place = Path(tempfile.mkdtemp(prefix="fzoos-") if folder is None else folder)
+        if folder is None:
+            weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
+        if (place / _SETTINGS).exists():
+            raise ValueError(f"folder {place} has an optimizer: go on with Optimizer.load")
+        place.mkdir(parents=True, exist_ok=True)
+        (place / _SETTINGS).write_text(json.dumps(study.settings), encoding="utf-8")
+        self._open(study, place)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Optimizer:
+        """Go on with the one in a folder.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        file = Path(folder) / _SETTINGS
+        if not file.exists():
+            raise FileNotFoundError(f"there is no optimizer in {folder}")
+        found = cls.__new__(cls)
+        found._open(Study(**json.loads(file.read_text(encoding="utf-8"))), Path(folder))
+        return found
+
+    def _open(self, study: Study, folder: Path) -> None:
+        # All clients are waited for, and a batch is asked for at once.
+        self.study, self.folder = replace(study, vectorized=True, retries=0, min_clients=None), folder
+        self._clients = [ManualObjective(folder / "people", site) for site in study.sites]
+        self._given: list[set[str]] = [set() for _ in study.sites]  # ids that were handed out here and not told yet
+        self._ended = False
+
+    @property
+    def done(self) -> bool:
+        """Whether the run has ended: nothing is asked for any more."""
+        self._advance()
+        return self._ended
+
+    @property
+    def result(self) -> Result:
+        """The run so far; before the first point is asked for, there is none."""
+        self._advance()
+        return load(self.folder)
+
+    @property
+    def x(self) -> FloatArray:
+        """The server's x."""
+        return self.result.x
+
+    @property
+    def variables(self) -> Mapping[str, Any] | None:
+        """What it means, by name, where the variables have names."""
+        return self.result.variables
+
+    def ask(self, client: int = 0, count: int | None = None) -> Any:
+        """Points to evaluate for a client: an array of shape (n, d), or a list of dicts where variables have names.
+
+        Args:
+            client: its index.
+            count: how many at most; None: all of this stage. Points that were handed out before come again only when
+                there are no others. None left: other clients have not told all their values, or the run is over.
+        """
+        self._check(client)
+        self._advance()
+        wanted = self._clients[client].wanted()
+        fresh = [entry for entry in wanted if entry[0] not in self._given[client]] or wanted
+        chosen = fresh[:count]
+        self._given[client] |= {id for id, _ in chosen}
+        points = np.array([x for _, x in chosen]).reshape(-1, self.study.dim)
+        space = self.study.space
+        return points if space is None else [space.variables(point) for point in points]
+
+    def tell(self, client: int, points: Sequence[Any] | FloatArray, values: Sequence[float] | FloatArray) -> None:
+        """Hand in values of points that were asked for; NaN means failed, where `on_failure` is "skip".
+
+        Raises:
+            ValueError: a point that is not asked for, another number of values, or a value that is not finite.
+        """
+        self._check(client)
+        if len(points) != len(values):
+            raise ValueError(f"points has {len(points)} entries but values has {len(values)}")
+        waiting = dict(self._clients[client].wanted())
+        entries = []
+        for point, value in zip(points, values, strict=True):
+            id = self._find(client, point, waiting)
+            waiting.pop(id, None)
+            entries.append((id, float(value)))
+        self._clients[client].tell(entries, failures=self.study.on_failure == "skip")
+        self._given[client] -= {id for id, _ in entries}
+
+    def _find(self, client: int, point: Any, waiting: Mapping[str, Sequence[float]]) -> str:
+        space = self.study.space
+        if space is not None and isinstance(point, Mapping):
+            for id, x in waiting.items():
+                if space.variables(x) == dict(point):
+                    return id
+            raise ValueError(f"points: {dict(point)} is not asked for from client {client}")
+        return point_id(np.asarray(point, dtype=np.float64))
+
+    def _check(self, client: Any) -> None:
+        if isinstance(client, bool) or client not in range(len(self._clients)):
+            raise ValueError(f"client must be in 0..{len(self._clients) - 1}, got {client!r}")
+
+    def _advance(self) -> None:
+        """Take the run as far as the values allow."""
+        if self._ended or any(objective.wanted() for objective in self._clients):
+            return
+        result = LocalStudy(self.study, self.folder, self._clients).run(resume=True)
+        self._ended = result.status != "stopped"

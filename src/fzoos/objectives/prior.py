@@ -1,0 +1,91 @@
+"""Old data of a party: points and values from before the run, which its client knows and never sends."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fzoos._util.arrays import FloatArray
+from fzoos.objectives.box import Box
+from fzoos.objectives.space import Space
+
+__all__ = ["read_prior"]
+
+Data = tuple[FloatArray, FloatArray]
+
+
+def read_prior(given: Any, box: Box, where: str = "prior") -> Data:
+    """Points in the user's coordinates, shape (n, d), and their values, shape (n,); without those that are NaN.
+
+    Args:
+        given: a pair of points and values, or the path of a CSV file with a column for each coordinate (x1, x2, ...) or
+            variable and one that is called value; other columns are ignored. None: no data. Points of named variables
+            are dicts.
+        box: the search box; points outside it are refused.
+        where: what an error calls the data.
+
+    Example:
+        >>> from fzoos.objectives.box import Box
+        >>> from fzoos.objectives.prior import read_prior
+        >>> read_prior(([[0.5, 1.0], [0.0, 0.0]], [1.25, float("nan")]), Box.of((-1, 1), dim=2))
+        (array([[0.5, 1. ]]), array([1.25]))
+    """
+    space: Space | None = getattr(box, "space", None)
+    if given is None:
+        return np.empty((0, len(box.lower))), np.empty(0)
+    if isinstance(given, (str, os.PathLike)):
+        points, values = _from_csv(Path(given), len(box.lower), space)
+    elif isinstance(given, (tuple, list)) and len(given) == 2:
+        points, values = given
+    else:
+        raise TypeError(f"{where} must be a pair of points and values, or the path of a CSV file, got {given!r}")
+    if space is not None and len(points) and isinstance(points[0], Mapping):
+        points = [space.corner(point) for point in points]
+    try:
+        x, y = np.array(points, dtype=np.float64), np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{where} must hold numbers") from None
+    if not x.size:
+        x = x.reshape(0, len(box.lower))
+    if x.shape != (len(y), len(box.lower)) or y.ndim != 1:
+        raise ValueError(
+            f"{where} must have points of shape (n, {len(box.lower)}) and n values, got {x.shape} and {y.shape}"
+        )
+    good = np.isfinite(y)
+    x, y = x[good], y[good]
+    if not np.all(np.isfinite(x)):
+        raise ValueError(f"{where} holds points with NaN or infinity")
+    u = box.scale(x)
+    away = np.flatnonzero(np.max(np.abs(box.project(u) - u), axis=1, initial=0.0) > 1e-9)
+    if len(away):
+        raise ValueError(f"{where} has a point outside the bounds: {x[away[0]].tolist()}")
+    return x, y
+
+
+def _from_csv(path: Path, dim: int, space: Space | None) -> tuple[Sequence[Any], list[float]]:
+    names = [f"x{j + 1}" for j in range(dim)] if space is None else list(space.names)
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        reader = csv.DictReader(file)
+        for name in (*names, "value"):
+            if name not in (reader.fieldnames or ()):
+                raise ValueError(f"{path} has no column {name!r}; it must have {', '.join(names)} and value")
+        points: list[Any] = []
+        values: list[float] = []
+        for number, row in enumerate(reader, start=2):
+            try:
+                values.append(float(row["value"] or "nan"))
+                points.append(_point(row, names, space))
+            except (ValueError, TypeError) as error:
+                raise ValueError(f"{path}, line {number}: {error}") from None
+    return points, values
+
+
+def _point(row: Mapping[str, str], names: Sequence[str], space: Space | None) -> Any:
+    if space is None:
+        return [float(row[name]) for name in names]
+    return space.read({name: row[name] for name in names})

@@ -1,0 +1,129 @@
+"""`fzoos tell`: what people do to a table, in their own spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import numpy as np
+import pytest
+
+import fzoos
+from fzoos.cli import main
+from fzoos.federation.study import Study
+from fzoos.objectives.manual import ManualObjective
+
+STUDY = """
+name = "lab"
+x0 = [330.0, 10.0]
+bounds = [[300.0, 400.0], [1.0, 60.0]]
+rounds = 1
+local_steps = 2
+sites = ["north"]
+on_failure = "ON_FAILURE"
+
+[algorithm]
+name = "fzoos"
+initial = { points = 4, radius = 0.1 }
+active = { candidates = 20, picks = 1, radius = 0.1 }
+refresh = { candidates = 20, picks = 2, radius = 0.1 }
+"""
+
+
+@pytest.fixture
+def lab(tmp_path, capsys):
+    """A study, with what runs a command on it."""
+
+    class Lab:
+        folder, table = tmp_path, tmp_path / "points.csv"
+
+        def start(self, on_failure="raise"):
+            (tmp_path / "study.toml").write_text(STUDY.replace("ON_FAILURE", on_failure))
+            self.run("ask", tmp_path, "--output", self.table)
+            return list(csv.DictReader(io.StringIO(self.table.read_text())))
+
+        def run(self, *words):
+            with pytest.raises(SystemExit) as ended:
+                main([str(word) for word in words])
+            captured = capsys.readouterr()
+            return ended.value.code, captured.out, captured.err
+
+        def tell(self, rows, separator=","):
+            text = separator.join(rows[0]) + "\n" + "\n".join(separator.join(row.values()) for row in rows) + "\n"
+            self.table.write_text(text)
+            return self.run("tell", tmp_path, self.table)
+
+    return Lab()
+
+
+def test_a_missing_file_is_one_line(lab):
+    lab.start()
+    code, _, err = lab.run("tell", lab.folder, lab.folder / "nowhere.csv")
+    assert code == 2
+    assert err.splitlines() == [f"fzoos: {lab.folder / 'nowhere.csv'} cannot be read: No such file or directory"]
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_decimal_commas(lab, separator):
+    """What a spreadsheet of half of Europe writes: the same values, and the same points."""
+    rows = lab.start()
+    for k, row in enumerate(rows):
+        row |= {name: row[name].replace(".", ",") for name in ("x1", "x2")} | {"value": f"{k},5"}
+    code, out, _ = lab.tell(rows, separator)
+    assert (code, out) == (0, f"4 new values taken; next: fzoos ask {lab.folder}\n")
+    assert sorted(ManualObjective(lab.folder / "people", "north").values().values()) == [0.5, 1.5, 2.5, 3.5]
+
+
+def test_a_point_that_was_changed(lab):
+    """333 for 330.72...: that is what was asked, said in one line; the client's trajectory has the other point."""
+    rows = lab.start()
+    asked = [[float(row["x1"]), float(row["x2"])] for row in rows]
+    for row in rows:
+        row["value"] = "1.0"
+    rows[1]["x1"] = "333"
+    code, out, _ = lab.tell(rows)
+    assert code == 0
+    assert out.splitlines()[0] == f"line 3: taken as evaluated at x1 = 333 for {asked[1][0]:.6g}"
+    objective = ManualObjective(lab.folder / "people", "north")
+    moved = objective.asked_instead(np.array(asked))
+    assert {row: point.tolist() for row, point in moved.items()} == {1: [333.0, asked[1][1]]}
+    study = Study.load(lab.folder / "study.toml")
+    trajectory = fzoos.objectives.trajectory.Trajectory(objective, study.box, vectorized=True)
+    trajectory.query(study.box.to_cube(np.array(asked)))
+    stored = study.box.from_cube(trajectory.x)
+    assert stored[1] == pytest.approx([333.0, asked[1][1]])
+    assert stored[[0, 2, 3]] == pytest.approx(np.array(asked)[[0, 2, 3]])
+    assert lab.run("ask", lab.folder)[0] == 0  # and the study goes on
+
+
+def test_digits_that_a_spreadsheet_cut_are_no_change(lab):
+    rows = lab.start()
+    for row in rows:
+        row |= {"x1": f"{float(row['x1']):.8g}", "x2": f"{float(row['x2']):.8g}", "value": "1"}
+    assert "taken as evaluated" not in lab.tell(rows)[1]
+
+
+def test_a_point_outside_the_bounds(lab):
+    rows = lab.start()
+    rows[0] |= {"x1": "500", "value": "1"}
+    code, _, err = lab.tell(rows)
+    assert code == 2
+    assert "line 2: the point is outside the bounds" in err
+
+
+def test_nan_means_failed_where_that_is_allowed(lab):
+    rows = lab.start("skip")
+    for row in rows:
+        row["value"] = "2.0"
+    rows[0]["value"] = "nan"
+    assert lab.tell(rows)[0] == 0
+    assert lab.run("ask", lab.folder)[0] == 0
+    assert lab.tell(rows)[0] == 0  # handed in again, nothing changes
+
+
+def test_nan_otherwise(lab):
+    rows = lab.start()
+    rows[0]["value"] = "nan"
+    code, _, err = lab.tell(rows)
+    assert code == 2
+    assert 'with on_failure = "skip" nan means failed' in err
