@@ -3,9 +3,10 @@
     python -m benchmarks.federation.privacy [--seeds 3] [--jobs 2]
 
 Prints the table of docs/privacy.md. C = 5, T = 4, R = 20, Adam with learning rate 0.025, clip 0.1, delta 1e-5; x0 is 10
-in each coordinate. The box is [-4, 16]^d and not the task's own, whose centre is next to the minimum: noise in a box
-drifts to the centre by itself. "Noise alone" is the same study with objectives that are constant. The weights w of
-FZooS are 6 to 460 long in these runs without noise (median 50) and are clipped to 30, its gradients g to 5.
+in each coordinate. The box is [-4, 16]^d and not the task's own, whose centre is next to the minimum, so that what
+noise does by itself is not taken for progress. "Noise alone" is the same study with objectives that are constant. The
+weights w of FZooS are 6 to 460 long in these runs without noise (median 50) and are clipped to 30, its gradients g to
+5.
 """
 
 from __future__ import annotations

@@ -465,6 +465,8 @@ def test_a_point_outside_the_box(folder):
 def test_a_liar_with_the_largest_numbers_allowed(folder, algorithm, aggregate):
     """A payload of 1e99, or of the largest number of its range, does not stop the honest sites: they overflow nowhere
     and x stays in the box."""
+    if aggregate != "mean" and TABLES[algorithm]["name"] == "fedbpt":
+        pytest.skip("it combines replies in its own way")
     study = make_study(algorithm, sites=THREE, aggregate=aggregate)
     parts = study.algorithm_settings.parts(study.dim, study.local_steps)
 
@@ -473,7 +475,7 @@ def test_a_liar_with_the_largest_numbers_allowed(folder, algorithm, aggregate):
         if client != 2:
             return data
         arrays = {
-            name: array if name == "x" else np.full_like(array, min(1e99, parts[name].high))
+            name: array if name == "x" else np.broadcast_to(np.minimum(1e99, parts[name].high), array.shape)
             for name, array in message.arrays.items()
         }
         return encode(replace(message, arrays=arrays), study.id)
@@ -535,7 +537,7 @@ def test_settings_of_a_newer_version(folder, unknown):
     run(study, folder)
     with Store(folder / "result.db") as store:
         settings = json.dumps(store.study(store.last) | unknown)
-        store._db.execute("UPDATE runs SET study = ?", (settings,))
+        store._update("UPDATE runs SET study = ? WHERE id = ?", (settings, store.last))
     with pytest.raises(StoreError, match="settings that this version does not know"):
         run(study, folder, resume=True)
 

@@ -94,7 +94,7 @@ def test_python_functions_answer_with_the_id(tmp_path):
     done = subprocess.run(command, input=lines, capture_output=True, text=True)
     assert done.stdout.splitlines() == [
         '{"y": [1.0], "id": 3}',
-        '{"error": "ZeroDivisionError: division by zero", "id": 4}',
+        '{"error": "ZeroDivisionError: division by zero (f.py, line 2)", "id": 4}',
         '{"y": [1.0]}',
     ]
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import platform
 import sqlite3
@@ -38,6 +37,7 @@ from fzoos.objectives.space import box_of, space_of
 from fzoos.result import Record, Result
 from fzoos.runs import digests
 from fzoos.runs.recommend import recommend, recommend_in
+from fzoos.runs.rows import array_of, bytes_of, finite, record_of, storable_text
 
 __all__ = ["Store", "StoreError", "Summary", "load"]
 
@@ -155,7 +155,17 @@ class Store:
     def begin(self, name: str, study: Mapping[str, Any], x: FloatArray, clients: int) -> int:
         """A new run; its id."""
         counts = (json.dumps([0] * clients), 0, 0, 0.0, "{}")
-        values = (name, json.dumps(study), time.time(), "running", "", _bytes(x), *counts, platform.node(), os.getpid())
+        values = (
+            name,
+            json.dumps(study),
+            time.time(),
+            "running",
+            "",
+            bytes_of(x),
+            *counts,
+            platform.node(),
+            os.getpid(),
+        )
         with self._transaction():
             cursor = self._execute(f"INSERT INTO runs VALUES (NULL, {', '.join('?' * len(values))})", values)
             assert cursor.lastrowid is not None
@@ -210,7 +220,7 @@ class Store:
             digests.note(self._db, run)
 
     def _insert(self, run: int, record: Record, x: FloatArray) -> None:
-        diagnostics = json.dumps({name: _finite(value) for name, value in record.diagnostics.items()})
+        diagnostics = json.dumps({name: finite(value) for name, value in record.diagnostics.items()})
         clients = json.dumps(
             {
                 "queries": list(record.queries_per_client),
@@ -219,10 +229,10 @@ class Store:
             | ({"failed": record.failed} if record.failed else {})
         )
         counts = (record.round, record.queries, record.bytes_up, record.bytes_down, record.seconds, record.step)
-        values = (run, *counts, record.monitor, diagnostics, clients, _bytes(x))
+        values = (run, *counts, record.monitor, diagnostics, clients, bytes_of(x))
         self._execute(f"INSERT OR REPLACE INTO rounds VALUES ({', '.join('?' * len(values))})", values)
         digests.note(self._db, run, record.round)
-        totals = (_bytes(x), record.bytes_up, record.bytes_down, record.seconds, run)
+        totals = (bytes_of(x), record.bytes_up, record.bytes_down, record.seconds, run)
         self._execute("UPDATE runs SET x = ?, bytes_up = ?, bytes_down = ?, seconds = ? WHERE id = ?", totals)
 
     def last_checkpoint(self, run: int) -> bytes | None:
@@ -237,7 +247,9 @@ class Store:
 
     def fail(self, run: int, round: int, client: int, reason: str) -> None:
         """Store that a client did not answer, and why."""
-        self._execute("INSERT INTO failures VALUES (?, ?, ?, ?, ?)", (run, round, client, _text(reason), time.time()))
+        self._execute(
+            "INSERT INTO failures VALUES (?, ?, ?, ?, ?)", (run, round, client, storable_text(reason), time.time())
+        )
 
     def failures(self, run: int) -> list[tuple[int, int, str]]:
         """Round, client and reason of each."""
@@ -255,10 +267,12 @@ class Store:
             extra: further values.
             queries: of each client, where more were made than the last complete round says.
         """
-        values = (status, _text(message), json.dumps(dict(extra)), run)
-        self._update("UPDATE runs SET status = ?, message = ?, extra = ? WHERE id = ?", values)
-        if queries is not None:
-            self._update("UPDATE runs SET queries = ? WHERE id = ?", (json.dumps(list(queries)), run))
+        values = (status, storable_text(message), json.dumps(dict(extra)), run)
+        with self._transaction():
+            self._execute("UPDATE runs SET status = ?, message = ?, extra = ? WHERE id = ?", values)
+            if queries is not None:
+                self._execute("UPDATE runs SET queries = ? WHERE id = ?", (json.dumps(list(queries)), run))
+            digests.note(self._db, run)
 
     def result(self, run: int) -> Result:
         """The result of a run so far."""
@@ -277,10 +291,10 @@ class Store:
         if status == "running" and is_gone(host, pid):
             status, message = "interrupted", "its process is gone"
         per_client = tuple(json.loads(queries))
-        history = tuple(_record(row) for row in rounds)
+        history = tuple(record_of(row) for row in rounds)
         extra, space = json.loads(more), space_of(json.loads(study).get("bounds"))
         return Result(
-            x=_array(x),
+            x=array_of(x),
             rounds=len(history),
             queries=sum(per_client),
             queries_per_client=per_client,
@@ -290,10 +304,10 @@ class Store:
             status=status,
             message=message,
             history=history,
-            recommended=_recommended([_array(round[-1]) for round in rounds] or [_array(x)], json.loads(study)),
+            recommended=_recommended([array_of(round[-1]) for round in rounds] or [array_of(x)], json.loads(study)),
             failed=extra.get("failed", history[-1].failed if history else 0),
             first_failure=extra.get("first_failure", ""),
-            variables=None if space is None else space.variables(_array(x)),
+            variables=None if space is None else space.variables(array_of(x)),
         )
 
     def extra(self, run: int) -> dict[str, Any]:
@@ -303,7 +317,11 @@ class Store:
 
     def check(self, run: int) -> None:
         """Raise a StoreError where a row of the run is not what was written."""
-        damaged = digests.damaged_rows(self._db, run)
+        self._db.execute("BEGIN")  # all of it at one moment: a run may be writing
+        try:
+            damaged = digests.damaged_rows(self._db, run)
+        finally:
+            self._db.execute("ROLLBACK")
         if damaged:
             raise StoreError(f"{self.path} is damaged: {damaged[0]} is not what was written; take a backup's copy")
 
@@ -336,33 +354,8 @@ class Store:
         self.close()
 
 
-def _record(row: tuple[Any, ...]) -> Record:
-    names = ("round", "queries", "bytes_up", "bytes_down", "seconds", "step", "monitor")
-    per_client = json.loads(row[8])
-    return Record(
-        **dict(zip(names, row, strict=False)),
-        diagnostics={name: _number(value) for name, value in json.loads(row[7]).items()},
-        queries_per_client=tuple(per_client["queries"]),
-        distances=tuple(per_client["distances"]),
-        failed=per_client.get("failed", 0),
-    )
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
 def _tables(db: sqlite3.Connection) -> set[str]:
     return {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-
-
-def _text(words: str) -> str:
-    """Text, perhaps of an exception, without the surrogates that SQLite cannot store."""
-    return words.encode("utf-8", "backslashreplace").decode()
 
 
 def _recommended(walk: list[FloatArray], study: Mapping[str, Any]) -> FloatArray:
@@ -370,14 +363,6 @@ def _recommended(walk: list[FloatArray], study: Mapping[str, Any]) -> FloatArray
     if "bounds" not in study:
         return recommend(np.array(walk))
     return recommend_in(box_of(study["bounds"], len(walk[0]), study.get("scale")), np.array(walk))
-
-
-def _array(body: bytes) -> FloatArray:
-    return np.frombuffer(body, "<f8").astype(np.float64)
-
-
-def _bytes(x: FloatArray) -> bytes:
-    return np.ascontiguousarray(x, "<f8").tobytes()
 
 
 def load(path: str | Path, run: int | None = None) -> Result:
