@@ -40,7 +40,7 @@ def good_enough(record: Record) -> bool:
 
 sites = [site(TARGETS[0]), site(TARGETS[1]), unreliable_site(TARGETS[2])]
 
-for budget in (150, 20_000):
+for budget in (35, 20_000):
     result = minimize(
         sites,
         x0=np.full(10, -0.5),

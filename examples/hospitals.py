@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from fzoos import Adam, Choice, Integer, Log, Space, minimize
+from fzoos import Choice, Integer, Log, Space, minimize
 from fzoos.objectives.box import Objective
 
 records, benign = load_breast_cancer(return_X_y=True)
@@ -43,7 +43,7 @@ def hospital(share: NDArray[np.int64]) -> Objective:
 
 hospitals = [hospital(share) for share in shares]
 start = {"C": 0.01, "gamma": 1e-4, "components": 2, "kernel": "sigmoid"}
-result = minimize(hospitals, start, bounds=space, optimizer=Adam(0.03), rounds=12, seed=0)
+result = minimize(hospitals, start, bounds=space, rounds=12, seed=0)
 assert result.variables is not None
 for name, values in (("at the start", start), ("together", result.variables)):
     losses = [loss(**values) for loss in hospitals]

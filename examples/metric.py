@@ -10,7 +10,7 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import recall_score
 
-from fzoos import ActiveQueries, Adam, FZooS, InitialDesign, minimize
+from fzoos import FZooS, minimize
 from fzoos._util.arrays import FloatArray
 from fzoos.objectives.box import BatchObjective
 from fzoos.tasks.scores import recall
@@ -42,12 +42,7 @@ result = minimize(
     [region(own) for own in np.split(dealt, 3)],
     x0=np.zeros(63),
     bounds=(-1, 1),
-    algorithm=FZooS(
-        initial=InitialDesign(30, 0.1),  # wide enough for a score that moves in steps
-        active=ActiveQueries(50, 3, 0.1),
-        refresh=ActiveQueries(50, 10, 0.1),
-    ),
-    optimizer=Adam(0.02),
+    algorithm=FZooS(),
     rounds=8,
     vectorized=True,
     seed=0,

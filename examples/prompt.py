@@ -15,9 +15,9 @@ from fzoos.tasks.prompt import Prompt
 
 device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
 if device == "cpu":
-    task, rounds, local_steps = Prompt(dim=10, clients=3, texts=4, test=30), 3, 3
+    task, rounds = Prompt(dim=10, clients=3, texts=4, test=30), 3
 else:
-    task, rounds, local_steps = Prompt(device=device), 8, 10
+    task, rounds = Prompt(device=device), 8
 
 
 def show(record: Record) -> None:
@@ -32,7 +32,6 @@ result = minimize(
     bounds=task.bounds,
     algorithm=FZooS(),
     rounds=rounds,
-    local_steps=local_steps,
     vectorized=True,
     monitor=task.value,
     callback=show,

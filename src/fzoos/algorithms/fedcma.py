@@ -148,10 +148,6 @@ class SearchClient(ClientHalf):
         return SeparableCMA(mean, np.pad(s, (0, unused), mode="edge"), self._population, seed)
 
     @property
-    def _widest(self) -> float:
-        return _HALF if self.context.projected else _LARGEST
-
-    @property
     def _deviations(self) -> FloatArray:
         return np.maximum(self._search.deviations, _SMALLEST)
 
