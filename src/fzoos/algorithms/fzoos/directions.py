@@ -33,7 +33,7 @@ class Directions(NamedTuple):
 def star_directions(control: Control, dim: int) -> Directions:
     """The directions of a client in this round.
 
-    Shared: the next d/2 rows of a basis. Dealt: 16 rows for all, the others dealt out like cards.
+    Pilot: a few rows of a basis. Shared: the next d/2 rows. Dealt: 16 rows for all, the others dealt out like cards.
 
     Example:
         >>> import numpy as np
@@ -48,7 +48,7 @@ def star_directions(control: Control, dim: int) -> Directions:
     if control.mode is Mode.DEALT:
         mine = range(common + control.turn, dim, control.participants)
         return Directions(_rows(control, dim, range(common)), _rows(control, dim, mine))
-    end = min(dim, control.used + block(dim))
+    end = min(dim, control.used + (control.pilot or block(dim)))
     return Directions(_rows(control, dim, range(control.used, end)), np.empty((0, dim)))
 
 
@@ -62,7 +62,7 @@ def star_size(control: Control, dim: int) -> int:
     common = min(COMMON, dim)
     if control.mode is Mode.DEALT:
         return common + len(range(common + control.turn, dim, control.participants))
-    return min(dim, control.used + block(dim)) - control.used
+    return min(dim, control.used + (control.pilot or block(dim))) - control.used
 
 
 def _rows(control: Control, dim: int, which: range) -> FloatArray:

@@ -132,10 +132,11 @@ def next_scales(scales: Scales, now: Quality, curvature: float, step: float, mov
         sigma = math.sqrt(max(phi, _LEAST_PHI) * now.error)
         wanted = math.sqrt(math.sqrt(2.0 * dim) * sigma / curvature / dim)
     wanted = min(max(wanted, radius / _CHANGE), radius * _CHANGE)
+    radius = min(max(wanted, _LEAST_RADIUS), _MOST_RADIUS)
     ridge = (1.0 - now.share) / max(now.share, _LEAST_Q) * (now.length / length_scale(dim)) ** 2
     return Scales(
-        radius=min(max(wanted, _LEAST_RADIUS), _MOST_RADIUS),
-        reach=max(step, scales.reach * LINE[0]),
+        radius=radius,
+        reach=max(step, scales.reach * LINE[0], LINE[0] * radius * math.sqrt(dim)),  # a star says nothing of less
         ridge=max(_FLOOR, ridge),
         phi=phi,
         last_length=now.length,

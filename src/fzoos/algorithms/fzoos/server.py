@@ -11,7 +11,7 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import State, Steering
 from fzoos.algorithms.fzoos.control import Control, Mode
-from fzoos.algorithms.fzoos.directions import block, star_directions
+from fzoos.algorithms.fzoos.directions import COMMON, block, star_directions
 from fzoos.algorithms.fzoos.lines import (
     FIRST_RADIUS,
     FIRST_REACH,
@@ -63,11 +63,11 @@ class FZooSServer(Steering):
         return self._dim <= _MOST_DIRECTIONS
 
     def start(self, x: FloatArray) -> State:
-        """A trust region where a first star of all directions is cheap, otherwise a star that is dealt out."""
+        """A trust region where a first star of all directions is cheap, otherwise a pilot."""
         if self.begins_with_region:
             return _state(x, x, _Numbers(Mode.REGION), Scales(radius=FIRST_DELTA))
         reach = FIRST_REACH * FIRST_RADIUS * math.sqrt(self._dim)
-        return _state(x, x, _Numbers(Mode.DEALT), Scales(reach=reach))
+        return _state(x, x, _Numbers(Mode.SHARED), Scales(reach=reach))
 
     def control(self, state: State, seed: int) -> Control:
         """What all participants of the next round are told."""
@@ -83,6 +83,7 @@ class FZooSServer(Steering):
             scales.reach,
             int(numbers.sweep),
             int(numbers.used),
+            min(COMMON, self._dim) if _is_first(scales) else 0,
             int(numbers.line),
             numbers.length,
         )
@@ -131,8 +132,6 @@ class FZooSServer(Steering):
         unlike = control.mode is Mode.DEALT and mode is Mode.SHARED
         shape = (2, len(LINE))
         step = best_step(mean["lines"].reshape(shape), mean["failed"].reshape(shape), scales.reach)
-        if unlike and scales.last_mode < 0.0:  # a first step would go where the clients differ
-            step = Step(0, 0.0)
         there = self._moved(x, mean, step)
         if unlike:  # what was measured is how much they differ
             after = scales._replace(reach=step.length or scales.reach, last_mode=0.0)
@@ -140,6 +139,8 @@ class FZooSServer(Steering):
             moved = float(np.sqrt(np.mean((there - x) ** 2)))
             now = self._quality(x, mean, slope, control)
             after = next_scales(scales, now, star.curvature, step.length, moved, self._dim)
+        if control.pilot:
+            after = after._replace(reach=scales.reach, last_mode=0.0)
         careful = _Numbers(*state["numbers"]).careful
         numbers = self._next(control, mode)._replace(line=step.line, length=step.length, told=1.0, careful=careful)
         return _state(there, x, numbers, after)
@@ -167,9 +168,13 @@ class FZooSServer(Steering):
 
     def _next(self, control: Control, mode: Mode) -> _Numbers:
         """The next round's directions: the rest of a basis that all share, or a new one."""
-        used = control.used + block(self._dim) if control.mode is Mode.SHARED else 0
+        used = control.used + block(self._dim) if control.mode is Mode.SHARED and not control.pilot else 0
         rest = mode is Mode.SHARED and control.mode is not Mode.DEALT and used < self._dim
         return _Numbers(mode, control.sweep + (not rest), used if rest else 0)
+
+
+def _is_first(scales: Scales) -> bool:
+    return scales.last_mode < 0.0
 
 
 def _state(x: FloatArray, good: FloatArray, numbers: _Numbers, scales: Scales) -> State:

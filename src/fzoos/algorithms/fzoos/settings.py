@@ -122,7 +122,7 @@ class FZooS(Algorithm):
         control = steering.control(steering.start(np.zeros(dim)), 0)
         if control.mode is Mode.REGION:
             return self._count(control, dim, first)
-        kinds = (replace(control, mode=Mode.SHARED), replace(control, mode=Mode.DEALT, participants=2))
+        kinds = (replace(control, pilot=0), replace(control, pilot=0, mode=Mode.DEALT, participants=2))
         return max(self._count(kind, dim, first) for kind in kinds)
 
     def planned(self, dim: int, local_steps: int, scalars: Mapping[str, float], *, first: bool, refreshed: bool) -> int:
@@ -132,7 +132,7 @@ class FZooS(Algorithm):
     def _count(self, control: Control, dim: int, first: bool) -> int:
         if control.mode is Mode.REGION:
             return 1 + dim if first else 2
-        return 1 + star_size(control, dim) + 2 + 2 * len(LINE)
+        return 1 + star_size(control, dim) + 2 + (0 if control.pilot else 2 * len(LINE))
 
     def payload(self, dim: int) -> Mapping[str, PayloadPart]:
         """All that may come back averaged: gradients, and the numbers beside them."""

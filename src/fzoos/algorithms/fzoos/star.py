@@ -140,7 +140,7 @@ class StarClient:
             return _nothing(control)
         self._lines = [inward(-mean[name], x, context.projected) for name in ("fresh", "memory")]
         places = control.reach * np.array(LINE)
-        points = [x + places[:, None] * line for line in self._lines]
+        points = [] if control.pilot else [x + places[:, None] * line for line in self._lines]
         if control.mode is not Mode.DEALT:
             points.append(_pair(x, control.radius * math.sqrt(len(x)), mean["fresh"]))
         if not np.array_equal(x, self._x):  # it missed the star
@@ -150,8 +150,10 @@ class StarClient:
         differences[failed | np.isnan(differences)] = 0.0
         if math.isnan(self._centre) and not self._had_centre:
             failed[:] = False  # it has no say at all
-        count = len(LINE) * len(self._lines)
-        sent = {"lines": differences[:count], "failed": failed[:count].astype(np.float64)}
+        count = 0 if control.pilot else len(LINE) * len(self._lines)
+        sent = dict(_nothing(control))
+        if count:
+            sent |= {"lines": differences[:count], "failed": failed[:count].astype(np.float64)}
         if control.mode is not Mode.DEALT:
             pair = values[count] - values[count + 1]
             sent["pair"] = np.array([0.0 if math.isnan(pair) else pair])
