@@ -62,14 +62,14 @@ def walk(differ, participants, rounds, server=None):
 
 
 def test_the_first_round():
-    """Up to 100 dimensions a trust region with Delta = 0.1; beyond, a dealt star with h = 0.1, L = 2 h sqrt(d)."""
-    for dim in (1, 100):
+    """Up to 50 dimensions a trust region with Delta = 0.1; beyond, a pilot with h = 0.1, L = 2 h sqrt(d)."""
+    for dim in (1, 50):
         server = FZooSServer(dim, True)
         assert server.control(server.start(np.zeros(dim)), 3) == Control(3, Mode.REGION, 0.1)
-    server = FZooSServer(101, True)
-    first = server.control(server.start(np.zeros(101)), 3)
-    assert first == Control(3, Mode.DEALT, 0.1, reach=0.2 * math.sqrt(101))
-    assert not server.rebuilds(server.start(np.zeros(101)))
+    server = FZooSServer(51, True)
+    first = server.control(server.start(np.zeros(51)), 3)
+    assert first == Control(3, Mode.SHARED, 0.1, reach=0.2 * math.sqrt(51), pilot=16)
+    assert not server.rebuilds(server.start(np.zeros(51)))
 
 
 @pytest.mark.parametrize("participants", [1, 2, 5])
@@ -90,27 +90,27 @@ def test_nothing_is_known_of_zero_gradients():
 
 
 def test_blocks_and_sweeps():
-    """Shared: two halves of a basis, then the next one; dealt: a new basis every round."""
-    assert [(c.mode, c.sweep, c.used) for c in walk(9.0, 3, 5)] == [
-        (Mode.DEALT, 0, 0),
-        (Mode.SHARED, 1, 0),
-        (Mode.SHARED, 1, block(D)),
-        (Mode.SHARED, 2, 0),
-        (Mode.SHARED, 2, block(D)),
-        (Mode.SHARED, 3, 0),
+    """Shared: after the pilot two halves of its basis, then the next one; dealt: a new basis every round."""
+    assert [(c.mode, c.sweep, c.used, c.pilot) for c in walk(9.0, 3, 5)] == [
+        (Mode.SHARED, 0, 0, 16),
+        (Mode.SHARED, 0, 0, 0),
+        (Mode.SHARED, 0, block(D), 0),
+        (Mode.SHARED, 1, 0, 0),
+        (Mode.SHARED, 1, block(D), 0),
+        (Mode.SHARED, 2, 0, 0),
     ]
-    assert [(c.mode, c.sweep, c.used) for c in walk(0.0, 3, 3)] == [(Mode.DEALT, sweep, 0) for sweep in range(4)]
+    assert [(c.mode, c.sweep, c.used) for c in walk(0.0, 3, 3)[1:]] == [(Mode.DEALT, sweep, 0) for sweep in (1, 2, 3)]
 
 
 def test_changing_modes():
     """From half a shared basis to a dealt one and back: always a new basis, from its beginning."""
     assert [(c.mode, c.sweep, c.used) for c in walk([9.0, 9.0, 0.0, 9.0, 9.0], 3, 5)] == [
-        (Mode.DEALT, 0, 0),
-        (Mode.SHARED, 1, 0),
-        (Mode.SHARED, 1, block(D)),
-        (Mode.DEALT, 2, 0),
-        (Mode.SHARED, 3, 0),
-        (Mode.SHARED, 3, block(D)),
+        (Mode.SHARED, 0, 0),
+        (Mode.SHARED, 0, 0),
+        (Mode.SHARED, 0, block(D)),
+        (Mode.DEALT, 1, 0),
+        (Mode.SHARED, 2, 0),
+        (Mode.SHARED, 2, block(D)),
     ]
 
 
@@ -128,14 +128,15 @@ def test_from_dealt_to_shared_the_scales_stay():
     assert Scales(*stays["scales"]).ridge == pytest.approx(0.9 / 0.1 * (before.radius**2 * D) / (D / 4))  # q = 0.1
 
 
-def test_a_first_star_of_clients_that_differ():
-    """x stays: a first step would go where they differ, not where F falls; the next round is shared."""
+def test_a_pilot_moves_nothing():
+    """Whatever its lines say, x and L stay; it says whether the next star is dealt."""
     server = half()
     down = np.stack([-T, np.ones(5)])
-    for differ, stays in ((9.0, True), (0.0, False)):
+    for differ, mode in ((9.0, Mode.SHARED), (0.0, Mode.DEALT)):
         state = server.next_state(server.start(X), mean_of(server, server.start(X), differ, down), SEED, 3)
-        assert np.array_equal(state["x"], X) == stays
-        assert told(server, state).mode is (Mode.SHARED if stays else Mode.DEALT)
+        assert np.array_equal(state["x"], X)
+        assert told(server, state).mode is mode
+        assert told(server, state).reach == told(server, server.start(X)).reach
 
 
 @pytest.mark.parametrize("line", [1, 2])
@@ -223,9 +224,9 @@ def test_delta_is_held(log_delta, delta):
 def test_what_each_participant_is_told():
     """Turn, participants and share, but not in a trust region, nor where one is alone: it asks a shared star."""
     server = half()
-    state = server.start(X)
+    state = server.next_state(server.start(X), mean_of(server, server.start(X)), SEED, 3)
     alone = server.scalars(state, SEED, 0, 1, 1.0)
-    assert alone.keys() == {"seed", "mode", "radius", "reach"}
+    assert not alone.keys() & {"turn", "participants", "share", "pilot"}
     assert alone["mode"] is Mode.SHARED
     more = server.scalars(state, SEED, 2, 3, 0.25)
     assert more["mode"] is Mode.DEALT

@@ -132,6 +132,8 @@ class FZooSServer(Steering):
         unlike = control.mode is Mode.DEALT and mode is Mode.SHARED
         shape = (2, len(LINE))
         step = best_step(mean["lines"].reshape(shape), mean["failed"].reshape(shape), scales.reach)
+        if control.pilot:  # a few directions of many would push x into a corner
+            step = Step(0, 0.0)
         there = self._moved(x, mean, step)
         if unlike:  # what was measured is how much they differ
             after = scales._replace(reach=step.length or scales.reach, last_mode=0.0)
