@@ -374,7 +374,7 @@ def test_a_site_of_another_range_is_left_out(federation: Federation) -> None:
         federation.add(site, reach=50.0 if site == "north" else 100.0)
     outcome = federation.engine().exchange(dict.fromkeys(CLIENTS, request()), 10.0)
     assert set(outcome.replies) == {1, 2}
-    assert "50.0;c=40,x=40" in str(outcome.failures[0])
+    assert "50.0,2.0;c=40,x=40" in str(outcome.failures[0])
 
 
 def test_robust_aggregates_and_sums_exclude_each_other() -> None:

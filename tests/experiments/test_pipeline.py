@@ -160,8 +160,8 @@ def test_cosines_by_hand(tmp_path):
 
 @pytest.mark.parametrize(
     "algorithm",
-    [FedZO(), ScaffoldI(), FZooS.weights(features=32), FZooS()],
-    ids=["FedZO", "ScaffoldI", "weights", "FZooS"],
+    [FedZO(), ScaffoldI(), FZooS.weights(features=32), FixedFZooS()],
+    ids=["FedZO", "ScaffoldI", "weights", "FixedFZooS"],
 )
 def test_observing_changes_nothing(algorithm):
     task = Quadratic(dim=3, clients=2)
@@ -327,6 +327,11 @@ def test_a_value_is_the_gap_until_the_target(tmp_path):
     assert len(run(quantity="value", rounds=3, target=target)(lambda *_: None)) == 2
 
 
+def test_there_is_nothing_to_observe_without_local_steps():
+    with pytest.raises(TypeError, match="FZooS has no local steps"):
+        Observed(inner=FZooS(), observer=lambda *step: None)
+
+
 def test_the_true_gradient_needs_no_queries():
     """With one client and steps of SGD: x <- x - eta grad F, by hand in the unit cube."""
     task = Quadratic(dim=4, clients=2, heterogeneity=5.0, seed=3)
@@ -341,10 +346,10 @@ def test_the_true_gradient_needs_no_queries():
 
 def test_fzoos_can_be_told_the_noise():
     noisy = TaskSpec.of("quadratic", dim=4, clients=2, heterogeneity=5.0, seed=3, noise=0.1)
-    known = dataclasses.replace(FZooS(), noise=KnownNoise(build(noisy).sigma))
-    told = run(task=noisy, algorithm=FZooS(), knows_noise=True)(lambda *_: None)
+    known = FixedFZooS(noise=KnownNoise(build(noisy).sigma))
+    told = run(task=noisy, algorithm=FixedFZooS(), knows_noise=True)(lambda *_: None)
     assert told == run(task=noisy, algorithm=known)(lambda *_: None)
-    assert told != run(task=noisy, algorithm=FZooS())(lambda *_: None)
+    assert told != run(task=noisy, algorithm=FixedFZooS())(lambda *_: None)
 
 
 def test_runs_can_be_packed_into_one_file(tmp_path):

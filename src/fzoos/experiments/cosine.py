@@ -32,6 +32,8 @@ class Observed(Algorithm):
     observer: Observer = field(kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.inner.steered:
+            raise TypeError(f"{self.inner.label} has no local steps whose gradients could be observed")
         for attribute in ("projected", "descends", "keeps_trajectory", "shares_seed", "rebuilds", "reported"):
             object.__setattr__(self, attribute, getattr(self.inner, attribute))
 
