@@ -63,16 +63,16 @@ def test_an_objective_of_minimize_has_all_threads(algorithm, workers) -> None:
 
 
 def test_the_surrogates_of_minimize_have_one(monkeypatch) -> None:
-    from fzoos.algorithms.fixed_fzoos.client import FZooSClient
+    from fzoos.surrogates.region import RegionProcess
 
     seen = set()
-    gradient = FZooSClient.local_gradient
+    mean = RegionProcess.__call__
 
     def spy(self, x):
         seen.update(threads())
-        return gradient(self, x)
+        return mean(self, x)
 
-    monkeypatch.setattr(FZooSClient, "local_gradient", spy)
+    monkeypatch.setattr(RegionProcess, "__call__", spy)
     minimize([lambda x: float(np.sum(x**2))], np.zeros(3), bounds=(-1, 1), rounds=2, seed=0)
     assert seen == {1}
 

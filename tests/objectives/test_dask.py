@@ -13,6 +13,8 @@ import pytest
 from fzoos import FZooS, minimize
 from fzoos.objectives.parallel import ExecutorPool
 
+# Another test of the same process may have ended the tracker of Python's own multiprocessing, which Dask begins anew.
+pytestmark = pytest.mark.filterwarnings("ignore:resource_tracker:UserWarning")
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'fzoos[dask]'")
 
 
