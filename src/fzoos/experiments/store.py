@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -35,6 +37,15 @@ class Store:
         """The rows of a run that has been made, or None."""
         kept = next(self._kept(run), None)
         return None if kept is None else kept["rows"]
+
+    def of_other_versions(self, runs: Iterable[Run]) -> int:
+        """How many of these runs are here as another version of their algorithm made them."""
+        kept = [_without_version(kept["key"]) for kept in self._all()]
+        return sum(_without_version(run.key) in set(kept) for run in runs if self.load(run) is None)
+
+    def seconds(self, runs: Iterable[Run]) -> float:
+        """How long these runs took, one after another."""
+        return float(sum(next(self._kept(run))["seconds"] for run in runs))
 
     def made_with(self, runs: Iterable[Run]) -> list[dict[str, str]]:
         """The versions and machines that made these runs, each once: those of the runs, not of who looks at them."""
@@ -133,12 +144,23 @@ class Store:
             if kept["key"] == run.key and (data is None or kept.get("data", data) == data):
                 yield kept
 
+    def _all(self) -> Iterator[dict[str, Any]]:
+        for path in self._folder.glob("*.json"):
+            with suppress(OSError, json.JSONDecodeError):
+                yield json.loads(path.read_text(encoding="utf-8"))
+        for packed in self._packed.values():
+            yield from packed
+
     def _loose(self, run: Run) -> Iterator[dict[str, Any]]:
         for path in self._paths(run):
             try:
                 yield json.loads(path.read_text(encoding="utf-8"))
             except (FileNotFoundError, json.JSONDecodeError):
                 continue
+
+
+def _without_version(key: str) -> str:
+    return re.sub(r", version=\d+$", "", key)
 
 
 def versions() -> dict[str, str]:
