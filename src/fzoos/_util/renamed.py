@@ -62,7 +62,8 @@ class _OldModules:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        return ModuleSpec(fullname, self) if fullname in self._modules else None
+        loader: Any = self  # without its base class: importlib.abc takes long to load
+        return ModuleSpec(fullname, loader) if fullname in self._modules else None
 
     def create_module(self, spec: ModuleSpec) -> None:
         """None: an ordinary module."""
