@@ -45,7 +45,7 @@ def test_matrices_with_their_biases_make_the_same_network():
     np.testing.assert_array_equal(pack(weights, biases), theta)
 
 
-@pytest.mark.skipif(not is_available(), reason="Triton is not installed")
+@pytest.mark.skipif(not is_available() or torch.cuda.is_available(), reason="no Triton, or a GPU to run it on")
 def test_interpreted_kernel_counts_what_the_layers_count(monkeypatch):
     """One row, a block that is not full, and many blocks: the same confusion matrices."""
     monkeypatch.setenv("TRITON_INTERPRET", "1")  # read when the kernel is built: in a process of its own
