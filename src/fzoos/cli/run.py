@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.filesize import decimal
 
 from fzoos.algorithms import find_algorithm
@@ -59,6 +58,8 @@ def run(
     quiet: Quiet = False,
 ) -> int:
     """Run one algorithm on a task; end with what it reached and what it cost."""
+    from rich.console import Console
+
     chosen = find_algorithm(algorithm)
     check_precision(precision)
     make = problem_maker(task, dim, clients, heterogeneity, noise, device, texts)

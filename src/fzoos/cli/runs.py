@@ -6,14 +6,10 @@ import os
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.filesize import decimal
-from rich.table import Table
-from rich.text import Text
 
 from fzoos.cli.options import RUN_HELP
 from fzoos.runs.advice import advice
@@ -23,6 +19,10 @@ from fzoos.runs.export import export as write
 from fzoos.runs.reader import DEFAULT, StoredRun, read, runs_at
 from fzoos.runs.store import Summary
 from fzoos.runs.text import number, one_line, short_x, value_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 __all__ = ["add_to"]
 
@@ -200,11 +200,16 @@ def _show_failures(console: Console, kept: StoredRun, count: int = 10) -> None:
 
 def _console() -> Console:
     """As wide as the terminal; into a pipe or a file, wide enough that nothing is cut."""
+    from rich.console import Console
+
     console = Console()
     return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=_WIDE)
 
 
 def _table(words: Sequence[str], numbers: Sequence[str], title: str | None = None) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=0)
     for word in words:
         table.add_column(word, overflow="fold", no_wrap=word in ("id", "started", "status"))
@@ -214,6 +219,8 @@ def _table(words: Sequence[str], numbers: Sequence[str], title: str | None = Non
 
 
 def _row(table: Table, cells: Sequence[str]) -> None:
+    from rich.text import Text
+
     table.add_row(*(Text(one_line(cell)) for cell in cells))  # text, never markup: it comes from a file
 
 

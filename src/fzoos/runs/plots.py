@@ -6,14 +6,16 @@ import colorsys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.filesize import decimal
-from rich.table import Table
 
 from fzoos._util.arrays import FloatArray
 from fzoos.result import Result
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 __all__ = ["COLOURS", "DASHES", "Trial", "check_plot_path", "colour_of", "plot", "plot_curves", "table"]
 
@@ -97,6 +99,8 @@ def _by_label(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
 
 def table(trials: Sequence[Trial], title: str) -> Table:
     """One row per algorithm; where it has several trials, their means."""
+    from rich.table import Table
+
     view = Table(title=title, title_justify="left", caption_justify="left")
     view.add_column("algorithm")
     second = "accuracy" if any(trial.accuracy for trial in trials) else "F - F*"
