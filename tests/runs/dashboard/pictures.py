@@ -1,5 +1,6 @@
 """The pictures of the dashboard in docs/figures: python -m tests.runs.dashboard.pictures docs/figures"""
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -39,7 +40,8 @@ def fill(path: Path) -> None:
 
 def main(folder: Path) -> None:
     """Take the pictures."""
-    path = Path(tempfile.mkdtemp()) / "runs.db"
+    folder, path = folder.resolve(), Path("runs.db")
+    os.chdir(tempfile.mkdtemp())
     fill(path)
     token = "a-word-for-the-pictures"
     with serving(path, token=token, edit=True) as url, sync_playwright() as driver:
