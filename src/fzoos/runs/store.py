@@ -263,18 +263,19 @@ class Store:
 
         Args:
             run: its id.
-            after: rounds up to this one are not read, for somebody who has them; `recommended` is then x.
+            after: of rounds up to this one only x is read, for somebody who has them; the history has the later ones.
         """
         columns = "x, queries, bytes_up, bytes_down, seconds, status, message, host, pid, study, extra"
         text = (
-            "SELECT round, queries, bytes_up, bytes_down, seconds, step, monitor, diagnostics, clients, x FROM rounds "
+            "SELECT round, queries, bytes_up, bytes_down, seconds, step, monitor, diagnostics, clients FROM rounds "
             "WHERE run = ? AND round > ? ORDER BY round"
         )
         self._db.execute("BEGIN")  # both at one moment: a run may be writing
         try:
             row = self._one(f"SELECT {columns} FROM runs WHERE id = ?", run)
-            count, last = self._one("SELECT count(*), max(round) FROM rounds WHERE run = ?", run)
-            rounds = self._db.execute(text, (run, min(after, (last or 1) - 1))).fetchall()  # the last one at least
+            walk = self._db.execute("SELECT round, x FROM rounds WHERE run = ? ORDER BY round", (run,)).fetchall()
+            known = min(after, walk[-1][0] - 1) if walk else 0  # the last one is read in any case
+            rounds = self._db.execute(text, (run, known)).fetchall()
         finally:
             self._db.execute("ROLLBACK")
         x, queries, bytes_up, bytes_down, seconds, status, message, host, pid, study, more = row
@@ -282,11 +283,11 @@ class Store:
             status, message = "interrupted", "its process is gone"
         per_client = tuple(json.loads(queries))
         history = tuple(record_of(row) for row in rounds)
-        points = [] if after else [array_of(round[-1]) for round in rounds]
+        points = array_of(b"".join(body for _, body in walk) or x).reshape(max(len(walk), 1), -1)
         extra, space = json.loads(more), space_of(json.loads(study).get("bounds"))
         return Result(
             x=array_of(x),
-            rounds=count,
+            rounds=len(walk),
             queries=sum(per_client),
             queries_per_client=per_client,
             bytes_up=bytes_up,
@@ -295,7 +296,7 @@ class Store:
             status=status,
             message=message,
             history=tuple(record for record in history if record.round > after),
-            recommended=recommend_for(json.loads(study), points or [array_of(x)]),
+            recommended=recommend_for(json.loads(study), points),
             failed=extra.get("failed", history[-1].failed if history else 0),
             first_failure=extra.get("first_failure", ""),
             variables=None if space is None else space.variables(array_of(x)),
