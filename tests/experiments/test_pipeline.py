@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import gzip
 import json
 
 import numpy as np
@@ -359,12 +360,12 @@ def test_runs_can_be_packed_into_one_file(tmp_path):
     execute(runs[:2], tmp_path, console=QUIET, made={"command": "this test"})
     rows = [Store(tmp_path).load(r) for r in runs]
     Store(tmp_path).pack(runs, "packed")
-    assert [path.name for path in tmp_path.iterdir()] == ["packed.jsonl"]
+    assert [path.name for path in tmp_path.iterdir()] == ["packed.jsonl.gz"]
     assert [Store(tmp_path).load(r) for r in runs] == rows
     assert Store(tmp_path).made_with(runs[:2])[0]["command"] == "this test"
     assert execute(runs, tmp_path, console=QUIET) == 1
     Store(tmp_path).pack(runs, "packed")
-    assert len((tmp_path / "packed.jsonl").read_text().splitlines()) == 3
+    assert len(gzip.decompress((tmp_path / "packed.jsonl.gz").read_bytes()).splitlines()) == 3
     assert execute(runs, tmp_path, console=QUIET) == 0
 
 

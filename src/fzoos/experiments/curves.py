@@ -57,7 +57,7 @@ def collect(figure: Figure, folder: Path) -> list[Curve]:
 def _column(line: Line, load: Load, name: str) -> FloatArray:
     """A column of each seed's only run, shape (seeds, n). A run that has converged stays where it is."""
     found = [[row[name] for row in load(runs[0])] for runs in line.runs]
-    n = max(map(len, found))
+    n = max(line.runs[0][0].rounds + 1, *map(len, found))  # of a figure of cosines: its local steps
     return np.array([column + column[-1:] * (n - len(column)) for column in found])
 
 

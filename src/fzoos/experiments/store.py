@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import platform
@@ -105,9 +106,9 @@ class Store:
         lines = [json.dumps(kept) + "\n" for run in runs if (kept := next(self._kept(run), None)) is not None]
         if not lines:
             return
-        path = self._folder / f"{name}.jsonl"
+        path = self._folder / f"{name}.jsonl.gz"
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_text("".join(lines), encoding="utf-8")
+        temporary.write_bytes(gzip.compress("".join(lines).encode(), mtime=0))  # the same runs, the same bytes
         temporary.replace(path)
         for run in runs:
             for loose in self._paths(run):
@@ -118,8 +119,10 @@ class Store:
     def _packed(self) -> dict[str, list[dict[str, Any]]]:
         """Packed runs by their keys."""
         found: dict[str, list[dict[str, Any]]] = {}
-        for path in sorted(self._folder.glob("*.jsonl")):
-            for line in path.read_text(encoding="utf-8").splitlines():
+        for path in sorted([*self._folder.glob("*.jsonl"), *self._folder.glob("*.jsonl.gz")]):
+            packed = path.read_bytes()
+            text = gzip.decompress(packed) if path.suffix == ".gz" else packed
+            for line in text.decode().splitlines():
                 kept = json.loads(line)
                 found.setdefault(kept["key"], []).append(kept)
         return found

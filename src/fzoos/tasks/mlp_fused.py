@@ -92,8 +92,8 @@ class FusedConfusion:
         return np.concatenate(parts) if parts else np.zeros((0, 7, 7), dtype=np.int64)
 
     def _some(self, theta: FloatArray) -> NDArray[np.int64]:
-        constants = np.broadcast_to(np.float32([0.0, 1.0]), (len(theta), 2))
-        numbers = np.concatenate([theta.astype(np.float32), constants], axis=1)
+        constants = np.tile(np.array([0.0, 1.0]), (len(theta), 1))
+        numbers = np.hstack([theta, constants]).astype(np.float32)
         packed: Tensor = torch.as_tensor(numbers, device=self._device)[:, self._order]
         counts = torch.zeros((len(theta), _BINS), dtype=torch.int32, device=self._device)
         grid = (len(theta), self._programs)
