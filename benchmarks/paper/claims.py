@@ -18,6 +18,7 @@ import numpy as np
 MARKS = {"gap": (5, 10, 20, 50), "success": (5, 10, 20, 50, 100), "percent": (5, 10, 20, 50), "cosine": (1, 5, 10, 20)}
 NAMES = {"gap": "F − F*", "success": "success rate", "percent": "100 F", "cosine": "cumulative mean cosine"}
 TARGETS = {"gap": 0.1, "success": 0.5}  # rounds and queries to get there are printed
+AFFORDED = {"percent": 30_000}  # queries: what was reached with them is printed
 
 
 def read(path: Path) -> tuple[str, dict[tuple[str, str], dict[int, tuple[float, float, int]]]]:
@@ -53,6 +54,12 @@ def reached(quantity: str, curve: dict[int, tuple[float, float, int]]) -> str:
     return "– | –"
 
 
+def afforded(quantity: str, curve: dict[int, tuple[float, float, int]]) -> str:
+    """The mean after the last round that so many queries pay for."""
+    mean, error, _ = curve[max(at for at, (_, _, queries) in curve.items() if queries <= AFFORDED[quantity])]
+    return f"{mean:.2f} ± {error:.2f}"
+
+
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / "docs" / "results"
     for path in sorted(folder.glob("*/curves.csv"), key=lambda path: (len(path.parent.name), path.parent.name)):
@@ -66,6 +73,8 @@ def main() -> None:
         if quantity in TARGETS:
             sign = "≤" if quantity == "gap" else "≥"
             head += [f"rounds to {sign} {TARGETS[quantity]:g}", "queries"]
+        if quantity in AFFORDED:
+            head.append(f"with {AFFORDED[quantity]:,} queries")
         name = path.parent.name
         print(f"\n![{name}]({name}/{name}.png)")
         print(f"\n{name}: {NAMES[quantity]} after some {unit}, mean ± standard error\n")
@@ -77,6 +86,8 @@ def main() -> None:
             ]
             if quantity in TARGETS:
                 cells.append(reached(quantity, curve))
+            if quantity in AFFORDED:
+                cells.append(afforded(quantity, curve))
             print(f"| {panel} | {line} | " + " | ".join(cells) + " |")
     print_times(folder)
 
