@@ -81,6 +81,11 @@ class Neighbours:
             x = (x + centre) / 2.0
         return x
 
+    @property
+    def fenced(self) -> bool:
+        """Whether values have failed near the last centre."""
+        return self._fence is not None
+
     def fence(self, x: FloatArray) -> tuple[float, FloatArray]:
         """What is added to the surrogate at x, and its gradient."""
         if self._fence is None:
