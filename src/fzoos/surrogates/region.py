@@ -18,7 +18,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 
-__all__ = ["Choice", "RegionProcess"]
+__all__ = ["Choice", "RegionProcess", "Shape"]
 
 _LENGTHS = np.geomspace(0.3, 30.0, 5)  # l, in units of rho
 _RIDGES = (1e-13, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -50,6 +50,13 @@ class Choice(NamedTuple):
     ridge: float
 
 
+class Shape(NamedTuple):
+    """What of a choice has no unit: l over rho, and the polynomial."""
+
+    length: float
+    polynomial: Polynomial
+
+
 class _Fit(NamedTuple):
     """K = Q diag(v) Q^T with the ridge in v,  alpha = K^-1 (y - m),  a^2 = alpha.(y - m) / n."""
 
@@ -68,7 +75,7 @@ class RegionProcess:
         points: shape (n, d), in the unit cube.
         values: shape (n,), of any scale: they are divided by their range.
         centre: where the quadratic is expanded, shape (d,).
-        like: take this choice; None: the one of the greatest evidence.
+        like: take this choice, or of this shape that of the greatest evidence; None: of all.
         plain: whether there is neither a polynomial nor noise to choose.
 
     Example:
@@ -86,7 +93,7 @@ class RegionProcess:
         points: FloatArray,
         values: FloatArray,
         centre: FloatArray,
-        like: Choice | None = None,
+        like: Choice | Shape | None = None,
         *,
         plain: bool = False,
     ) -> None:
@@ -101,12 +108,17 @@ class RegionProcess:
         self._length2 = length**2
         self._bowl = b.bowl * (self._fit.alpha @ _sum(self.offsets**2, 1)) / self.rho2**2
 
-    def _grid(self, like: Choice | None, plain: bool) -> tuple[Sequence[float], Sequence[Polynomial], Sequence[float]]:
+    def _grid(
+        self, like: Choice | Shape | None, plain: bool
+    ) -> tuple[Sequence[float], Sequence[Polynomial], Sequence[float]]:
         """l, polynomials and ridges to try. A star of d + 1 points says nothing of l, nor of a quadratic."""
-        if like is not None:
+        rho = math.sqrt(self.rho2)
+        if isinstance(like, Choice):
             return (like.length,), (like.polynomial,), (like.ridge,)
+        if like is not None:
+            return (rho * like.length,), (like.polynomial,), _RIDGES
         count, dim = self.offsets.shape
-        rho, star = math.sqrt(self.rho2), count <= dim + 1
+        star = count <= dim + 1
         lengths = [float(length) for length in rho * (_LENGTHS[-1:] if star else _LENGTHS)]
         if plain:
             return lengths, (_NONE,), (_SMOOTH,)
@@ -116,6 +128,11 @@ class RegionProcess:
     def choice(self) -> Choice:
         """l, b and the ridge in use."""
         return self._fit.choice
+
+    @property
+    def shape(self) -> Shape:
+        """The same without units."""
+        return Shape(self.choice.length / math.sqrt(self.rho2), self.choice.polynomial)
 
     def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
         """mu(x) and grad mu(x): called some fifty times a round, so that what does not depend on x is not done again."""

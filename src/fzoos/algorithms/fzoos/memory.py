@@ -76,11 +76,19 @@ class Memory:
         bounds = self._bounds[usable]
         likely = usable[np.argpartition(bounds, count - 1)[:count]]
         near = usable[bounds * bounds <= float(np.max(self._squares(likely, x))) + _ALIKE]
+        near = self._without_far(near, x, count)
         squares = self._squares(near, x)
-        self._bounds[near] = np.sqrt(squares)
         # The arms of a star are all as far: the newest first, so that the choice is not left to rounding.
         chosen: NDArray[np.intp] = near[np.lexsort((-near, np.round(squares, _DIGITS)))[:count]]
         return chosen
+
+    def _without_far(self, points: NDArray[np.intp], x: FloatArray, count: int) -> NDArray[np.intp]:
+        """Those that may be among the nearest, by distances to few digits: one pass over the points, no copy of them."""
+        first = int(points.min())
+        rough, error = self._trajectory.rough_distances(x, first)
+        rough = rough[points - first]
+        self._bounds[points] = np.sqrt(np.maximum(rough - error, 0.0))
+        return points[rough <= float(np.partition(rough, count - 1)[count - 1]) + 2.0 * error + _ALIKE]
 
     def _squares(self, points: NDArray[np.intp], x: FloatArray) -> FloatArray:
         gap = self._trajectory.x[points]
