@@ -6,7 +6,7 @@
 One core; N = 2, so that seconds per client are not those of a single one. The floor is what the round has to compute,
 counted in multiplications and additions, at the rate of a large matrix product in the same run:
 
-    trust region    evidence: 15 matrices of n x n to tridiagonal form (4/3 n^3 each), and the eigenvectors of two (9 n^3)
+    trust region    evidence: 15 matrices of n x n to tridiagonal form (4/3 n^3 each), eigenvectors of two (9 n^3),
                     averaged gradients: a system of n' (n' - 1) equations; no more than that is counted
     star            two surrogates of n points: distances n^2 d, Cholesky factor n^3 / 3
 

@@ -91,4 +91,6 @@ def test_few_points_in_many_dimensions(count, dim):
     matrix = np.block([[between(x, z) for z in points] for x in points])
     weights = np.linalg.solve(matrix + np.diag(np.repeat(ridges, dim)) / length**2, gradients.ravel())
     expected = np.hstack([between(at, z) for z in points]) @ weights
-    np.testing.assert_allclose(GradientProcess(points, gradients, length, ridges)(at)[1], expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        GradientProcess(points, gradients, length, ridges)(at)[1], expected, rtol=1e-9, atol=1e-12
+    )

@@ -56,9 +56,7 @@ class GradientProcess:
         return float(near @ along), gradient
 
 
-def _weights(
-    near: FloatArray, gap: FloatArray, length: float, gradients: FloatArray, ridges: FloatArray
-) -> FloatArray:
+def _weights(near: FloatArray, gap: FloatArray, length: float, gradients: FloatArray, ridges: FloatArray) -> FloatArray:
     """The covariance's inverse times the gradients, times l^2."""
     count, dim = gradients.shape
     blocks = near[:, :, None, None] * (np.eye(dim) - gap[..., :, None] * gap[..., None, :] / length**2)

@@ -22,8 +22,8 @@ class LocalSurrogate:
     """The Gaussian process conditioned on the points in use: the whole trajectory, or the `points` nearest to x.
 
     As long as the points in use only grow, the factor is extended, O(n^2). From one step to the next nearly all of the
-    nearest n are the same: what is no longer among them stays in use until there are n / 20 too many, then the factor is
-    made anew, O(n^3). While x stays where it is, what was queried since the choice is added to it.
+    nearest n are the same: what is no longer among them stays in use until there are n / 20 too many, then the factor
+    is made anew, O(n^3). While x stays where it is, what was queried since the choice is added to it.
 
     Args:
         trajectory: the client's queries.

@@ -135,7 +135,7 @@ class RegionProcess:
         return Shape(self.choice.length / math.sqrt(self.rho2), self.choice.polynomial)
 
     def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
-        """mu(x) and grad mu(x): called some fifty times a round, so that what does not depend on x is not done again."""
+        """mu(x) and grad mu(x): called some fifty times a round, so that nothing is done twice."""
         b, alpha, u = self._fit.choice.polynomial, self._fit.alpha, x - self.centre
         gap = u - self.offsets
         near = np.exp(-0.5 * _sum(gap * gap, 1) / self._length2) * alpha

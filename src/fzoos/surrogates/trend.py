@@ -13,8 +13,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 
 from fzoos._util.arrays import FloatArray
 
@@ -69,7 +69,7 @@ def fit_slope(points: FloatArray, values: FloatArray, x: FloatArray, ridge: floa
     largest = max(float(squares.max()), np.finfo(float).tiny)
     trend = np.stack([np.ones(len(values)), squares / largest], axis=1)
     factor = _factor(offsets, squares, ridge)
-    solved = cho_solve(factor, np.column_stack([trend, values]), check_finite=False)
+    solved = scipy.linalg.cho_solve(factor, np.column_stack([trend, values]), check_finite=False)
     weights = np.linalg.lstsq(trend.T @ solved[:, :2], trend.T @ solved[:, 2], rcond=1e-12)[0]
     alpha = solved[:, 2] - solved[:, :2] @ weights
     length2 = length_scale(len(x)) ** 2
@@ -87,7 +87,7 @@ def _factor(offsets: FloatArray, squares: FloatArray, ridge: float) -> tuple[Flo
         kernel[np.diag_indices(len(kernel))] = diagonal
         try:
             # What is above the diagonal here is below it for LAPACK: nothing is copied.
-            lower, is_lower = cho_factor(kernel.T, lower=True, overwrite_a=True, check_finite=False)
+            lower, is_lower = scipy.linalg.cho_factor(kernel.T, lower=True, overwrite_a=True, check_finite=False)
             return lower, bool(is_lower)
         except np.linalg.LinAlgError:
             ridge *= 10.0

@@ -1,4 +1,4 @@
-"""Which of a client's points the surrogate of all rounds is made of: the nearest ones, found without asking all of them.
+"""Which of a client's points the surrogate of all rounds is made of: the nearest, found without measuring all of them.
 
 A point that was r away is at least r - |move| away after a move of x. As long as that is further than the points that
 are in use, its distance need not be computed again: a round costs what it costs however long the run is.
@@ -83,7 +83,7 @@ class Memory:
         return chosen
 
     def _without_far(self, points: NDArray[np.intp], x: FloatArray, count: int) -> NDArray[np.intp]:
-        """Those that may be among the nearest, by distances to few digits: one pass over the points, no copy of them."""
+        """Those that may be among the nearest, by distances to fewer digits: one pass over the points, no copy."""
         first = int(points.min())
         rough, error = self._trajectory.rough_distances(x, first)
         rough = rough[points - first]
