@@ -23,7 +23,9 @@ _NOISY, _MORE = 1e-3, 3  # from this ridge on a client has noise, and uses three
 _REACH = 30.0  # points further than this many Delta sqrt(d) cost digits, and are left out while enough others are left
 _HEIGHT, _STEEP = 0.25, 100.0  # of the fence, from where on it counts and how much
 _HALVINGS = 30
-_NEW = 1.0 / 30.0  # share of the points, from which on shapes are compared again: of 60 two, those of a round
+_NEW = 1.0 / 30.0  # share of the points from which on shapes are compared again where there is noise: of 180 six
+    1.0 / 30.0
+)  # share of the points, from which on shapes are compared again where there is noise: of 180 six, those of three rounds
 _STAR = 5  # values of a star with which an outlier can be told
 
 
@@ -114,9 +116,9 @@ class Neighbours:
             self._outliers.update(int(near[k]) for k in out)
 
     def _known_shape(self, used: int) -> Shape | None:
-        """That of the last search through all, until a thirtieth of the points is new or more of them are used."""
+        """With noise that of the last search through all, until a thirtieth of the points is new or more are used."""
         asked, then = len(self._context.trajectory), self._searched
-        if self._shape is not None and asked - then[0] + abs(used - then[1]) < used * _NEW:
+        if self._noisy and self._shape is not None and asked - then[0] + abs(used - then[1]) < used * _NEW:
             return self._shape
         self._searched = asked, used
         return None
