@@ -24,8 +24,6 @@ _REACH = 30.0  # points further than this many Delta sqrt(d) cost digits, and ar
 _HEIGHT, _STEEP = 0.25, 100.0  # of the fence, from where on it counts and how much
 _HALVINGS = 30
 _NEW = 1.0 / 30.0  # share of the points from which on shapes are compared again where there is noise: of 180 six
-    1.0 / 30.0
-)  # share of the points, from which on shapes are compared again where there is noise: of 180 six, those of three rounds
 _STAR = 5  # values of a star with which an outlier can be told
 
 
