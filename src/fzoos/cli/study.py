@@ -67,6 +67,9 @@ def study(
     folder: Folder,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that is there.")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Sites that work at the same time.")] = 1,
+    site_seed: Annotated[
+        int | None, typer.Option(min=0, help="Of all sites, to repeat a run.  [default: secret ones]")
+    ] = None,
     quiet: Quiet = False,
 ) -> int:
     """Run a study with all its sites on this machine; Ctrl-C and --resume lose nothing."""
@@ -80,7 +83,7 @@ def study(
         Program.python(black_box, vectorized=settings.vectorized, timeout=settings.timeout, env={"SITE": site})
         for site in settings.sites
     ]
-    result = LocalStudy(settings, folder, objectives, workers).run(resume=resume, progress=not quiet)
+    result = LocalStudy(settings, folder, objectives, workers, site_seed).run(resume=resume, progress=not quiet)
     _show(folder, result)
     return {"interrupted": 130, "failed": 1}.get(result.status, 0)
 
