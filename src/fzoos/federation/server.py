@@ -268,6 +268,8 @@ class Server:
         """Of what all of them report, but for the queries, which are counted for each client."""
         weights = self._weights[list(replies)]
         names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - {"queries", "failed"}
+        if self._algorithm.steered:
+            names.discard("correction_length")  # a 0 that says nothing: there are no local steps to correct
         return {
             name: float(np.average([reply.scalars[name] for reply in replies.values()], weights=weights))
             for name in sorted(names)
