@@ -62,5 +62,4 @@ def _weights(near: FloatArray, gap: FloatArray, length: float, gradients: FloatA
     blocks = near[:, :, None, None] * (np.eye(dim) - gap[..., :, None] * gap[..., None, :] / length**2)
     matrix = blocks.transpose(0, 2, 1, 3).reshape(count * dim, count * dim)
     matrix[np.diag_indices(count * dim)] += np.repeat(ridges, dim)
-    solved: FloatArray = np.linalg.solve(matrix, gradients.ravel()).reshape(count, dim)
-    return solved
+    return np.asarray(np.linalg.solve(matrix, gradients.ravel()), dtype=np.float64).reshape(count, dim)

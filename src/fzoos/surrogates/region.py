@@ -249,5 +249,5 @@ class _Decomposed:
         v = self._spectrum + choice.ridge * choice.polynomial.unit
         mean = (ones @ (turned / v)) / (ones @ (ones / v))
         rest = turned - mean * ones
-        amplitude = max(rest @ (rest / v) / len(ones), _TINY)
-        return _Fit(choice, float(amplitude), float(mean), self._vectors @ (rest / v), v, self._vectors)
+        amplitude = max(float(rest @ (rest / v)) / len(ones), _TINY)
+        return _Fit(choice, amplitude, float(mean), self._vectors @ (rest / v), v, self._vectors)
