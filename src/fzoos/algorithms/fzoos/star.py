@@ -23,6 +23,7 @@ from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import LARGEST, ClientContext
 from fzoos.algorithms.fzoos.control import Control, Mode
 from fzoos.algorithms.fzoos.directions import Directions, star_directions
+from fzoos.algorithms.fzoos.memory import Memory
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays
 from fzoos.surrogates.trend import Slope, fit_slope, without_outliers
@@ -32,7 +33,6 @@ __all__ = ["HIGH", "LINE", "LOW", "StarClient", "StarNumbers", "inward", "looks_
 LINE = (0.25, 0.5, 1.0, 2.0, 4.0)  # where a line is asked, in units of L
 _POINTS = 2  # nearest points of the surrogate with memory, over d
 _TOGETHER = 512  # arms that one surrogate takes at most: it costs their square times d
-_DIGITS = 9  # of squared distances
 _FLOOR = 1e-8  # the ridge of a star's own surrogate
 
 
@@ -57,23 +57,23 @@ HIGH = StarNumbers(LARGEST, LARGEST, LARGEST, LARGEST, LARGEST, 1.0)
 """What an honest client sends lies between them."""
 
 
-class _Memory(NamedTuple):
+class _Carried(NamedTuple):
     """What earlier stars have shown of the gradient, where there are too many points for a surrogate of them all."""
 
     gradient: FloatArray = np.zeros(0)
     x: FloatArray = np.zeros(0)
     mode: Mode | None = None
 
-    def renewed(self, x: FloatArray, slope: Slope, directions: FloatArray, mode: Mode) -> _Memory:
+    def renewed(self, x: FloatArray, slope: Slope, directions: FloatArray, mode: Mode) -> _Carried:
         """After another star: what it shows along its own directions, and along the others what was known.
 
         That is carried to the new x by the mean curvature. Where directions were asked by other clients, the memories
         do not add up: it begins anew.
         """
         if mode is not self.mode:
-            return _Memory(slope.gradient, x, mode)
+            return _Carried(slope.gradient, x, mode)
         moved = self.gradient + slope.curvature * (x - self.x)
-        return _Memory(slope.gradient + moved - (directions @ moved) @ directions, x, mode)
+        return _Carried(slope.gradient + moved - (directions @ moved) @ directions, x, mode)
 
 
 class StarClient:
@@ -85,13 +85,12 @@ class StarClient:
 
     def __init__(self, context: ClientContext) -> None:
         self._context = context
-        self._outliers: set[int] = set()  # of the trajectory
-        self._private: set[int] = set()  # asked by this client alone
+        self._memory = Memory(context.trajectory)
         self._centre = math.nan  # f_i(x)
         self._had_centre = False
         self._x = np.zeros(context.dim)
         self._lines: list[FloatArray] = []  # of the last round
-        self._memory = _Memory()
+        self._carried = _Carried()
 
     def star(self, x: FloatArray, control: Control) -> Arrays:
         """Exchange 1."""
@@ -100,7 +99,7 @@ class StarClient:
         signs, first = np.where(np.arange(len(rows)) % 2, 1.0, -1.0)[:, None], len(self._context.trajectory)
         points, values, good = self._ask_star(np.vstack([x, x + length * signs * rows]))
         if len(directions.own):
-            self._private.update(range(first + 1, len(self._context.trajectory)))
+            self._memory.keep_private(first + 1)
         self._x, self._centre = x, float(values[0])
         failed = float(self._had_centre and math.isnan(self._centre))
         self._had_centre = self._had_centre or not math.isnan(self._centre)
@@ -112,8 +111,8 @@ class StarClient:
         if looks_back(len(x)):
             memory = self._remembered(x, control)
         else:
-            self._memory = self._memory.renewed(x, slope, rows, control.mode)
-            memory = self._memory.gradient
+            self._carried = self._carried.renewed(x, slope, rows, control.mode)
+            memory = self._carried.gradient
         numbers = StarNumbers(slope.curvature, float(np.sum((directions.common @ slope.gradient) ** 2)))
         if control.mode is not Mode.DEALT:
             return _reply(slope.gradient, memory, numbers)
@@ -138,7 +137,8 @@ class StarClient:
         arms = np.flatnonzero(good[1:]) + 1
         credible = without_outliers(values[arms]) if len(arms) else np.empty(0, dtype=bool)
         index = first + np.cumsum(good) - 1  # where the trajectory has them: failed ones are left out
-        self._outliers.update(int(index[k]) for k in arms[~credible])
+        if looks_back(points.shape[1]):
+            self._memory.leave_out(index[arms[~credible]])
         good[arms[~credible]] = False
         return points, values, good
 
@@ -148,19 +148,14 @@ class StarClient:
         Where directions are shared the clients differ: only what all have asked adds up to a surrogate of the mean.
         """
         trajectory = self._context.trajectory
-        left_out = self._outliers | self._private if control.mode is Mode.SHARED else self._outliers
-        distances = np.sum((trajectory.x - x) ** 2, axis=1)
-        distances[list(left_out)] = np.inf
-        # The arms of a star are all as far: the newest first, so that the choice is not left to rounding.
-        rank = np.lexsort((-np.arange(len(distances)), np.round(distances, _DIGITS)))
-        near = rank[: min(_POINTS * len(x) + 1, len(distances) - len(left_out))]
+        near = self._memory.nearest(x, _POINTS * len(x) + 1, private=control.mode is not Mode.SHARED)
         return fit_slope(trajectory.x[near], trajectory.y[near] - self._centre, x, control.ridge).gradient
 
     def _own_pair(self, x: FloatArray, length: float, slope: Slope) -> tuple[float, float]:
         """f_i(x + H u) - f_i(x - H u) along the own gradient: as it is, and as predicted."""
         pair, count = self._context.project(_pair(x, length, slope.gradient)), len(self._context.trajectory)
         first, second = self._context.query(pair, "refresh")
-        self._private.update(range(count, len(self._context.trajectory)))
+        self._memory.keep_private(count)
         if math.isnan(first) or math.isnan(second):
             return 0.0, 0.0
         return float(first - second), slope.between(pair[0], pair[1], x)
