@@ -161,6 +161,11 @@ class RegionClient:
         )
         return {"x": self._neighbours.inside(self._context.project(x + delta * found.x), x)}
 
+    def rest(self) -> None:
+        """Others take part for a while: without the surrogate's eigenvectors."""
+        if self.process is not None:
+            self.process.rest()
+
     def _bounds(self, x: FloatArray, delta: float) -> list[tuple[float, float]]:
         """Of t: within the region, and within the box if there is one."""
         low, high = (self._context.project(x + sign * delta) for sign in (-1.0, 1.0))
@@ -173,9 +178,12 @@ class RegionClient:
 
         def local(t: FloatArray) -> tuple[float, FloatArray]:
             point = x + delta * t
-            (own, own_slope), (other, other_slope) = process(point), excess(point)
-            fence, fence_slope = self._neighbours.fence(point)
-            return (own - reference + other) / unit + fence, delta * ((own_slope + other_slope) / unit + fence_slope)
+            (own, slope), (other, other_slope) = process(point), excess(point)
+            value, slope = (own - reference + other) / unit, (slope + other_slope) / unit
+            if self._neighbours.fenced:
+                fence, fence_slope = self._neighbours.fence(point)
+                value, slope = value + fence, slope + fence_slope
+            return value, delta * slope
 
         return local
 
