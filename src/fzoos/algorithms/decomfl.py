@@ -144,10 +144,11 @@ class Replay(ServerHalf):
         return [self._settings.combine(s, self._settings.perturbations(state, seed, round, t)) for t, s in rows]
 
     def descend(self, state: State, gradients: list[FloatArray]) -> State:
-        """The optimiser's steps along them."""
+        """The optimiser's steps along them, scaled by the largest entry of the round: 1e-9 f takes the steps of f."""
         x, moments = state["x"], self.moments(state)
+        optimizer = self.optimizer.scaled(max(float(np.max(np.abs(gradient))) for gradient in gradients))
         for gradient in gradients:
-            moments, step = self.optimizer.step(moments, gradient)
+            moments, step = optimizer.step(moments, gradient)
             x = clip_to_cube(x - step) if self._settings.projected else x - step
         if not np.all(np.isfinite(x)):
             raise MessageError("the numbers of the last round lead to no point")
