@@ -29,7 +29,7 @@ from fzoos.objectives.parallel import point_pools
 from fzoos.objectives.prior import read_prior
 from fzoos.objectives.space import NamedObjective, search_box, space_of
 from fzoos.objectives.trajectory import OnFailure
-from fzoos.result import Record, Result, Status
+from fzoos.result import Record, Result, Status, best_of
 from fzoos.runs.recommend import recommend_in
 from fzoos.runs.writer import RunWriter
 
@@ -55,6 +55,7 @@ def minimize(
     max_bytes: int | None = None,
     target: float | None = None,
     patience: int | None = None,
+    share_values: bool = False,
     on_failure: OnFailure = "raise",
     precision: Precision = "float64",
     prior: Sequence[Any] | None = None,
@@ -98,8 +99,12 @@ def minimize(
         max_seconds: no round begins after so many seconds, without the monitor's and the callback's.
         max_bytes: the run stops before a round that would take all messages together beyond this number, if it costs
             what the dearest one so far did.
-        target: the run stops when the monitor's value is at most this.
-        patience: the run stops when the monitor has had no lower value for so many rounds.
+        target: the run stops when F(x) is at most this, by the monitor or by `share_values`.
+        patience: the run stops when F(x) has had no lower value for so many rounds.
+        share_values: after each round all clients are asked for f_i(x), and the weighted sum is F(x): `Result.fun`,
+            `Result.best_x`, `target` and `patience` then need no monitor. It costs one exchange a round and one query a
+            client, which the next round does not make again if it begins at x, as that of most algorithms does. Without
+            it, or a monitor, F stays unknown: the server of a study would not know it either.
         on_failure: what happens when an objective raises, or returns NaN or infinity: "raise" ends the run with an
             `ObjectiveError`; "skip" counts the point (`Result.failed`), leaves it out and goes on; the first failure is
             logged and is in `Result.first_failure`.
@@ -155,8 +160,10 @@ def minimize(
     check_precision(precision)
     _check_callables(objectives, monitor, callback)
     limits = Limits(max_seconds, max_bytes, target, patience)
-    if limits.need_values and monitor is None:
-        raise ValueError(f"{limits.need_values[0]} needs a monitor: without one nobody knows F")
+    if share_values and monitor is not None:
+        raise ValueError("share_values and monitor both say what F(x) is: give one of them")
+    if limits.need_values and monitor is None and not share_values:
+        raise ValueError(f"{limits.need_values[0]} needs a monitor or share_values: without one nobody knows F")
     start, box = search_box(x0, bounds, scale)
     space = space_of(bounds)
     if space is not None and monitor is not None:
@@ -187,11 +194,13 @@ def minimize(
             rng=np.random.default_rng(seeds.server),
             optimizer=optimizer,
             rounding=Rounding(precision, seeds.server),
+            share_values=share_values,
         )
         settings = {"algorithm": algorithm, "optimizer": optimizer, "rounds": rounds, "local_steps": local_steps}
         settings |= {"bounds": _plain_bounds(bounds, box), "weights": weights, "participation": participation}
         settings |= {"seed": rng if seed is None else seed, "precision": precision}
         settings |= {} if scale is None else {"scale": scale}
+        settings |= {"share_values": True} if share_values else {}
         writer = RunWriter(store, name or algorithm.label, settings, start, count)
         loop = RoundLoop(
             server,
@@ -248,6 +257,7 @@ class _History:
             variables=None if self._space is None else self._space.variables(walk[-1]),
             failed=failed,
             first_failure=first,
+            best_x=best_of(self._records, self._walk),
         )
 
 

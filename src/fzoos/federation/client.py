@@ -8,7 +8,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.blas import one_blas_thread
-from fzoos.algorithms.base import ClientHalf, ServerHalf, State, SteeredHalf
+from fzoos.algorithms.base import LARGEST, ClientHalf, ServerHalf, State, SteeredHalf
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
@@ -86,6 +86,8 @@ class Client:
     def handle(self, request: Message) -> Message:
         """Answer one request of the server: the reply as it leaves."""
         reply = self.answer(request)
+        if request.kind == "value":  # one number, exactly; with differential privacy there is none
+            return reply
         return self._rounding(self._protect(reply, self._state["x"]))
 
     def answer(self, request: Message) -> Message:
@@ -96,6 +98,11 @@ class Client:
     def _answer(self, request: Message) -> Message:
         trajectory = self._half.context.trajectory
         trajectory.round, trajectory.step = request.round, 0
+        if request.kind == "value":
+            value = trajectory.value(request.arrays["x"])
+            known = abs(value) <= LARGEST
+            shared = np.array([value if known else 0.0, 0.0 if known else 1.0])
+            return Message("shared", request.round, {"value": shared}, self._counts)
         if request.kind == "refresh":
             x = self._place(request)
             self._state, self._x_round = {"x": x}, request.round

@@ -75,8 +75,9 @@ class RoundLoop:
         self._rounds, self._max_queries, self._tolerance = rounds, max_queries, tolerance
         self._monitor, self._callback, self._progress = monitor, callback, progress
         self._limits = Limits() if limits is None else limits
-        self._x, self._recorded = box.from_cube(server.x), server.round  # after the last round that was recorded
-        self._place = server.state.x  # where the server looks next, in the unit cube
+        last = server.state.previous or {"x": server.x, "place": server.state.x}
+        self._x, self._recorded = box.from_cube(last["x"]), server.round  # after the last round that was recorded
+        self._place = last["place"]  # where the server looks next, in the unit cube
 
     def run(self) -> Result:
         """The rounds, and what the recorder makes of them.
@@ -175,7 +176,7 @@ class RoundLoop:
 
     def _monitored(self, round: int) -> float | None:
         if self._monitor is None:
-            return None
+            return self._server.state.value
         try:
             value = self._monitor(self._x.copy())
         except Exception as error:

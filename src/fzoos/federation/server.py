@@ -90,6 +90,8 @@ class Server:
         combine: how the clients' arrays become one: a name of `AGGREGATES`.
         rounding: what is done to requests before they leave; x and payload stay here as they are.
         noisy: whether replies got noise for privacy.
+        share_values: whether all clients are asked for f_i(x_r) after each round, and F(x_r) is known: one exchange
+            more.
         on_failure: called with the client, the round and the reason of each failure that is gone on from.
     """
 
@@ -109,15 +111,16 @@ class Server:
         combine: str = "mean",
         rounding: Rounding = Rounding(),
         noisy: bool = False,
+        share_values: bool = False,
         on_failure: Callable[[int, int, Exception], None] = lambda client, round, error: None,
     ) -> None:
         self._engine, self._algorithm, self._local_steps = engine, algorithm, local_steps
         self._weights, self._participants = weights, participants
         self._seed = {"seed": shared_seed} if algorithm.shares_seed else {}
         self._dropouts, self._combine, self._rounding = dropouts, combine, rounding
-        self._on_failure, self._noisy = on_failure, noisy
+        self._on_failure, self._noisy, self._share_values = on_failure, noisy, share_values
         attempts, lost = (1, ()) if dropouts is None else (1 + dropouts.retries, dropouts.lost)
-        self._counts = QueryCounts(algorithm, len(x), local_steps, attempts, lost)
+        self._counts = QueryCounts(algorithm, len(x), local_steps, attempts, lost, share_values)
         self._half = None if optimizer is None else algorithm.server(len(x), local_steps, optimizer)
         if algorithm.protocol.rebuilds and self._half is None:
             raise TypeError(f"{algorithm.label} rebuilds x with the optimizer: the server needs it, too")
@@ -162,6 +165,8 @@ class Server:
             )
             for i in participants
         )
+        if self._share_values:  # at most: who begins the next round at x_r has asked there already
+            queries += int(np.count_nonzero(self._weights))
         return Plan(state.round + 1, participants, queries)
 
     def run(self, plan: Plan) -> None:
@@ -182,7 +187,9 @@ class Server:
         if plan is None:
             raise RuntimeError("no round has begun")
         try:
-            if self._algorithm.protocol.refreshes(plan.round) and self.state.refreshed is None:
+            if self.state.sharing:
+                self._share(plan)
+            elif self._algorithm.protocol.refreshes(plan.round) and self.state.refreshed is None:
                 self._refresh(plan)
             else:
                 self._update(plan)
@@ -246,6 +253,7 @@ class Server:
     def _complete(self, plan: Plan, replies: dict[int, Message]) -> None:
         """x_r, the payload and what is reported of the round; from here on it is over."""
         state = self.state
+        previous = {"x": self.x, "place": state.x}
         mean = self._combined(replies) if self._algorithm.combines_replies else self._average(replies)
         if self._steering is not None:
             averages, seed = {**state.payload, **mean}, self._seed["seed"]
@@ -262,7 +270,22 @@ class Server:
             state.payload = mean
         state.joined.update(replies)
         state.diagnostics, state.distances = self._mean_scalars(replies), self._distances(replies)
-        state.round, state.plan, state.refreshed = plan.round, None, None
+        state.refreshed, state.sharing = None, self._share_values
+        if self._share_values:
+            state.previous = previous
+        else:
+            state.round, state.plan = plan.round, None
+
+    def _share(self, plan: Plan) -> None:
+        """The exchange after a round: F(x_r) = sum_i omega_i f_i(x_r), over all clients, or nothing is known."""
+        state, everybody = self.state, np.flatnonzero(self._weights)
+        request = Message("value", plan.round, {"x": self.x})  # exactly
+        replies = self._exchange(plan, {int(i): request for i in everybody})
+        weights = self._weights[list(replies)]
+        value, failed = aggregate([reply.arrays for reply in replies.values()], weights)["value"]
+        known = len(replies) == len(everybody) and failed < 0.5 * weights.min()
+        state.value = float(value) if known else None
+        state.round, state.plan, state.sharing, state.previous = plan.round, None, False, {}
 
     def _mean_scalars(self, replies: dict[int, Message]) -> dict[str, float]:
         """Of what all of them report, but for the queries, which are counted for each client."""
@@ -305,7 +328,7 @@ class Server:
             outcome = self._engine.exchange(missing, self._dropouts.timeout if self._dropouts else None)
             failures = self._sort(missing, outcome, replies)
             if len(replies) >= needed:
-                return {i: replies[i] for i in plan.participants if i in replies}
+                return {i: replies[i] for i in requests if i in replies}
             if self._dropouts is None:
                 raise next(failures[i] for i in sorted(failures))
             if not self._counts.allow_retry(self.state, failures, self._dropouts.max_queries):
@@ -322,7 +345,7 @@ class Server:
         for i, reply in outcome.replies.items():
             self.state.bytes_up += reply.nbytes
             try:
-                check_precision_of(reply, self._rounding.precision)
+                check_precision_of(reply, "float64" if requests[i].kind == "value" else self._rounding.precision)
                 check_reply(self._algorithm, requests[i], reply, len(self.x), self._local_steps, noisy=self._noisy)
                 self._count(i, requests[i], int(reply.scalars["queries"]))
             except ValueError as error:

@@ -78,6 +78,9 @@ class ServerState:
         unknown: queries that each client may have made beyond those, in requests that it did not answer.
         offsets: queries of each client in a journal that was lost.
         failed: queries that failed, of each client that reported.
+        sharing: whether all of the round that has begun is done but for the values that clients share.
+        previous: then, x as it was reported after the round before, and "place", where that began to look.
+        value: F(x_r), where clients share their values and all of them had one.
 
     Example:
         >>> import json
@@ -110,6 +113,9 @@ class ServerState:
     unknown: list[int] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
     failed: dict[int, int] = field(default_factory=dict, metadata={"restore": _restored_counts})
+    sharing: bool = False
+    previous: State = field(default_factory=dict, metadata=_ARRAYS)
+    value: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("before", "unknown", "offsets"):  # a checkpoint of the last release has none of them

@@ -251,6 +251,12 @@ class SpaceBox(Box):
         return np.concatenate(found, axis=1)
 
 
+    def meant(self, u: FloatArray) -> FloatArray:
+        """The point of the cube that has the variables of u, shape (d,): no number and no choice is left between."""
+        assert self.space is not None
+        return self.to_cube(self.space.corner(self.space.variables(self.from_cube(u)))) if self.rounds else u
+
+
 class NamedObjective:
     """An objective of named variables as one of coordinates.
 

@@ -19,8 +19,10 @@ from fzoos.result import NotAsked, ObjectiveError
 __all__ = ["Ledger", "OnFailure", "Purpose", "Trajectory"]
 
 OnFailure = Literal["raise", "skip"]
-Purpose = Literal["initial", "refresh", "active", "difference", "query"]
-"""What a query is for: the initial design, the server's x and around it, exploring, a finite difference, anything."""
+Purpose = Literal["initial", "refresh", "active", "difference", "value", "query"]
+"""What a query is for: the initial design, the server's x and around it, exploring, a finite difference, F, anything."""
+
+_SAME = 1e-12  # of the cube: another machine may work out the server's x with other last bits
 
 log = logging.getLogger("fzoos")
 
@@ -95,6 +97,8 @@ class Trajectory:
         self._norms = Buffer(np.empty(0), columns=1)  # |x|^2 of each point
         self.round = self.step = 0  # r and t, for messages and the ledger
         self.count = 0  # every evaluation for the answers that led here, failed ones included
+        self.values_asked = 0  # those that were made for F alone, beside them
+        self._known: tuple[FloatArray, float] | None = None  # the last of these, if the next query may be there
         self.failed = 0
         self.first_failure = ""  # a traceback, or what was returned
         self.stopped = False  # set from outside when the run has ended: no further query is made
@@ -105,6 +109,43 @@ class Trajectory:
             return np.empty(0)
         if self.box.rounds:  # surrogates learn from what is really asked
             x = self.box.asked(x, self._rounding, alike=purpose == "difference")
+        known = self._known_at(x[0])
+        if known is None:
+            x, y = self._asked(x, purpose)
+        else:
+            rest, values = self._asked(x[1:], purpose) if len(x) > 1 else (x[1:], np.empty(0))
+            x, y = np.vstack([x[:1], rest]), np.append(known, values)
+        self.adopt(x, y)
+        return y
+
+    def value(self, x: FloatArray) -> float:
+        """f at what x, shape (d,), means, for whoever shares it; NaN: it failed. It does not join the trajectory.
+
+        If the next query begins there, it is not made again.
+        """
+        x = self.box.meant(x)
+        points = self.box.from_cube(x[None])
+        self.values_asked, self.count = self.values_asked + 1, self.count - 1  # which counts it again
+        if self._pool is None:
+            _, y = self._paid(points, "value")
+        else:
+            ((_, y),) = self._paid_together(self._pool, [points], "value")
+        self.failed += int(np.isnan(y[0]))
+        moved = np.any(self._really_asked(x[None], points) != x)
+        self._known = None if moved else (x, float(y[0]))
+        return float(y[0])
+
+    def _known_at(self, x: FloatArray) -> float | None:
+        """The value that was asked for F, if it is that of the first point after it."""
+        found, self._known = self._known, None
+        if found is None or np.max(np.abs(found[0] - x)) > _SAME:
+            return None
+        self.values_asked, self.count = self.values_asked - 1, self.count + 1  # now it is the algorithm's
+        self.failed -= int(np.isnan(found[1]))
+        return found[1]
+
+    def _asked(self, x: FloatArray, purpose: Purpose) -> tuple[FloatArray, FloatArray]:
+        """The rows of x as they were asked, and their values."""
         points = self.box.from_cube(x)
         batches = [points] if self._vectorized else [points[i : i + 1] for i in range(len(points))]
         if self._pool is None:
@@ -114,8 +155,7 @@ class Trajectory:
         asked, y = (np.concatenate(parts) for parts in zip(*answers, strict=True))
         other = np.any(asked != points, axis=1)  # before a restart, on a machine that rounds or chooses differently
         x = np.where(other[:, None], self.box.scale(asked), x) if other.any() else x
-        self.adopt(self._really_asked(x, asked), y)
-        return y
+        return self._really_asked(x, asked), y
 
     def _really_asked(self, x: FloatArray, points: FloatArray) -> FloatArray:
         """The points of the cube whose values came: people may have evaluated others in their place."""
@@ -140,7 +180,7 @@ class Trajectory:
     @property
     def paid(self) -> int:
         """Every query that was ever paid for; a ledger also knows those of requests that were given up."""
-        return self.count if self._ledger is None else self._ledger.count
+        return self.count + self.values_asked if self._ledger is None else self._ledger.count
 
     def _paid(self, points: FloatArray, purpose: Purpose) -> tuple[FloatArray, FloatArray]:
         """A batch as it was asked, and its values, from the ledger or the objective; NaN marks a failed point."""

@@ -34,7 +34,7 @@ from fzoos._util.arrays import FloatArray
 from fzoos._util.processes import is_gone
 from fzoos._util.sqlite import open_readonly
 from fzoos.objectives.space import box_of, space_of
-from fzoos.result import Record, Result
+from fzoos.result import Record, Result, best_of
 from fzoos.runs import digests
 from fzoos.runs.recommend import recommend, recommend_in
 from fzoos.runs.rows import array_of, bytes_of, finite, record_of, storable_text
@@ -308,6 +308,7 @@ class Store:
             failed=extra.get("failed", history[-1].failed if history else 0),
             first_failure=extra.get("first_failure", ""),
             variables=None if space is None else space.variables(array_of(x)),
+            best_x=best_of(history, [array_of(round[-1]) for round in rounds]),
         )
 
     def extra(self, run: int) -> dict[str, Any]:
