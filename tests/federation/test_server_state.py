@@ -29,6 +29,9 @@ def full():
         distances=[0.1, None, 0.2],
         moves=[0.1, 1e-7],
         failed={0: 2},
+        sharing=True,
+        previous={"x": np.array([0.5, 0.5]), "place": np.array([0.5, 0.25])},
+        value=0.75,
     )
 
 

@@ -88,9 +88,12 @@ def test_the_value_is_that_of_the_variables():
 def test_target_and_patience_without_a_monitor():
     settings = {"bounds": (-1, 1), "share_values": True, "weights": WEIGHTS, "seed": 0}
     result = minimize(bowls(), np.zeros(4), target=0.1, **settings)
-    assert result.status == "stopped" and "target 0.1" in result.message and result.fun <= 0.1
+    assert result.status == "stopped"
+    assert "target 0.1" in result.message
+    assert result.fun <= 0.1
     result = minimize(bowls(), np.zeros(4), algorithm=FedZO(), rounds=200, patience=3, **settings)
-    assert result.status == "stopped" and result.rounds < 200
+    assert result.status == "stopped"
+    assert result.rounds < 200
     values = [r.monitor for r in result.history]
     assert min(values) == values[-4]  # three rounds without a lower one
     assert F(result.best_x) < F(result.x)
@@ -104,7 +107,9 @@ def test_what_is_not_known_is_not_guessed():
     result = minimize([bowls()[0], fails], np.zeros(2), share_values=True, **settings)
     xs = minimize([bowls()[0], fails], np.zeros(2), monitor=lambda x: x[0], **settings)
     unknown = [r.monitor is None for r in result.history]
-    assert unknown == [r.monitor > 0.2 for r in xs.history] and any(unknown) and not all(unknown)
+    assert unknown == [r.monitor > 0.2 for r in xs.history]
+    assert any(unknown)
+    assert not all(unknown)
 
 
 def test_what_says_the_same_or_needs_it_is_refused():
@@ -122,7 +127,8 @@ def test_a_budget_has_room_for_the_values():
     counts: list[float] = []
     settings = {"bounds": (-1, 1), "algorithm": FedCMA(), "seed": 0}
     result = minimize(bowls(counts), np.zeros(2), max_queries=1300, share_values=True, **settings)
-    assert result.status == "budget" and result.queries == len(counts) <= 1300
+    assert result.status == "budget"
+    assert result.queries == len(counts) <= 1300
 
 
 # Studies
@@ -138,7 +144,8 @@ def test_a_study_is_the_run_of_minimize_and_is_resumed_anywhere(algorithm, tmp_p
     plain = minimize(boxes, study.start, rounds=4, seed=5, share_values=True, **settings)
     whole = LocalStudy(study, tmp_path / "whole", objectives_of(study, tmp_path / "whole")).run()
     same_history(whole, plain)
-    assert whole.fun is not None and np.array_equal(whole.best_x, plain.best_x)
+    assert whole.fun is not None
+    assert np.array_equal(whole.best_x, plain.best_x)
     assert sum(map(len, asked(study, tmp_path / "whole"))) == whole.queries
 
     folder, count, exchange = tmp_path / "stopped", itertools.count(1), [0]
@@ -169,9 +176,11 @@ def test_a_study_ends_at_its_target_and_goes_on_with_a_lower_one(tmp_path):
     settings = {"rounds": 30, "share_values": True}
     boxes = objectives_of(make_study(FZooS(), **settings), tmp_path)
     first = LocalStudy(make_study(FZooS(), target=0.16, **settings), tmp_path, boxes).run()
-    assert first.status == "stopped" and first.fun <= 0.16
+    assert first.status == "stopped"
+    assert first.fun <= 0.16
     more = LocalStudy(make_study(FZooS(), target=0.125, **settings), tmp_path, boxes).run(resume=True)
-    assert more.fun <= 0.125 and more.rounds >= first.rounds
+    assert more.fun <= 0.125
+    assert more.rounds >= first.rounds
 
 
 def test_a_site_answers_only_where_it_was_agreed(tmp_path):
@@ -191,8 +200,10 @@ def test_a_site_answers_only_where_it_was_agreed(tmp_path):
 def test_the_budget_of_a_site_has_room_for_the_value(tmp_path):
     study = make_study(FedZO(), rounds=3, share_values=True, max_queries_per_client=12, min_clients=1)
     result = LocalStudy(study, tmp_path, objectives_of(study, tmp_path)).run()
-    assert result.status == "failed" and max(result.queries_per_client) <= 12
-    assert result.rounds >= 1 and all(record.monitor is not None for record in result.history)
+    assert result.status == "failed"
+    assert max(result.queries_per_client) <= 12
+    assert result.rounds >= 1
+    assert all(record.monitor is not None for record in result.history)
 
 
 def test_studies_from_before_are_the_same_studies():

@@ -250,7 +250,6 @@ class SpaceBox(Box):
                 found.append(u[:, part])
         return np.concatenate(found, axis=1)
 
-
     def meant(self, u: FloatArray) -> FloatArray:
         """The point of the cube that has the variables of u, shape (d,): no number and no choice is left between."""
         assert self.space is not None

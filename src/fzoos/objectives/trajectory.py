@@ -20,7 +20,7 @@ __all__ = ["Ledger", "OnFailure", "Purpose", "Trajectory"]
 
 OnFailure = Literal["raise", "skip"]
 Purpose = Literal["initial", "refresh", "active", "difference", "value", "query"]
-"""What a query is for: the initial design, the server's x and around it, exploring, a finite difference, F, anything."""
+"""What a query is for: the initial design, the server's x and around it, exploring, a difference, F, anything."""
 
 _SAME = 1e-12  # of the cube: another machine may work out the server's x with other last bits
 
