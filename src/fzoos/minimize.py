@@ -92,8 +92,9 @@ def minimize(
             Clients of weight zero never take part.
         vectorized: whether objectives take batches. Finite differences, initial designs and active queries then go out
             as one batch each.
-        max_queries: the run stops before a round that would take all clients together beyond this number; it says so
-            where that is the first one.
+        max_queries: all clients together never make more. Where less than a round is left, the last one is cut: it has
+            fewer local steps, or in FZooS() fewer directions. Where not even the first one can be made, the result and
+            the log say so.
         tolerance: the run ends, "converged", after three rounds that moved no coordinate of x by more than this share
             of the box; 0: it never does; None: the algorithm's own, 1e-6 of FZooS() and 0 of those that step for ever.
         max_seconds: no round begins after so many seconds, without the monitor's and the callback's.
@@ -213,6 +214,7 @@ def minimize(
             callback=callback,
             progress=progress,
             limits=limits,
+            cuts=True,
         )
         return loop.run()
 

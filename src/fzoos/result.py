@@ -39,6 +39,8 @@ class Record:
         queries_per_client: the same for each client, as last reported.
         distances: of each client's x from the mean of this round, in the unit cube; None where none came.
         failed: queries that failed and were left out, of all clients up to the end of this round.
+        cut: where the budget left less than a whole round, how much of it there was: local steps, or in FZooS() queries
+            of a client at and around x. 0: all of it.
     """
 
     round: int
@@ -52,6 +54,7 @@ class Record:
     queries_per_client: tuple[int, ...] = ()
     distances: tuple[float | None, ...] = ()
     failed: int = 0
+    cut: int = 0
 
     @property
     def row(self) -> dict[str, float | None]:

@@ -140,7 +140,7 @@ class Replay(ServerHalf):
 
     def gradients(self, state: State, mean: Arrays, round: int, seed: int) -> list[FloatArray]:
         """G(s_t, z_{r,t}) for t = 1, ..., T."""
-        rows = enumerate(mean["s"].reshape(self.local_steps, -1), start=1)
+        rows = enumerate(mean["s"].reshape(-1, self._settings.differences.count), start=1)
         return [self._settings.combine(s, self._settings.perturbations(state, seed, round, t)) for t, s in rows]
 
     def descend(self, state: State, gradients: list[FloatArray]) -> State:

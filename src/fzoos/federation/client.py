@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -139,10 +140,13 @@ class Client:
 
     def _update(self, x: FloatArray, request: Message) -> Message:
         """x <- x - optimiser(g_local + gamma_t * correction), T times (the paper's eq. 2)."""
-        half, steps = self._half, self._half.context.local_steps
+        half, whole = self._half, self._half.context
         if isinstance(half, SteeredHalf):
             answer = half.answer(x, request)
             return Message("iterate", request.round, answer, {"queries": self.queries, **half.diagnostics()})
+        steps = int(request.scalars.get("cut", whole.local_steps))
+        if steps != whole.local_steps:
+            half.context = replace(whole, local_steps=steps)
         if self._optimizer.restart:
             self._optimizer_state = self._optimizer.init(len(x))
         half.begin(x, request)
@@ -152,6 +156,7 @@ class Client:
             if t < steps:
                 half.explore(x)
         arrays = half.end(x) if self._server is not None else {"x": x, **half.end(x)}
+        half.context = whole
         return Message("iterate", request.round, arrays, {**self._counts, **half.diagnostics()})
 
     def _descend(self, gradient: FloatArray) -> FloatArray:

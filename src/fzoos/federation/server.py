@@ -24,8 +24,9 @@ record, its `state`, from which another server goes on exactly as this one would
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -154,20 +155,31 @@ class Server:
         if self._participants < len(chosen):
             chosen = np.sort(state.generator.choice(chosen, self._participants, replace=False))
         participants = tuple(int(i) for i in chosen)
+        return Plan(state.round + 1, participants, self._cost(participants))
+
+    def cut(self, plan: Plan, most: int) -> Plan | None:
+        """The largest part of a planned round that costs so many queries at most, if there is any."""
+        largest = self._algorithm.largest_cut(len(self.state.x), self._local_steps)
+        sizes = range(1, largest + 1)
+        cut = bisect_right(sizes, most, key=lambda size: self._cost(plan.participants, size))
+        return replace(plan, queries=self._cost(plan.participants, cut), cut=cut) if cut else None
+
+    def _cost(self, participants: tuple[int, ...], cut: int = 0) -> int:
+        """Queries of the next round, all of it or cut."""
+        state, part = self.state, {"cut": cut} if cut else {}
         refreshed = self._algorithm.protocol.refreshes(state.round + 1)
         queries = sum(
             self._algorithm.planned(
                 len(state.x),
                 self._local_steps,
-                self._told(participants, i),
+                {**self._told(participants, i), **part},
                 first=i not in state.joined,
                 refreshed=refreshed,
             )
             for i in participants
         )
-        if self._share_values:  # at most: who begins the next round at x_r has asked there already
-            queries += int(np.count_nonzero(self._weights))
-        return Plan(state.round + 1, participants, queries)
+        # At most: who begins the next round at x_r has asked there already.
+        return queries + (int(np.count_nonzero(self._weights)) if self._share_values else 0)
 
     def run(self, plan: Plan) -> None:
         """Carry out a planned round, or what is left of it; afterwards x is x_r."""
@@ -180,6 +192,8 @@ class Server:
         if self.state.plan is None:
             self._counts.begin(self.state)
         self.state.plan = plan
+        if plan.cut and self._steering is not None:
+            self.state.shared = self._steering.cut(self.state.shared, plan.cut)
 
     def advance(self) -> None:
         """Carry out the next exchange of the round that has begun; the last one completes it."""
@@ -199,7 +213,8 @@ class Server:
     def _told(self, participants: tuple[int, ...], client: int) -> Mapping[str, float]:
         """The numbers that go with the requests to a client."""
         if self._steering is None:
-            return self._seed
+            plan = self.state.plan
+            return {**self._seed, "cut": plan.cut} if plan is not None and plan.cut else self._seed
         share = float(self._weights[client] / self._weights[list(participants)].sum())
         turn, count = participants.index(client), len(participants)
         return self._steering.scalars(self.state.shared, self._seed["seed"], turn, count, share)
@@ -246,7 +261,7 @@ class Server:
         if self._half is None:
             full = self._request("update", plan, {**state.shared, **state.payload})
         else:  # whoever rebuilds x from it must have it exactly
-            full = Message("update", plan.round, state.shared, self._seed)
+            full = Message("update", plan.round, state.shared, self._told(plan.participants, plan.participants[0]))
         replies = self._exchange(plan, {i: short if i in known else full for i in plan.participants})
         self._complete(plan, replies)
 
@@ -265,7 +280,7 @@ class Server:
         else:  # from the numbers that the clients will get
             mean = self._rounding.arrays(mean, plan.round + 1)
             state.shared = self._half.next_state(state.shared, mean, plan.round, self._seed["seed"])
-            state.up_to_date = set(replies)
+            state.up_to_date = set() if plan.cut else set(replies)  # whose shorter messages are no request
         if mean:
             state.payload = mean
         state.joined.update(replies)
@@ -316,7 +331,8 @@ class Server:
         return {name: array for name, array in made.items() if name in outgoing}
 
     def _request(self, kind: Kind, plan: Plan, arrays: dict[str, FloatArray]) -> Message:
-        return self._rounding(Message(kind, plan.round, arrays, self._seed))
+        told = self._told(plan.participants, plan.participants[0])  # the same to all of them
+        return self._rounding(Message(kind, plan.round, arrays, told))
 
     def _exchange(self, plan: Plan, requests: dict[int, Message]) -> dict[int, Message]:
         """The good replies, in the order of the clients; tried again while there are too few."""
@@ -346,7 +362,8 @@ class Server:
             self.state.bytes_up += reply.nbytes
             try:
                 check_precision_of(reply, "float64" if requests[i].kind == "value" else self._rounding.precision)
-                check_reply(self._algorithm, requests[i], reply, len(self.x), self._local_steps, noisy=self._noisy)
+                steps = int(requests[i].scalars.get("cut", self._local_steps))
+                check_reply(self._algorithm, requests[i], reply, len(self.x), steps, noisy=self._noisy)
                 self._count(i, requests[i], int(reply.scalars["queries"]))
             except ValueError as error:
                 failures[i] = error

@@ -28,11 +28,14 @@ class Plan:
         round: r, the number of the round, from 1.
         participants: indices of the clients.
         queries: what it will cost all of them together.
+        cut: how much of a round there is, where the budget leaves less than a whole one (`Algorithm.largest_cut`); 0:
+            all of it.
     """
 
     round: int
     participants: tuple[int, ...]
     queries: int
+    cut: int = 0
 
 
 def _restored_generator(state: Mapping[str, Any]) -> np.random.Generator:
@@ -42,7 +45,7 @@ def _restored_generator(state: Mapping[str, Any]) -> np.random.Generator:
 
 
 def _restored_plan(values: Mapping[str, Any] | None) -> Plan | None:
-    return None if values is None else Plan(values["round"], tuple(values["participants"]), values["queries"])
+    return None if values is None else Plan(**(dict(values) | {"participants": tuple(values["participants"])}))
 
 
 def _restored_counts(values: Mapping[str, int]) -> dict[int, int]:
