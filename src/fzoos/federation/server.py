@@ -162,7 +162,8 @@ class Server:
         largest = self._algorithm.largest_cut(len(self.state.x), self._local_steps)
         sizes = range(1, largest + 1)
         cut = bisect_right(sizes, most, key=lambda size: self._cost(plan.participants, size))
-        return replace(plan, queries=self._cost(plan.participants, cut), cut=cut) if cut else None
+        queries = self._cost(plan.participants, cut) if cut else 0  # a part that asks nothing may be free of charge
+        return replace(plan, queries=queries, cut=cut) if queries else None
 
     def _cost(self, participants: tuple[int, ...], cut: int = 0) -> int:
         """Queries of the next round, all of it or cut."""
@@ -306,6 +307,8 @@ class Server:
         """Of what all of them report, but for the queries, which are counted for each client."""
         weights = self._weights[list(replies)]
         names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - {"queries", "failed"}
+        if self._algorithm.steered:
+            names.discard("correction_length")  # a 0 that says nothing: there are no local steps to correct
         return {
             name: float(np.average([reply.scalars[name] for reply in replies.values()], weights=weights))
             for name in sorted(names)
