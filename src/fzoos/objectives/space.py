@@ -165,6 +165,7 @@ class Space:
             | {
                 f.name: list(value) if isinstance(value := getattr(kind, f.name), tuple) else value
                 for f in fields(kind)  # type: ignore[arg-type]
+                if getattr(kind, f.name) is not None
             }
             for name, kind in self._kinds.items()
         }
