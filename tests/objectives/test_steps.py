@@ -12,6 +12,7 @@ from fzoos.cli.app import main
 from fzoos.objectives.space import SpaceBox
 from fzoos.objectives.trajectory import Trajectory
 
+WIDE = FedZO(differences=FiniteDifferences(step=0.02))
 OVEN = Space(temperature=Real(20, 400, step=5), dose=Real(0.1, 0.9, step=0.1), time=Real(0, 1))
 
 
@@ -25,9 +26,7 @@ def test_rounding_is_unbiased_and_on_the_marks(u):
     assert np.ptp(asked) <= 1 / 76 + 1e-12
 
 
-@pytest.mark.parametrize(
-    "algorithm", [FZooS(), FixedFZooS(), FedZO(FiniteDifferences(step=0.02))], ids=lambda a: a.name
-)
+@pytest.mark.parametrize("algorithm", [FZooS(), FixedFZooS(), WIDE], ids=lambda a: a.name)
 def test_objectives_are_asked_at_the_marks_alone(algorithm):
     asked = []
 

@@ -73,7 +73,7 @@ class Variable(ABC):
         return u
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Real(Variable):
     """A number from low to high.
 
@@ -81,8 +81,8 @@ class Real(Variable):
         low: the smallest value.
         high: the largest one.
         step: what can be set, as on a machine whose dial has marks: low, low + step, ..., high, and nothing between
-            them. As with an `Integer`, a query is rounded up or down at random so that the mean is right, and surrogates
-            learn from the point that was asked. None: any number.
+            them. As with an `Integer`, a query is rounded up or down at random so that the mean is right, and
+            surrogates learn from the point that was asked. None: any number.
 
     Example:
         >>> import numpy as np
@@ -106,6 +106,10 @@ class Real(Variable):
             check_positive("step", self.step)
             if abs(self._steps - round(self._steps)) > _ROUNDING * self._steps or self._steps < 0.5:
                 raise ValueError(f"step must divide high - low = {self.high - self.low:g}, got {self.step:g}")
+
+    def __repr__(self) -> str:
+        step = "" if self.step is None else f", step={self.step!r}"
+        return f"{type(self).__name__}(low={self.low!r}, high={self.high!r}{step})"
 
     @property
     def rounds(self) -> bool:  # type: ignore[override]
@@ -155,7 +159,7 @@ class Real(Variable):
         return (np.floor(v) + (dither[:, None] < v - np.floor(v))) / steps
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Log(Real):
     """A positive number that matters by its order of magnitude: equal ratios are equally far apart.
 
