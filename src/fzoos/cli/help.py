@@ -20,6 +20,7 @@ EXAMPLES = {
     ),
     "run": (
         "fzoos run ackley --algorithm fzoos --rounds 30 --store runs.db",
+        "fzoos run ackley --algorithm fzoos --rounds 60 --store runs.db --continue 1",
         "fzoos run quadratic --dim 20 --quiet --json result.json",
         "fzoos run levy --dim 20 --quiet --json -",
         "fzoos run quadratic --dim 50 --precision float16",

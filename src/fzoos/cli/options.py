@@ -19,6 +19,7 @@ __all__ = [
     "TASK_NAMES",
     "AlgorithmName",
     "Clients",
+    "ContinueRun",
     "Device",
     "Dim",
     "Heterogeneity",
@@ -73,6 +74,11 @@ JsonFile = Annotated[
 ]
 KeepIn = Annotated[
     Path | None, typer.Option("--store", help="Keep every round in this file of runs; it is made if it is not there.")
+]
+
+ContinueRun = Annotated[
+    str | None,
+    typer.Option("--continue", help="Go on with this run of the file (name or id); --rounds counts those before."),
 ]
 
 

@@ -14,6 +14,7 @@ from fzoos.cli.options import (
     STDOUT,
     AlgorithmName,
     Clients,
+    ContinueRun,
     Device,
     Dim,
     Heterogeneity,
@@ -55,6 +56,7 @@ def run(
     workers: Workers = 1,
     json_file: JsonFile = None,
     store: KeepIn = None,
+    going_on: ContinueRun = None,
     quiet: Quiet = False,
 ) -> int:
     """Run one algorithm on a task; end with what it reached and what it cost."""
@@ -65,10 +67,12 @@ def run(
     make = problem_maker(task, dim, clients, heterogeneity, noise, device, texts)
     problem = make(seed)
     check_files(json_file, store)
+    if going_on is not None and store is None:
+        raise ValueError(f"--continue {going_on} needs --store: the file that the run is in")
     with round_columns(Console(stderr=True, quiet=quiet)) as bars:
         row = bars.add_task(chosen.label, total=rounds, status="", start=False)
         settings: dict[str, Any] = {"rounds": rounds, "local_steps": local_steps, "precision": precision}
-        settings |= {"workers": workers, "store": store}
+        settings |= {"workers": workers, "store": store, "start": going_on}
         share_cores(workers)
         trial = run_trial(chosen, problem, bars, row, 0, **settings)
     result = trial.result

@@ -80,6 +80,15 @@ class Client:
         context = self._half.context
         context.trajectory.adopt(context.project(context.trajectory.box.scale(x)), y)
 
+    @property
+    def values(self) -> FloatArray:
+        """Of all its queries in their order; they never leave."""
+        return self._half.context.trajectory.values
+
+    def remember(self, values: FloatArray, unanswered: int) -> None:
+        """The values of its first queries are known: see `Trajectory.remember`."""
+        self._half.context.trajectory.remember(values, unanswered)
+
     def stop(self) -> None:
         """Make no further query; an answer under way ends at the next one (called from another thread)."""
         self._half.context.trajectory.stopped = True

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -105,6 +106,30 @@ class RoundLoop:
             raise
         return self._recorder.finish(status, message)
 
+    def replay(self, history: Sequence[Record], walk: Sequence[FloatArray]) -> None:
+        """Make rounds again whose values are known: all is then as it was after them, and nobody is told.
+
+        Args:
+            history: the rounds as they were recorded.
+            walk: x after each of them.
+
+        Raises:
+            ValueError: a round leads to another x.
+        """
+        for record, x in zip(history, walk, strict=True):
+            server = self._server
+            server.begin(replace(server.plan(), cut=record.cut))
+            while server.begun:
+                server.advance()
+            self._note_move()
+            if not np.array_equal(self._x, x):
+                raise ValueError(
+                    f"start: round {record.round} leads to another x here; it was made on another machine, by another "
+                    "version or with other settings. To begin a new run from its x, give x0=start.x"
+                )
+            server.state.seconds, self._recorded = record.seconds, record.round
+            self._recorder.after_exchange(record, x)
+
     def _run(self) -> Ending:
         with RoundProgress(self._rounds, enabled=self._progress) as bar:
             while self._server.round < self._rounds:
@@ -171,9 +196,7 @@ class RoundLoop:
 
     def _record(self) -> Record:
         state, before = self._server.state, self._x
-        self._x = self._box.from_cube(self._server.x)
-        moved = float(np.max(np.abs(state.x - self._place), initial=0.0))
-        state.moves, self._place = [*state.moves, moved][-_RESTING:], state.x
+        self._note_move()
         return Record(
             round=state.round,
             queries=sum(state.queries),
@@ -188,6 +211,12 @@ class RoundLoop:
             failed=sum(state.failed.values()),
             cut=self._cut,
         )
+
+    def _note_move(self) -> None:
+        state = self._server.state
+        self._x = self._box.from_cube(self._server.x)
+        moved = float(np.max(np.abs(state.x - self._place), initial=0.0))
+        state.moves, self._place = [*state.moves, moved][-_RESTING:], state.x
 
     def _monitored(self, round: int) -> float | None:
         if self._monitor is None:

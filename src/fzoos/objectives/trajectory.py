@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
+from array import array
 from concurrent.futures import CancelledError
 from typing import Any, Literal, Protocol
 
@@ -99,9 +100,25 @@ class Trajectory:
         self.count = 0  # every evaluation for the answers that led here, failed ones included
         self.values_asked = 0  # those that were made for F alone, beside them
         self._known: tuple[FloatArray, float] | None = None  # the last of these, if the next query may be there
+        self._values, self._used = array("d"), 0  # of all queries in order, and how many of them were made, or recalled
         self.failed = 0
         self.first_failure = ""  # a traceback, or what was returned
         self.stopped = False  # set from outside when the run has ended: no further query is made
+
+    @property
+    def values(self) -> FloatArray:
+        """Of all queries in their order, shape (n,), without those that ended the run; where there is no ledger."""
+        return np.array(self._values[: self._used])
+
+    def remember(self, values: FloatArray, unanswered: int = 0) -> None:
+        """The values of the first queries are known, and are not asked for again.
+
+        Args:
+            values: those of an earlier trajectory.
+            unanswered: queries that it paid for and that have none.
+        """
+        self._values, self._used = array("d", values), 0
+        self.values_asked += unanswered
 
     def query(self, x: FloatArray, purpose: Purpose = "query") -> FloatArray:
         """Evaluate the rows of x, shape (n, d), in one batch if the objective takes batches; NaN marks a failed one."""
@@ -187,8 +204,24 @@ class Trajectory:
         if self.stopped:
             raise CancelledError("the run has ended")
         self.count += len(points)
-        asked, y = (points, self._evaluate(points)) if self._ledger is None else self._kept(points, purpose)
+        asked, y = (points, self._recalled(points)) if self._ledger is None else self._kept(points, purpose)
         return asked, self._without_failures(y, asked)
+
+    def _recalled(self, points: FloatArray) -> FloatArray:
+        """Values of a batch: those that are remembered, and the rest from the objective."""
+        known = np.array(self._values[self._used : self._used + len(points)])
+        self._used += len(known)
+        if len(known) == len(points):
+            return known
+        y = self._evaluate(points[len(known) :])
+        self._note_values(y)
+        return np.concatenate([known, y])
+
+    def _note_values(self, y: FloatArray) -> None:
+        """Those of a failure that ends the run are asked for again, should it go on."""
+        if self._on_failure == "skip" or np.all(np.isfinite(y)):
+            self._values.extend(y)
+            self._used += len(y)
 
     def _without_failures(self, y: FloatArray, points: FloatArray) -> FloatArray:
         """NaN for those that are gone on from; others end the run."""
@@ -215,7 +248,10 @@ class Trajectory:
         found: list[tuple[FloatArray, FloatArray]] = []
         for batch in batches:
             if self._ledger is None:
-                break
+                if self._used == len(self._values):
+                    break
+                found.append(self._paid(batch, purpose))
+                continue
             asked, known = self._ledger.recall(len(batch), self.round, self.step)
             if not len(asked):
                 break
@@ -245,7 +281,9 @@ class Trajectory:
             if self._ledger is not None:
                 self._ledger.fail(points, error, self.round, self.step, purpose)
             raise
-        if self._ledger is not None:
+        if self._ledger is None:
+            self._note_values(y)
+        else:
             self._ledger.record(points, y, self.round, self.step, purpose)
         return y
 

@@ -38,7 +38,7 @@ from fzoos.result import Record, Result, best_of
 from fzoos.runs import digests, landmarks, tags
 from fzoos.runs.landmarks import Landmarks, landmarks_of
 from fzoos.runs.recommend import recommend_for
-from fzoos.runs.rows import array_of, bytes_of, finite, record_of, storable_text
+from fzoos.runs.rows import ANSWERS, array_of, bytes_of, finite, record_of, storable_text
 from fzoos.runs.tags import tags_of
 
 __all__ = ["Store", "StoreError", "Summary", "load"]
@@ -114,7 +114,7 @@ class Store:
             self._db.execute("PRAGMA synchronous = FULL")
             if not begun:
                 self._make()
-            for table in (tags.TABLE, landmarks.TABLE, digests.TABLE):  # a file of the last release has none
+            for table in (tags.TABLE, landmarks.TABLE, digests.TABLE, ANSWERS):  # a file of the last release has none
                 self._db.execute(table)
         except (sqlite3.Error, UnicodeDecodeError, OSError) as error:
             raise StoreError(f"{self.path} cannot be read as a file of runs: {error}") from None
@@ -180,10 +180,11 @@ class Store:
         """The words that somebody gave a run."""
         return tags_of(self._db, run)
 
-    def take(self, run: int) -> None:
-        """Make this process the run's writer."""
-        values = ("running", "", platform.node(), os.getpid(), run)
-        self._update("UPDATE runs SET status = ?, message = ?, host = ?, pid = ? WHERE id = ?", values)
+    def take(self, run: int, study: Mapping[str, Any] | None = None) -> None:
+        """Make this process the run's writer, with these settings if it has others now."""
+        settings = json.dumps(self.study(run) if study is None else study)
+        values = ("running", "", platform.node(), os.getpid(), settings, run)
+        self._update("UPDATE runs SET status = ?, message = ?, host = ?, pid = ?, study = ? WHERE id = ?", values)
 
     @property
     def runs(self) -> list[Summary]:
