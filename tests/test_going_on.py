@@ -273,33 +273,20 @@ def test_what_is_refused(tmp_path):
 
 def test_on_the_command_line(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    words = [
-        "run",
-        "quadratic",
-        "--dim",
-        "4",
-        "--clients",
-        "2",
-        "--algorithm",
-        "fedzo",
-        "--local-steps",
-        "2",
-        "--store",
-        "runs.db",
-        "--quiet",
-    ]
+    words = ["run", "quadratic", "--dim", "4", "--clients", "2", "--algorithm", "fedzo", "--quiet"]
+    store = ["--store", "runs.db"]
     for more, code in [
         (["--rounds", "2"], 0),
         (["--rounds", "4", "--continue", "1"], 0),
         (["--rounds", "5", "--continue", "9"], 2),
     ]:
         with pytest.raises(SystemExit) as ended:
-            main([*words, *more])
+            main([*words, *store, *more])
         assert ended.value.code == code
     assert "has no run '9'" in capsys.readouterr().err
     assert load("runs.db").rounds == 4
     with Store("runs.db") as store:
         assert len(store.runs) == 1
     with pytest.raises(SystemExit):
-        main([word for word in words if word not in ("--store", "runs.db")] + ["--continue", "1"])
+        main([*words, "--continue", "1"])
     assert "--continue 1 needs --store" in capsys.readouterr().err
