@@ -245,7 +245,11 @@ def minimize(
         if past is not None:
             for client, values, unanswered in zip(clients, past.values, past.unanswered, strict=True):
                 client.remember(values, unanswered)
-            loop.replay(past.history, past.walk)
+            try:
+                loop.replay(past.history, past.walk)
+            except BaseException as error:
+                writer.abandon(str(error))
+                raise
             limits.recall(past.history)
             if past.result.status == "converged":
                 server.state.moves = []

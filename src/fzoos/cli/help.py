@@ -26,6 +26,7 @@ EXAMPLES = {
         "fzoos run quadratic --dim 50 --precision float16",
         "fzoos run quadratic --dim 50 --noise 0.1",
         "fzoos run prompt --device cuda --rounds 8",
+        "fzoos run mymodule:objectives --rounds 30 --store runs.db",
     ),
     "reproduce": (
         "fzoos reproduce --list",

@@ -45,7 +45,11 @@ STDOUT = Path("-")
 TASK_NAMES = (*TASKS, "prompt")
 TaskName = Annotated[
     str,
-    typer.Argument(metavar="TASK", help=f"One of {', '.join(TASK_NAMES)}.", autocompletion=lambda: list(TASK_NAMES)),
+    typer.Argument(
+        metavar="TASK",
+        help=f"One of {', '.join(TASK_NAMES)}; or MODULE:NAME, objectives of your own.",
+        autocompletion=lambda: list(TASK_NAMES),
+    ),
 ]
 AlgorithmName = Annotated[
     str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.", autocompletion=lambda: list(ALGORITHMS))

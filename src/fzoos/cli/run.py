@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from fzoos.runs.advice import is_advised
 from fzoos.runs.landmarks import Landmarks
 from fzoos.runs.plots import Trial
 from fzoos.runs.progress import round_columns
+from fzoos.runs.text import short_x
 
 __all__ = ["run"]
 
@@ -79,7 +81,7 @@ def run(
     lines = [
         f"{trial.label} on {problem}",
         f"status   {result.status}: {result.message}",
-        f"F        {trial.values[-1]:.6g} (at x0 {trial.start:.6g}{_smallest(trial)})",
+        *_reached(trial),
         *_accuracy(trial),
         *_recommended(trial),
         f"rounds   {result.rounds}",
@@ -94,6 +96,16 @@ def run(
         lines += [f"json     {json_file.resolve()}"] if json_file != STDOUT else []
     typer.echo("\n".join(lines), err=json_file == STDOUT)
     return complain(*ending(trial))
+
+
+def _reached(trial: Trial) -> list[str]:
+    """F, and of the user's own objectives x, too."""
+    result = trial.result
+    if not math.isnan(trial.start):
+        return [f"F        {trial.values[-1]:.6g} (at x0 {trial.start:.6g}{_smallest(trial)})"]
+    known = "not known" if result.fun is None else f"{result.fun:.6g}"
+    variables = [f"  {name} = {value}" for name, value in (result.variables or {}).items()]
+    return [f"x        {short_x(result.x)}", *variables, f"F        {known}"]
 
 
 def _smallest(trial: Trial) -> str:

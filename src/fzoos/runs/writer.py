@@ -66,6 +66,13 @@ class RunWriter:
             self._store.take(self._run, self._settings)
         self._silent = False
 
+    def abandon(self, message: str) -> None:
+        """What came before could not be made again: a run of the file stays as it is."""
+        if self._store is not None:
+            if not self._silent:
+                self._store.finish(self._run, "failed", message, {})
+            self._close()
+
     def record(self, record: Record, x: FloatArray, clients: Sequence[HasValues]) -> None:
         """Store a complete round, and what clients have asked in it."""
         if self._store is None:
@@ -107,11 +114,15 @@ class RunWriter:
         if any(len(client.values) > n for client, n in zip(clients, self._stored, strict=False)):
             self._round += 1
             self._write_values(clients)
-        self._values.close()
         self._store.finish(self._run, status, message, extra, queries)
         if recommended is not None and status not in ("interrupted", "failed"):  # who interrupts does not want to wait
             self._store.mark(self._run, recommended=self._value(recommended))
-        self._store.close()
+        self._close()
+
+    def _close(self) -> None:
+        if self._store is not None:
+            self._values.close()
+            self._store.close()
         self._store = None
 
     def _value(self, x: FloatArray) -> float | None:
