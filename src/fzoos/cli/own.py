@@ -117,7 +117,7 @@ def own_problem(task: str, dim: int | None) -> Callable[[int], OwnProblem]:
         settings["bounds"] = read("space")
     if "bounds" not in settings and "scale" not in settings:
         raise ValueError(f"{where} has no bounds: a pair (lower, upper), d pairs, or a Space; or scale, without bounds")
-    x0 = read("x0") if read("x0") is not None else _middle(where, settings.get("bounds"), dim)
+    x0: Any = read("x0") if read("x0") is not None else _middle(where, settings.get("bounds"), dim)
     if dim is not None and space_of(settings.get("bounds")) is None and len(x0) != dim:
         raise ValueError(f"--dim is {dim}, but x0 of {where} has {len(x0)} values")
     return lambda seed: OwnProblem(task, objectives, x0, settings, seed)
