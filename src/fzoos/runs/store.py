@@ -114,7 +114,7 @@ class Store:
             self._db.execute("PRAGMA synchronous = FULL")
             if not begun:
                 self._make()
-            for table in (tags.TABLE, landmarks.TABLE, digests.TABLE, ANSWERS):  # a file of the last release has none
+            for table in (ANSWERS, tags.TABLE, landmarks.TABLE, digests.TABLE):  # a file of the last release has none
                 self._db.execute(table)
         except (sqlite3.Error, UnicodeDecodeError, OSError) as error:
             raise StoreError(f"{self.path} cannot be read as a file of runs: {error}") from None
