@@ -275,7 +275,7 @@ def _array(values: list[float | None]) -> np.ndarray[tuple[int], np.dtype[np.int
     return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
 
 
-def best_of(history: Sequence[Record], walk: Sequence[FloatArray]) -> FloatArray | None:
+def best_of(history: Sequence[Record], walk: Sequence[FloatArray] | FloatArray) -> FloatArray | None:
     """x of the round with the lowest F(x); None where it was not known in any.
 
     Args:
@@ -283,7 +283,7 @@ def best_of(history: Sequence[Record], walk: Sequence[FloatArray]) -> FloatArray
         walk: x after each of them.
     """
     known = known_values(history)
-    return walk[min(known)[1]].copy() if known else None
+    return np.array(walk[min(known)[1]]) if known else None
 
 
 def known_values(history: Sequence[Record]) -> list[tuple[float, int]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import traceback
-from array import array
 from concurrent.futures import CancelledError
 from typing import Any, Literal, Protocol
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from fzoos._util.arrays import Buffer, FloatArray
 from fzoos._util.blas import objective_threads
 from fzoos.objectives.box import Box, Objective
+from fzoos.objectives.memory import ValueMemory
 from fzoos.objectives.parallel import Answer, PointPool
 from fzoos.result import NotAsked, ObjectiveError
 
@@ -40,8 +40,13 @@ class Ledger(Protocol):
         """The next queries that were made before a restart, at most `count`: points, shape (k, d), and values (k,)."""
         ...
 
-    def record(self, points: FloatArray, values: FloatArray, round: int, step: int, purpose: Purpose) -> None:
-        """Store queries that have just been made; their values are used only after this returns."""
+    def record(
+        self, points: FloatArray, values: FloatArray, round: int, step: int, purpose: Purpose, more: bool = False
+    ) -> None:
+        """Store queries that have just been made; their values are used only after this returns.
+
+        With `more`, further points of the same batch follow, and none is used before the last of them is stored.
+        """
         ...
 
     def fail(self, points: FloatArray, error: Exception, round: int, step: int, purpose: Purpose) -> None:
@@ -100,7 +105,7 @@ class Trajectory:
         self.count = 0  # every evaluation for the answers that led here, failed ones included
         self.values_asked = 0  # those that were made for F alone, beside them
         self._known: tuple[FloatArray, float] | None = None  # the last of these, if the next query may be there
-        self._values, self._used = array("d"), 0  # of all queries in order, and how many of them were made, or recalled
+        self._memory = ValueMemory(keeps_failures=on_failure == "skip")
         self.failed = 0
         self.first_failure = ""  # a traceback, or what was returned
         self.stopped = False  # set from outside when the run has ended: no further query is made
@@ -108,7 +113,7 @@ class Trajectory:
     @property
     def values(self) -> FloatArray:
         """Of all queries in their order, shape (n,), without those that ended the run; where there is no ledger."""
-        return np.array(self._values[: self._used])
+        return self._memory.values
 
     def remember(self, values: FloatArray, unanswered: int = 0) -> None:
         """The values of the first queries are known, and are not asked for again.
@@ -117,7 +122,7 @@ class Trajectory:
             values: those of an earlier trajectory.
             unanswered: queries that it paid for and that have none.
         """
-        self._values, self._used = array("d", values), 0
+        self._memory.remember(values)
         self.values_asked += unanswered
 
     def query(self, x: FloatArray, purpose: Purpose = "query") -> FloatArray:
@@ -144,7 +149,7 @@ class Trajectory:
         points = self.box.from_cube(x[None])
         self.values_asked, self.count = self.values_asked + 1, self.count - 1  # which counts it again
         if self._pool is None:
-            _, y = self._paid(points, "value")
+            _, y = self._paid(points, "value", more=False)
         else:
             ((_, y),) = self._paid_together(self._pool, [points], "value")
         self.failed += int(np.isnan(y[0]))
@@ -166,7 +171,7 @@ class Trajectory:
         points = self.box.from_cube(x)
         batches = [points] if self._vectorized else [points[i : i + 1] for i in range(len(points))]
         if self._pool is None:
-            answers = [self._paid(batch, purpose) for batch in batches]
+            answers = [self._paid(batch, purpose, more=i + 1 < len(batches)) for i, batch in enumerate(batches)]
         else:
             answers = self._paid_together(self._pool, batches, purpose)
         asked, y = (np.concatenate(parts) for parts in zip(*answers, strict=True))
@@ -199,29 +204,22 @@ class Trajectory:
         """Every query that was ever paid for; a ledger also knows those of requests that were given up."""
         return self.count + self.values_asked if self._ledger is None else self._ledger.count
 
-    def _paid(self, points: FloatArray, purpose: Purpose) -> tuple[FloatArray, FloatArray]:
+    def _paid(self, points: FloatArray, purpose: Purpose, more: bool) -> tuple[FloatArray, FloatArray]:
         """A batch as it was asked, and its values, from the ledger or the objective; NaN marks a failed point."""
         if self.stopped:
             raise CancelledError("the run has ended")
         self.count += len(points)
-        asked, y = (points, self._recalled(points)) if self._ledger is None else self._kept(points, purpose)
+        asked, y = (points, self._recalled(points)) if self._ledger is None else self._kept(points, purpose, more)
         return asked, self._without_failures(y, asked)
 
     def _recalled(self, points: FloatArray) -> FloatArray:
         """Values of a batch: those that are remembered, and the rest from the objective."""
-        known = np.array(self._values[self._used : self._used + len(points)])
-        self._used += len(known)
+        known = self._memory.recall(len(points))
         if len(known) == len(points):
             return known
         y = self._evaluate(points[len(known) :])
-        self._note_values(y)
+        self._memory.note(y)
         return np.concatenate([known, y])
-
-    def _note_values(self, y: FloatArray) -> None:
-        """Those of a failure that ends the run are asked for again, should it go on."""
-        if self._on_failure == "skip" or np.all(np.isfinite(y)):
-            self._values.extend(y)
-            self._used += len(y)
 
     def _without_failures(self, y: FloatArray, points: FloatArray) -> FloatArray:
         """NaN for those that are gone on from; others end the run."""
@@ -248,9 +246,9 @@ class Trajectory:
         found: list[tuple[FloatArray, FloatArray]] = []
         for batch in batches:
             if self._ledger is None:
-                if self._used == len(self._values):
+                if not self._memory.left:
                     break
-                found.append(self._paid(batch, purpose))
+                found.append(self._paid(batch, purpose, more=True))
                 continue
             asked, known = self._ledger.recall(len(batch), self.round, self.step)
             if not len(asked):
@@ -263,8 +261,8 @@ class Trajectory:
             answers = pool.ask(self._objective, [self._argument(batch) for batch in new])
             self.count += sum(map(len, new))
             try:
-                for batch, answer in zip(new, answers, strict=True):
-                    y = self._kept_answer(batch, answer, purpose)
+                for i, (batch, answer) in enumerate(zip(new, answers, strict=True)):
+                    y = self._kept_answer(batch, answer, purpose, more=i + 1 < len(new))
                     found.append((batch, self._without_failures(y, batch)))
                     if self.stopped:
                         raise CancelledError("the run has ended")
@@ -273,7 +271,7 @@ class Trajectory:
                 raise
         return found
 
-    def _kept_answer(self, points: FloatArray, answer: Answer, purpose: Purpose) -> FloatArray:
+    def _kept_answer(self, points: FloatArray, answer: Answer, purpose: Purpose, more: bool) -> FloatArray:
         """Values of a batch that was asked by others, in the ledger before they are used."""
         try:
             y = self._interpreted(points, answer)
@@ -282,12 +280,12 @@ class Trajectory:
                 self._ledger.fail(points, error, self.round, self.step, purpose)
             raise
         if self._ledger is None:
-            self._note_values(y)
+            self._memory.note(y)
         else:
-            self._ledger.record(points, y, self.round, self.step, purpose)
+            self._ledger.record(points, y, self.round, self.step, purpose, more)
         return y
 
-    def _kept(self, points: FloatArray, purpose: Purpose) -> tuple[FloatArray, FloatArray]:
+    def _kept(self, points: FloatArray, purpose: Purpose, more: bool) -> tuple[FloatArray, FloatArray]:
         """What the ledger has of a batch, as it is there, and the rest from the objective.
 
         Recorded points are not compared with those of the batch: these are computed, and another machine computes
@@ -295,10 +293,10 @@ class Trajectory:
         """
         ledger = self._ledger
         assert ledger is not None
-        return self._with_rest(*ledger.recall(len(points), self.round, self.step), points, purpose)
+        return self._with_rest(*ledger.recall(len(points), self.round, self.step), points, purpose, more)
 
     def _with_rest(
-        self, asked: FloatArray, known: FloatArray, points: FloatArray, purpose: Purpose
+        self, asked: FloatArray, known: FloatArray, points: FloatArray, purpose: Purpose, more: bool = False
     ) -> tuple[FloatArray, FloatArray]:
         """A batch of which the ledger had the beginning."""
         ledger, rest = self._ledger, points[len(asked) :]
@@ -310,7 +308,7 @@ class Trajectory:
         except Exception as error:
             ledger.fail(rest, error, self.round, self.step, purpose)
             raise
-        ledger.record(rest, y, self.round, self.step, purpose)
+        ledger.record(rest, y, self.round, self.step, purpose, more)
         return np.concatenate([asked, rest]), np.concatenate([known, y])
 
     def _argument(self, points: FloatArray) -> FloatArray:
