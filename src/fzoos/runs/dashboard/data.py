@@ -54,7 +54,7 @@ class Reader(Store):
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._facts: dict[tuple[int, float], dict[str, Any]] = {}  # of each run that was listed
+        self._facts: dict[tuple[int, float, str], dict[str, Any]] = {}  # of each run that was listed
         if not self.path.is_file():
             raise StoreError(f"there is no file of runs at {self.path}")
         if not self.path.stat().st_size:
@@ -129,7 +129,7 @@ class Reader(Store):
             return walk(self.study(run), [round for round, _ in points], [x for _, x in points])
 
     def _summary(self, run: Summary, landmarks: Landmarks, tags: Sequence[str]) -> dict[str, Any]:
-        key = run.id, run.started  # an id may be given again
+        key = run.id, run.started, run.status  # an id may be given again, and a run go on with more rounds
         if key not in self._facts:
             self._facts[key] = facts(self.study(run.id))
         return row(self.path, run, self._facts[key], landmarks, tags)

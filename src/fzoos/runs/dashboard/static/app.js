@@ -195,8 +195,8 @@ function useColours(colours) {
   view.colours = colours;
   colours.forEach((colour, i) => {
     // On a dark ground the same hues, lighter; black becomes the colour of the text.
-    const value =
-      colour === "#000000" ? "var(--ink)" : `light-dark(${colour}, color-mix(in oklab, ${colour}, white ${lift(colour)}%))`;
+    const lighter = `color-mix(in oklab, ${colour}, white ${lift(colour)}%)`;
+    const value = colour === "#000000" ? "var(--ink)" : `light-dark(${colour}, ${lighter})`;
     document.documentElement.style.setProperty(`--c${i}`, value);
   });
 }

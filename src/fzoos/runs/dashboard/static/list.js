@@ -114,7 +114,8 @@ class RunList {
       tags,
       bar,
     );
-    return { item: html("li", { class: "run", "data-key": run.key }, box, button), box, name, state, meta, tags, bar, button };
+    const item = html("li", { class: "run", "data-key": run.key }, box, button);
+    return { item, box, name, state, meta, tags, bar, button };
   }
 
   update(row, run, view, several) {
@@ -144,7 +145,7 @@ class RunList {
 
 function fitsWords(run, words) {
   if (!words.length) return true;
-  const text =
-    `${run.name} ${run.algorithm || ""} ${run.status} ${run.task} ${run.file}:${run.id} ${run.tags.join(" ")}`.toLowerCase();
+  const texts = [run.name, run.algorithm || "", run.status, run.task, `${run.file}:${run.id}`, ...run.tags];
+  const text = texts.join(" ").toLowerCase();
   return words.every((word) => text.includes(word));
 }
