@@ -394,7 +394,8 @@ def test_sums_have_a_precision_of_their_own(precision: str) -> None:
 def test_values_are_known_as_a_sum_alone(tmp_path: Path) -> None:
     """With share_values the server knows F up to the quantisation; no f_i is in what it was sent."""
     settings = study(share_values=True)
-    plain = LocalStudy(settings, tmp_path / "plain", [box({"site": site}) for site in SITES]).run()
+    boxes = [box({"site": site}) for site in SITES]
+    plain = LocalStudy(settings, tmp_path / "plain", boxes, site_seed=settings.seed).run()
     with InProcess() as flower:
         federation = Federation(flower, tmp_path, settings)
         for site in SITES:

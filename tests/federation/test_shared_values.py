@@ -142,7 +142,7 @@ def test_a_study_is_the_run_of_minimize_and_is_resumed_anywhere(algorithm, tmp_p
     boxes = objectives_of(study, tmp_path / "plain")
     settings = {"bounds": study.bounds, "algorithm": study.algorithm_settings, "local_steps": 2, "participation": 2}
     plain = minimize(boxes, study.start, rounds=4, seed=5, share_values=True, **settings)
-    whole = LocalStudy(study, tmp_path / "whole", objectives_of(study, tmp_path / "whole")).run()
+    whole = LocalStudy(study, tmp_path / "whole", objectives_of(study, tmp_path / "whole"), site_seed=5).run()
     same_history(whole, plain)
     assert whole.fun is not None
     assert np.array_equal(whole.best_x, plain.best_x)
