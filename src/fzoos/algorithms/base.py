@@ -157,6 +157,10 @@ class ClientHalf(ABC):
         """After the last local step, at x: the payload that travels with x (one-exchange algorithms)."""
         return {}
 
+    def rest(self) -> None:
+        """Others take part for a while: give back what can be computed again from the trajectory."""
+        return
+
     def diagnostics(self) -> dict[str, float]:
         """What the client reports of its round besides x: means over the local steps."""
         return {"correction_length": float(np.mean(self._lengths))}

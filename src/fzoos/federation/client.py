@@ -93,6 +93,10 @@ class Client:
         """Make no further query; an answer under way ends at the next one (called from another thread)."""
         self._half.context.trajectory.stopped = True
 
+    def rest(self) -> None:
+        """Others take part for a while: keep the points and give back what follows from them."""
+        self._half.rest()
+
     def handle(self, request: Message) -> Message:
         """Answer one request of the server: the reply as it leaves."""
         reply = self.answer(request)

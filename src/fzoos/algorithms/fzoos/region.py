@@ -153,6 +153,11 @@ class RegionClient:
         )
         return {"x": self._neighbours.inside(self._context.project(x + delta * found.x), x)}
 
+    def rest(self) -> None:
+        """Others take part for a while: without the surrogate's eigenvectors."""
+        if self.process is not None:
+            self.process.rest()
+
     def _bounds(self, x: FloatArray, delta: float) -> list[tuple[float, float]]:
         """Of t: within the region, and within the box if there is one."""
         low, high = (self._context.project(x + sign * delta) for sign in (-1.0, 1.0))
