@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from fzoos.runs.dashboard.rows import details, facts, row
+from fzoos.runs.dashboard.rows import columns, details, facts, plain, row
 from fzoos.runs.dashboard.walk import ROUNDS, walk
 from fzoos.runs.landmarks import UNKNOWN, Landmarks, all_landmarks
 from fzoos.runs.plots import COLOURS
@@ -21,7 +21,7 @@ from fzoos.runs.rows import array_of
 from fzoos.runs.store import Store, StoreError, Summary
 from fzoos.runs.tags import all_tags
 
-__all__ = ["SUFFIXES", "Reader", "RunIndex", "dumps"]
+__all__ = ["SUFFIXES", "Reader", "RunIndex", "columns", "details", "dumps", "plain", "row"]
 
 SUFFIXES = (".db", ".result")  # of the files in a folder that are taken for files of runs
 
