@@ -39,6 +39,7 @@ class Record:
         queries_per_client: the same for each client, as last reported.
         distances: of each client's x from the mean of this round, in the unit cube; None where none came.
         failed: queries that failed and were left out, of all clients up to the end of this round.
+        arrivals: of an asynchronous study: whose answers came, or failed, each time the server had waited.
     """
 
     round: int
@@ -52,6 +53,7 @@ class Record:
     queries_per_client: tuple[int, ...] = ()
     distances: tuple[float | None, ...] = ()
     failed: int = 0
+    arrivals: tuple[tuple[int, ...], ...] = ()
 
     @property
     def row(self) -> dict[str, float | None]:

@@ -209,6 +209,17 @@ class Steering(ABC):
         """What the run's x is: that of the next round, or one that is known to be better."""
         return state["x"]
 
+    def forward(self, state: State, old: Arrays, then: Arrays, now: Arrays) -> Arrays:
+        """What a client sent in an earlier round, brought to this round's x; for asynchronous rounds.
+
+        Args:
+            state: after the last round.
+            old: what the client sent.
+            then: what others sent in that round, on average; empty if nothing is known of it.
+            now: what the same ones have sent in this round.
+        """
+        raise TypeError(f"{type(self).__name__} has no use for answers of earlier rounds")
+
     @abstractmethod
     def next_state(self, state: State, mean: Arrays, seed: int, participants: int) -> State:
         """The state after a round.
@@ -382,6 +393,10 @@ class Algorithm(ABC):
     def server(self, dim: int, local_steps: int, optimizer: Optimizer) -> ServerHalf | None:
         """The server half, where the algorithm `rebuilds` x."""
         return None
+
+    def keeps_answers(self, dim: int) -> bool:
+        """Whether a client's answer still means something in later rounds, at another x: see asynchronous rounds."""
+        return False
 
     def server_projects(self, dim: int) -> bool:
         """Whether the server clips x, too, and not the clients alone."""

@@ -157,7 +157,7 @@ class RoundLoop:
     def _record(self) -> Record:
         state, before = self._server.state, self._x
         self._x = self._box.from_cube(self._server.x)
-        moved = float(np.max(np.abs(state.x - self._place), initial=0.0))
+        moved = self._server.moved(self._place)
         state.moves, self._place = [*state.moves, moved][-_RESTING:], state.x
         return Record(
             round=state.round,
@@ -171,6 +171,7 @@ class RoundLoop:
             queries_per_client=tuple(state.queries),
             distances=tuple(state.distances),
             failed=sum(state.failed.values()),
+            arrivals=tuple(map(tuple, state.arrivals)),
         )
 
     def _monitored(self, round: int) -> float | None:

@@ -160,9 +160,17 @@ class Server:
                 first=i not in state.joined,
                 refreshed=refreshed,
             )
-            for i in participants
+            for i in self._free(participants)
         )
         return Plan(state.round + 1, participants, queries)
+
+    def moved(self, before: FloatArray) -> float:
+        """How far x is from `before`, in the coordinate in which it is furthest: at rest, it no longer moves."""
+        return float(np.max(np.abs(self.state.x - before), initial=0.0))
+
+    def _free(self, participants: tuple[int, ...]) -> tuple[int, ...]:
+        """Those of them that can be asked."""
+        return participants
 
     def run(self, plan: Plan) -> None:
         """Carry out a planned round, or what is left of it; afterwards x is x_r."""
@@ -210,7 +218,8 @@ class Server:
             message = Message("refresh", plan.round, {} if short else {"x": state.x}, self._told(plan.participants, i))
             requests[i] = message if exact and not short else self._rounding(message)
         replies = self._exchange(plan, requests)
-        state.payload = self._rounding.arrays(self._average(replies), plan.round)  # the numbers that clients will get
+        mean = self._average("refresh", replies)
+        state.payload = self._rounding.arrays(mean, plan.round)  # the numbers that clients will get
         state.refreshed = list(replies)
 
     def _refresh(self, plan: Plan) -> None:
@@ -220,7 +229,7 @@ class Server:
         carried = {name: state.payload[name] for name in self._algorithm.carried if name in state.payload}
         request = self._request("refresh", plan, {"x": state.x, **carried})
         replies = self._exchange(plan, dict.fromkeys(plan.participants, request))
-        state.payload = self._average(replies)
+        state.payload = self._average("refresh", replies)
         state.refreshed = list(replies)
 
     def _update(self, plan: Plan) -> None:
@@ -246,7 +255,7 @@ class Server:
     def _complete(self, plan: Plan, replies: dict[int, Message]) -> None:
         """x_r, the payload and what is reported of the round; from here on it is over."""
         state = self.state
-        mean = self._combined(replies) if self._algorithm.combines_replies else self._average(replies)
+        mean = self._combined(replies) if self._algorithm.combines_replies else self._average("update", replies)
         if self._steering is not None:
             averages, seed = {**state.payload, **mean}, self._seed["seed"]
             state.shared = self._steering.next_state(state.shared, averages, seed, len(replies))
@@ -266,6 +275,8 @@ class Server:
 
     def _mean_scalars(self, replies: dict[int, Message]) -> dict[str, float]:
         """Of what all of them report, but for the queries, which are counted for each client."""
+        if not replies:
+            return {}
         weights = self._weights[list(replies)]
         names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - {"queries", "failed"}
         return {
@@ -281,7 +292,7 @@ class Server:
                 found[i] = float(np.linalg.norm(reply.arrays["x"] - self.x))
         return found
 
-    def _average(self, replies: dict[int, Message]) -> dict[str, FloatArray]:
+    def _average(self, kind: Kind, replies: dict[int, Message]) -> dict[str, FloatArray]:
         return aggregate([reply.arrays for reply in replies.values()], self._weights[list(replies)], self._combine)
 
     def _combined(self, replies: dict[int, Message]) -> dict[str, FloatArray]:
@@ -320,25 +331,33 @@ class Server:
         failures = dict(outcome.failures)
         self.state.bytes_down += sum(request.nbytes for request in requests.values())
         for i, reply in outcome.replies.items():
-            self.state.bytes_up += reply.nbytes
             try:
-                check_precision_of(reply, self._rounding.precision)
-                check_reply(self._algorithm, requests[i], reply, len(self.x), self._local_steps, noisy=self._noisy)
-                self._count(i, requests[i], int(reply.scalars["queries"]))
+                self._take(i, requests[i], reply)
             except ValueError as error:
                 failures[i] = error
             else:
                 replies[i] = reply
-                self.state.failed[i] = max(self.state.failed.get(i, 0), int(reply.scalars.get("failed", 0)))
         if not failures:  # an engine that ends with the first failure has no word on the others
             for i in set(requests) - set(replies):
                 failures[i] = RuntimeError("neither a reply nor a reason came back")
         for i, reason in failures.items():
-            told = reason.queries if isinstance(reason, RemoteFailure) else outcome.counts.get(i)
-            if not isinstance(reason, Undelivered | CountTooSmall):
-                self._counts.failed(self.state, i, told)
-            self._on_failure(i, requests[i].round, reason)
+            self._fail(i, requests[i], reason, outcome.counts.get(i))
         return failures
+
+    def _take(self, client: int, request: Message, reply: Message) -> None:
+        """Count and check a reply; raises a ValueError where it is not good."""
+        self.state.bytes_up += reply.nbytes
+        check_precision_of(reply, self._rounding.precision)
+        check_reply(self._algorithm, request, reply, len(self.x), self._local_steps, noisy=self._noisy)
+        self._count(client, request, int(reply.scalars["queries"]))
+        self.state.failed[client] = max(self.state.failed.get(client, 0), int(reply.scalars.get("failed", 0)))
+
+    def _fail(self, client: int, request: Message, reason: Exception, known: int | None) -> None:
+        """Take note of a failure, and of the count that came with it or that the engine knows."""
+        told = reason.queries if isinstance(reason, RemoteFailure) else known
+        if not isinstance(reason, Undelivered | CountTooSmall):
+            self._counts.failed(self.state, client, told)
+        self._on_failure(client, request.round, reason)
 
     def _count(self, client: int, request: Message, claimed: int) -> None:
         """Take a client's count of its queries: where all are in this process, as it is."""

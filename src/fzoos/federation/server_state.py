@@ -15,6 +15,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import State
+from fzoos.federation.answers import Answers
 from fzoos.messages.message import Arrays
 
 __all__ = ["Plan", "ServerState"]
@@ -78,6 +79,8 @@ class ServerState:
         unknown: queries that each client may have made beyond those, in requests that it did not answer.
         offsets: queries of each client in a journal that was lost.
         failed: queries that failed, of each client that reported.
+        arrivals: of this round, or the last one, where rounds are asynchronous: see `Record`.
+        answers: the clients' last answers, and the requests under way, where rounds are asynchronous.
 
     Example:
         >>> import json
@@ -110,6 +113,8 @@ class ServerState:
     unknown: list[int] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
     failed: dict[int, int] = field(default_factory=dict, metadata={"restore": _restored_counts})
+    arrivals: list[list[int]] = field(default_factory=list)
+    answers: Answers = field(default_factory=Answers)
 
     def __post_init__(self) -> None:
         for name in ("before", "unknown", "offsets"):  # a checkpoint of the last release has none of them
@@ -129,6 +134,9 @@ class ServerState:
             value = getattr(self, f.name)
             if "arrays" in f.metadata:
                 arrays |= {f"{f.name}_{name}": array for name, array in value.items()}
+            elif isinstance(value, Answers):
+                values[f.name], named = value.save()
+                arrays |= {f"{f.name}_{name}": array for name, array in named.items()}
             else:
                 values[f.name] = _plain(value)
         return values, arrays
@@ -142,6 +150,8 @@ class ServerState:
         for f in fields(cls):
             if "arrays" in f.metadata:
                 found[f.name] = _entries(f"{f.name}_", arrays)
+            elif f.name == "answers":
+                found[f.name] = Answers.load(values.get(f.name, {}), _entries("answers_", arrays))
             elif f.name in values:
                 found[f.name] = f.metadata.get("restore", _same)(values[f.name])
         return cls(**found)

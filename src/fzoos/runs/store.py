@@ -227,6 +227,7 @@ class Store:
                 "distances": list(record.distances),
             }
             | ({"failed": record.failed} if record.failed else {})
+            | ({"arrivals": record.arrivals} if record.arrivals else {})
         )
         counts = (record.round, record.queries, record.bytes_up, record.bytes_down, record.seconds, record.step)
         values = (run, *counts, record.monitor, diagnostics, clients, bytes_of(x))
