@@ -209,17 +209,6 @@ class Steering(ABC):
         """What the run's x is: that of the next round, or one that is known to be better."""
         return state["x"]
 
-    def forward(self, state: State, old: Arrays, then: Arrays, now: Arrays) -> Arrays:
-        """What a client sent in an earlier round, brought to this round's x; for asynchronous rounds.
-
-        Args:
-            state: after the last round.
-            old: what the client sent.
-            then: what others sent in that round, on average; empty if nothing is known of it.
-            now: what the same ones have sent in this round.
-        """
-        raise TypeError(f"{type(self).__name__} has no use for answers of earlier rounds")
-
     @abstractmethod
     def next_state(self, state: State, mean: Arrays, seed: int, participants: int) -> State:
         """The state after a round.
@@ -394,8 +383,9 @@ class Algorithm(ABC):
         """The server half, where the algorithm `rebuilds` x."""
         return None
 
-    def keeps_answers(self, dim: int) -> bool:
-        """Whether a client's answer still means something in later rounds, at another x: see asynchronous rounds."""
+    @property
+    def keeps_answers(self) -> bool:
+        """Whether a client's answer still means something in later rounds, at another x: for asynchronous rounds."""
         return False
 
     def server_projects(self, dim: int) -> bool:

@@ -11,9 +11,12 @@ clients' optimum, for good. Beyond, a client is slower than it was, or gone, and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
+
+import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.messages.message import Arrays, Kind, Message
@@ -48,6 +51,11 @@ class Answer:
     pace: int
     arrays: Arrays
 
+    @property
+    def came(self) -> int:
+        """The round in which it came."""
+        return self.round + self.pace
+
 
 @dataclass
 class Answers:
@@ -55,81 +63,70 @@ class Answers:
 
     Args:
         under_way: the request of each client that is busy with one.
-        centres: the server's x at the start of rounds of which something is under way or kept.
-        rows: arrays of replies by kind, round and client.
-        last: round and pace of the last reply, by kind and client.
-        waiting: clients that have answered a refresh when its round was over: their next request is an update.
+        last: the last answer of each client, by kind and client.
+        centres: the server's x at the start of the rounds that these belong to.
 
     Example:
         >>> import numpy as np
         >>> from fzoos.federation.answers import Answers
         >>> from fzoos.messages.message import Message
-        >>> answers = Answers()
-        >>> answers.under_way[0] = Message("update", 1)
+        >>> answers = Answers({0: Message("update", 1)})
         >>> answers.add(0, Message("iterate", 1, {"x": np.ones(2)}), round=4)
         >>> [(answer.round, answer.pace) for answer in answers.of("iterate")], list(answers.under_way)
         ([(1, 3)], [])
     """
 
     under_way: dict[int, Message] = field(default_factory=dict)
+    last: dict[tuple[str, int], Answer] = field(default_factory=dict)
     centres: dict[int, FloatArray] = field(default_factory=dict)
-    rows: dict[tuple[str, int, int], Arrays] = field(default_factory=dict)
-    last: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
-    waiting: set[int] = field(default_factory=set)
 
     def add(self, client: int, reply: Message, round: int) -> None:
         """A client has answered, in this round."""
-        request = self.under_way.pop(client)
-        self.rows[reply.kind, request.round, client] = reply.arrays
-        self.last[reply.kind, client] = request.round, round - request.round
+        asked = self.under_way.pop(client).round
+        self.last[reply.kind, client] = Answer(client, asked, round - asked, reply.arrays)
 
-    def of(self, kind: Kind) -> Iterator[Answer]:
+    def of(self, kind: Kind) -> list[Answer]:
         """The last answers of this kind, in the order of the clients."""
-        for (found, client), (round, pace) in sorted(self.last.items(), key=lambda entry: entry[0][1]):
-            if found == kind:
-                yield Answer(client, round, pace, self.rows[found, round, client])
+        return sorted((a for (found, _), a in self.last.items() if found == kind), key=lambda a: a.client)
 
-    def in_round(self, kind: Kind, round: int) -> dict[int, Arrays]:
-        """What clients answered to a round's requests, if it is still kept."""
-        return {client: arrays for (k, r, client), arrays in self.rows.items() if (k, r) == (kind, round)}
-
-    def forget(self, *, alone: bool) -> None:
-        """Leave what is still needed: last answers alone, or all answers of rounds that one of them is of."""
-        asked = {request.round for request in self.under_way.values()}
-        rounds = asked | {round for round, _ in self.last.values()}
-        last = {(kind, round, client) for (kind, client), (round, _) in self.last.items()}
+    def forget(self) -> None:
+        """Leave the centres that are still needed."""
+        rounds = {answer.round for answer in self.last.values()} | {m.round for m in self.under_way.values()}
         self.centres = {round: x for round, x in self.centres.items() if round in rounds}
-        self.rows = {key: row for key, row in self.rows.items() if key in last or (not alone and key[1] in rounds)}
 
     def save(self) -> tuple[dict[str, Any], dict[str, FloatArray]]:
-        """JSON values and arrays."""
-        arrays = {f"centre_{round}": x for round, x in self.centres.items()}
-        for client, request in self.under_way.items():
-            arrays |= {f"request_{client}_{name}": array for name, array in request.arrays.items()}
-        for (kind, round, client), row in self.rows.items():
-            arrays |= {f"{kind}_{round}_{client}_{name}": array for name, array in row.items()}
+        """JSON values, and all numbers in one array: a file has room for few of them."""
+        tables = [*(m.arrays for m in self.under_way.values()), *(a.arrays for a in self.last.values())]
+        tables.append({str(round): x for round, x in self.centres.items()})
         values = {
             "under_way": [[i, m.kind, m.round, dict(m.scalars), m.precision] for i, m in self.under_way.items()],
-            "rows": [list(key) for key in self.rows],
-            "last": [[*key, *found] for key, found in self.last.items()],
-            "waiting": sorted(self.waiting),
+            "last": [[kind, a.client, a.round, a.pace] for (kind, _), a in self.last.items()],
+            "shapes": [{name: array.shape for name, array in table.items()} for table in tables],
         }
-        return {name: value for name, value in values.items() if value}, arrays
+        numbers = [array.ravel() for table in tables for array in table.values()]
+        return (values, {"all": np.concatenate(numbers)}) if numbers else ({}, {})
 
     @classmethod
     def load(cls, values: Mapping[str, Any], arrays: Arrays) -> Self:
         """From what `save` gave."""
+        if not values:
+            return cls()
+        tables = _tables(values["shapes"], arrays["all"])
+        under_way = {
+            i: Message(kind, round, next(tables), scalars, precision)
+            for i, kind, round, scalars, precision in values["under_way"]
+        }
+        last = {(kind, i): Answer(i, round, pace, next(tables)) for kind, i, round, pace in values["last"]}
+        centres = {int(round): x for round, x in next(tables).items()}
+        return cls(under_way, last, centres)
 
-        def named(prefix: str) -> dict[str, FloatArray]:
-            return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
-        return cls(
-            under_way={
-                i: Message(kind, round, named(f"request_{i}_"), scalars, precision)
-                for i, kind, round, scalars, precision in values.get("under_way", ())
-            },
-            centres={int(round): x for round, x in named("centre_").items()},
-            rows={(kind, round, i): named(f"{kind}_{round}_{i}_") for kind, round, i in values.get("rows", ())},
-            last={(kind, i): (round, pace) for kind, i, round, pace in values.get("last", ())},
-            waiting=set(values.get("waiting", ())),
-        )
+def _tables(shapes: list[dict[str, list[int]]], numbers: FloatArray) -> Iterator[dict[str, FloatArray]]:
+    """Named arrays of these shapes, cut out of one."""
+    start = 0
+    for table in shapes:
+        found = {}
+        for name, shape in table.items():
+            end = start + math.prod(shape)
+            found[name], start = numbers[start:end].reshape(shape), end
+        yield found

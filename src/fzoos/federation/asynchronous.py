@@ -5,16 +5,16 @@ requests or to earlier ones. A client that is busy is asked nothing more until i
 the next average of its kind on, whatever round it belongs to, and is kept until there is a newer one: averages are over
 all clients that ever answered, not over the fast ones, whose optimum is another.
 
-What was asked at another x is first brought to the x of today (`Answer.round` = s, today's round r):
+What was asked at another x is first brought to the x of today: an answer of round s in round r has
 
-    x_i               x_i + x_{r-1} - x_{s-1}: the client's step, made from here
-    a payload         as it is: functions and control vectors of another x are still those of the client
-    of a steered one  as its server half says (`Steering.forward`)
+    x_i + x_{r-1} - x_{s-1}    in place of x_i: the client's step, made from here
+    its payload                as it is: functions and control vectors of another x are still those of the client
 
-and then averaged with the weights of `answers.py`. If all answers come in time, all numbers are those of `Server`.
+and is then averaged with the weights of `answers.py`. If all answers come in time, all numbers are those of `Server`.
 
-In rounds of two exchanges a client goes through both in turn: one that answered a refresh late is sent an update next.
-A steered client is not: its update follows from the refresh of the same round, or it is not sent.
+Where a round has two exchanges, payloads correct each client's steps so that they are steps of all: the average of x is
+then over those that have just come, and only payloads are kept. A client that was too late with its refresh is not sent
+the update, which is the longer part, but the next refresh.
 
 Which clients had answered each time the server had waited is in the records: `Record.arrivals`. With it, and with
 deterministic objectives, a run can be repeated.
@@ -75,14 +75,9 @@ class AsynchronousServer(Server):
         return tuple(i for i in participants if i not in self.state.answers.under_way)
 
     def _due(self, plan: Plan, requests: dict[int, Message]) -> dict[int, Message]:
-        """The requests that are sent: none to who is busy, nor to whom another kind is due."""
-        state, waiting = self.state, self.state.answers.waiting
-        free = {i: requests[i] for i in self._free(tuple(requests))}
-        if not self._algorithm.protocol.refreshes(plan.round):
-            return free
-        if state.refreshed is None:
-            return {i: request for i, request in free.items() if i not in waiting}
-        return {i: request for i, request in free.items() if i in waiting or i in state.refreshed}
+        """The requests that are sent: none to who is busy, and no update without the refresh before it."""
+        free, refreshed = self._free(tuple(requests)), self.state.refreshed
+        return {i: requests[i] for i in free if refreshed is None or i in refreshed}
 
     def _exchange(self, plan: Plan, requests: dict[int, Message]) -> dict[int, Message]:
         """The good replies to this exchange's requests; late ones are among the answers."""
@@ -90,7 +85,6 @@ class AsynchronousServer(Server):
         assert dropouts is not None
         answers.centres[plan.round] = self.state.x
         asked = due = self._due(plan, requests)
-        answers.waiting -= set(asked)
         possible, retries = len(asked) + len(answers.under_way), dropouts.retries
         enough, least = min(self._enough, possible), min(dropouts.min_clients, possible)
         came: dict[int, Message] = {}
@@ -144,8 +138,6 @@ class AsynchronousServer(Server):
             answers.add(i, reply, plan.round)
             came[i] = reply
             state.joined.add(i)
-            if request.kind == "refresh" and request.round < plan.round and self._steering is None:
-                answers.waiting.add(i)
         for i, reason in failures.items():
             self._fail(i, answers.under_way.pop(i), reason, outcome.counts.get(i))
         ended = outcome.replies.keys() | outcome.failures.keys()
@@ -154,41 +146,25 @@ class AsynchronousServer(Server):
         return failures
 
     def _average(self, kind: Kind, replies: dict[int, Message]) -> dict[str, FloatArray]:
-        """Over all clients that ever answered such a request; what a steered update brings is of its round alone."""
-        state, plan, steering = self.state, self.state.plan, self._steering
-        assert plan is not None
-        if steering is not None and kind == "update":
-            mean = super()._average(kind, replies) if replies else {"x": state.x}
-        else:
-            answers = list(state.answers.of(_REPLY[kind]))
-            ages = [weight_of(plan.round - answer.round, answer.pace) for answer in answers]
-            weights = self._weights[[answer.client for answer in answers]] * np.array(ages)
-            mean = aggregate([self._today(answer, kind) for answer in answers], weights, self._combine)
-        if "x" in mean and self._algorithm.projected:
-            mean["x"] = clip_to_cube(mean["x"])
-        state.answers.forget(alone=steering is None)
-        return mean
-
-    def _today(self, answer: Answer, kind: Kind) -> Arrays:
-        """An answer as if it had been asked at today's x."""
+        """Over all clients that ever answered such a request; of iterates that are corrected, those that just came."""
         state, plan = self.state, self.state.plan
         assert plan is not None
-        if answer.round == plan.round:
-            return answer.arrays
-        if self._steering is not None:
-            return self._steering.forward(state.shared, answer.arrays, *self._others(answer, kind))
-        if "x" not in answer.arrays:
-            return answer.arrays
-        return {**answer.arrays, "x": answer.arrays["x"] + (state.x - state.answers.centres[answer.round])}
+        answers = state.answers.of(_REPLY[kind])
+        if kind == "update" and self._algorithm.exchanges == 2:
+            answers = [answer for answer in answers if answer.came == plan.round]
+            if not answers:
+                return {"x": state.x}
+        ages = [weight_of(plan.round - answer.round, answer.pace) for answer in answers]
+        weights = self._weights[[answer.client for answer in answers]] * np.array(ages)
+        mean = aggregate([self._today(answer, plan) for answer in answers], weights, self._combine)
+        if "x" in mean and self._algorithm.projected:
+            mean["x"] = clip_to_cube(mean["x"])
+        state.answers.forget()
+        return mean
 
-    def _others(self, answer: Answer, kind: Kind) -> tuple[Arrays, Arrays]:
-        """What those sent who answered then and today, on average: then, and today; empty if there is none."""
-        plan, answers = self.state.plan, self.state.answers
-        assert plan is not None
-        then, now = (answers.in_round(_REPLY[kind], round) for round in (answer.round, plan.round))
-        both = sorted((then.keys() & now.keys()) - {answer.client})
-        if not both:
-            return {}, {}
-        weights = self._weights[both]
-        before, today = (aggregate([rows[i] for i in both], weights, self._combine) for rows in (then, now))
-        return before, today
+    def _today(self, answer: Answer, plan: Plan) -> Arrays:
+        """An answer as if it had been asked at today's x."""
+        if answer.round == plan.round or "x" not in answer.arrays:
+            return answer.arrays
+        moved = self.state.x - self.state.answers.centres[answer.round]
+        return {**answer.arrays, "x": answer.arrays["x"] + moved}

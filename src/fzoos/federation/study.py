@@ -197,11 +197,11 @@ class Study:
             raise ValueError("enough needs all sites to take part: leave participation at 1.0")
         if self.min_clients is not None and self.min_clients > enough:
             raise ValueError(f"min_clients is {self.min_clients}, but an exchange is over when {enough} have answered")
-        if not self.algorithm_settings.keeps_answers(self.dim):
-            much = " in so many dimensions" if self.algorithm_settings.keeps_answers(1) else ""
+        if not self.algorithm_settings.keeps_answers:
+            others = ", ".join(cls.label for cls in ALGORITHMS.values() if cls().keeps_answers)
             raise ValueError(
-                f"enough is {enough}, but {label}{much} has no use for late answers: leave it out, or take one of "
-                f"{', '.join(_asynchronous())}"
+                f"enough is {enough}, but {label} has no use for late answers: leave it out, or take one of {others}, "
+                'or FZooS with preset = "weights"'
             )
 
     @classmethod
@@ -323,10 +323,6 @@ class Study:
     def protect(self, reply: Message, x: FloatArray) -> Message:
         """A reply as it may leave a site; x is the server's, in the cube."""
         return reply if self.privacy_settings is None else self.privacy_settings.protect(reply, x)
-
-
-def _asynchronous() -> list[str]:
-    return [cls.label for cls in ALGORITHMS.values() if cls().keeps_answers(1)]
 
 
 def _number(text: str) -> int | float:

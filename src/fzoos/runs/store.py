@@ -222,10 +222,7 @@ class Store:
     def _insert(self, run: int, record: Record, x: FloatArray) -> None:
         diagnostics = json.dumps({name: finite(value) for name, value in record.diagnostics.items()})
         clients = json.dumps(
-            {
-                "queries": list(record.queries_per_client),
-                "distances": list(record.distances),
-            }
+            {"queries": list(record.queries_per_client), "distances": list(record.distances)}
             | ({"failed": record.failed} if record.failed else {})
             | ({"arrivals": record.arrivals} if record.arrivals else {})
         )

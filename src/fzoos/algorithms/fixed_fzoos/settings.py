@@ -196,9 +196,10 @@ class FixedFZooS(Algorithm):
             count += 1 + self.refresh.count(dim)
         return count
 
-    def keeps_answers(self, dim: int) -> bool:
-        """Surrogates are functions: at another x they still are the client's."""
-        return True
+    @property
+    def keeps_answers(self) -> bool:
+        """Surrogates are functions: at another x they still are the client's. A refresh keeps them young."""
+        return self.exchanges == 2
 
     def payload(self, dim: int) -> Mapping[str, PayloadPart]:
         """What the client's parts send: w_i or g_i, log l_i where it is fitted, what step control and gamma need."""

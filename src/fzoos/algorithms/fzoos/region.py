@@ -18,7 +18,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext
@@ -136,7 +136,7 @@ class RegionClient:
         if process is None or not self._excess.known:
             return {"x": x}
         self.process = process
-        found = minimize(
+        found = scipy.optimize.minimize(
             self._local(process, x, delta, mean["gradient"]),
             np.zeros(len(x)),
             jac=True,

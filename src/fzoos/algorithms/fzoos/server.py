@@ -106,17 +106,6 @@ class FZooSServer(Steering):
         """x; once somebody had no value at a centre, the last one at which everybody had."""
         return state["good"] if _Numbers(*state["numbers"]).careful else state["x"]
 
-    def forward(self, state: State, old: Arrays, then: Arrays, now: Arrays) -> Arrays:
-        """A gradient of an old centre, plus the change of the others' gradients since: exact for equal curvature.
-
-        It has no say in Delta, which is about the last move.
-        """
-        _, unknown, _ = RegionNumbers(*old["region"])
-        if not now:
-            return {**old, "region": np.array(RegionNumbers(math.log(Scales(*state["scales"]).radius), unknown))}
-        numbers = RegionNumbers(*now["region"])._replace(unknown=unknown, failed=0.0)
-        return {"gradient": old["gradient"] + now["gradient"] - then["gradient"], "region": np.array(numbers)}
-
     def next_state(self, state: State, mean: Arrays, seed: int, participants: int) -> State:
         """The state after a round, from the averages of both exchanges."""
         if _Numbers(*state["numbers"]).mode == Mode.REGION:

@@ -112,10 +112,6 @@ class FZooS(Algorithm):
         """Where x follows from a line; in a trust region it is the clients' mean."""
         return not self.steering(dim).begins_with_region
 
-    def keeps_answers(self, dim: int) -> bool:
-        """The gradients of a trust region; values along a line mean nothing on another one."""
-        return self.steering(dim).begins_with_region
-
     def steering(self, dim: int) -> FZooSServer:
         """The server half."""
         return FZooSServer(dim, self.projected)
