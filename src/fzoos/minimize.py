@@ -108,7 +108,8 @@ def minimize(
         prior: old data of each client, which its surrogate begins with and which is never sent: a pair (points, values)
             for each, the path of a CSV file (columns x1, x2, ... or the variables' names, and value), or None. For
             algorithms that look back at their queries.
-        monitor: maps x to a number that is recorded each round; neither counted nor shown to the algorithm.
+        monitor: maps x to a number that is recorded each round; neither counted nor shown to the algorithm. With a
+            `store` it is asked at x0 and at the recommended x as well.
         callback: called with each round's `Record`; the run stops if it returns True or raises `StopIteration`.
         seed: makes the run reproducible bit for bit on the same machine; whatever `workers` is where the process has
             one BLAS thread (OPENBLAS_NUM_THREADS=1), otherwise runs of one worker and of several differ in rounding.
@@ -192,7 +193,7 @@ def minimize(
         settings |= {"bounds": _plain_bounds(bounds, box), "weights": weights, "participation": participation}
         settings |= {"seed": rng if seed is None else seed, "precision": precision}
         settings |= {} if scale is None else {"scale": scale}
-        writer = RunWriter(store, name or algorithm.label, settings, start, count)
+        writer = RunWriter(store, name or algorithm.label, settings, start, count, monitor)
         loop = RoundLoop(
             server,
             box,
@@ -231,8 +232,10 @@ class _History:
         failed = sum(client.failed for client in self._clients)
         first = next((client.first_failure for client in self._clients if client.first_failure), "")
         extra = {"failed": failed, "first_failure": first} if failed else {}
-        self._writer.finish(status, message, self._engine.queries, extra)
         walk, state = self._walk or [self._start], self._server.state
+        recommended = recommend_in(self._box, np.array(walk))
+        another = None if np.array_equal(recommended, walk[-1]) else recommended
+        self._writer.finish(status, message, self._engine.queries, extra, another)
         return Result(
             x=walk[-1],
             rounds=len(self._records),
@@ -244,7 +247,7 @@ class _History:
             status=status,
             message=message,
             history=tuple(self._records),
-            recommended=recommend_in(self._box, np.array(walk)),
+            recommended=recommended,
             variables=None if self._space is None else self._space.variables(walk[-1]),
             failed=failed,
             first_failure=first,

@@ -279,6 +279,8 @@ class Server:
             return {}
         weights = self._weights[list(replies)]
         names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - {"queries", "failed"}
+        if self._algorithm.steered:
+            names.discard("correction_length")  # a 0 that says nothing: there are no local steps to correct
         return {
             name: float(np.average([reply.scalars[name] for reply in replies.values()], weights=weights))
             for name in sorted(names)

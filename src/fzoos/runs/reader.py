@@ -5,12 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fzoos.result import Result
 from fzoos.runs.dashboard.data import Reader
+from fzoos.runs.landmarks import UNKNOWN, Landmarks
 from fzoos.runs.store import StoreError, Summary
 
 __all__ = ["DEFAULT", "StoredRun", "check_run_file", "read", "runs_at"]
@@ -29,6 +30,9 @@ class StoredRun:
         result: the run's result so far.
         failures: round, client and reason of each answer that did not come.
         extra: epsilon and delta, if it was private.
+        landmarks: its start, F there and at the recommended x, and the smallest F.
+        tags: the words that somebody gave it.
+        walk: the coordinates of x over the rounds, those that moved most.
     """
 
     name: str
@@ -37,6 +41,9 @@ class StoredRun:
     result: Result
     failures: list[tuple[int, int, str]]
     extra: dict[str, Any]
+    landmarks: Landmarks = UNKNOWN
+    tags: tuple[str, ...] = ()
+    walk: dict[str, Any] = field(default_factory=dict)
 
     def client(self, index: int) -> str:
         """A client's name: its site's, in a study."""
@@ -88,9 +95,8 @@ def read(name: str | None = None) -> StoredRun:
         id = max(summaries) if run is None else run
         if id not in summaries:
             raise StoreError(f"{path} has no run {id}; it has {_ids(list(summaries))}")
-        return StoredRun(
-            f"{path}:{id}", summaries[id], reader.study(id), reader.result(id), reader.failures(id), reader.extra(id)
-        )
+        known = reader.study(id), reader.result(id), reader.failures(id), reader.extra(id)
+        return StoredRun(f"{path}:{id}", summaries[id], *known, reader.landmarks(id), reader.tags(id), reader.walk(id))
 
 
 def check_run_file(path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from fzoos.result import Record
 from fzoos.runs.dashboard import data
-from fzoos.runs.dashboard.data import Reader, RunIndex, columns, dumps, plain
+from fzoos.runs.dashboard.data import Reader, RunIndex, dumps
+from fzoos.runs.dashboard.rows import columns, plain
 from fzoos.runs.store import Store, StoreError
 
 from .conftest import keep, wait_for
