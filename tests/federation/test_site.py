@@ -57,6 +57,35 @@ def test_answered_from_the_journal(folder):
         assert here.queries == 15
 
 
+@pytest.mark.parametrize("vectorized", [True, False])
+def test_a_batch_is_one_wait_for_the_disk(folder, vectorized):
+    """T = 2 steps of a batch each and the reply: 3, and 2 for a refresh; the requests come with them."""
+    study = make_study("scaffoldi", sites=("a",), vectorized=vectorized)
+    with site(folder, study=study) as here:
+        for message, expected in ((UPDATE, 3), (REFRESH, 2), (SECOND, 3)):
+            before = here._journal.flushes
+            here.answer(encode(message, study.id))
+            assert here._journal.flushes - before == expected
+        assert here.queries == asked(folder) == 6 + 3 + 6
+
+
+def test_a_failure_tells_only_queries_that_the_disk_has(folder):
+    """The last but one of a batch; the server takes a count that falls for a lost journal."""
+
+    def once(x):
+        if len(seen) == 2:
+            raise NotAsked("tomorrow")
+        seen.append(x)
+        return 0.0
+
+    seen = []
+    with site(folder, once) as here:
+        with pytest.raises(RemoteFailure) as caught:
+            decode(here.answer(encode(UPDATE, STUDY.id)), STUDY.id)
+        assert caught.value.queries == 2
+        assert int((folder / "a.journal.rows").read_bytes()) == 3  # the request and two queries
+
+
 def test_handle_is_the_same(folder):
     """An engine of this process, with messages, gets the reply that bytes would have got."""
     (folder / "other").mkdir()

@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -108,6 +109,8 @@ class StudySite:
             return self._reply(data, request)
         except Exception as error:
             log.warning("site %s has no answer: %s", self._study.sites[self._index], error)
+            with suppress(OSError):  # a disk that is full has been complained of
+                self._journal.flush()  # the server is told how many there are
             return encode_failure(_public(error), self._study.id, self.queries)
 
     def handle(self, request: Message) -> Message:
@@ -135,12 +138,12 @@ class StudySite:
         """Keep the request; one before it that was never answered is given up, but not its queries."""
         last = self._journal.last
         if last is None or last.replied:
-            return self._journal.begin(data)
+            return self._journal.announce(data)
         if last.body == data:
             return last.id
         self._adopt(client, last)
         self._journal.reply(last.id, None, {})
-        return self._journal.begin(data)
+        return self._journal.announce(data)
 
     def _restore(self) -> Client:
         """The client as it was after its last answer."""
@@ -265,12 +268,14 @@ class _Ledger:
         if self._kept:
             raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it has more queries")
 
-    def record(self, points: FloatArray, values: FloatArray, round: int, step: int, purpose: Purpose) -> None:
+    def record(
+        self, points: FloatArray, values: FloatArray, round: int, step: int, purpose: Purpose, more: bool = False
+    ) -> None:
         """Commit them; those that will be taken for an error are asked again when the request is."""
         assert self._request is not None
         failed = self._on_failure == "raise" and not np.all(np.isfinite(values))
         error = "NaN or infinity, here or in its batch" if failed else None
-        self._journal.record(self._request, points, values, round, step, purpose, error)
+        self._journal.record(self._request, points, values, round, step, purpose, error, more and not failed)
 
     def fail(self, points: FloatArray, error: Exception, round: int, step: int, purpose: Purpose) -> None:
         """Commit them without values, unless nothing was asked at all."""

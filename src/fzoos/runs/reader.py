@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,6 @@ class StoredRun:
         extra: epsilon and delta, if it was private.
         landmarks: its start, F there and at the recommended x, and the smallest F.
         tags: the words that somebody gave it.
-        walk: the coordinates of x over the rounds, those that moved most.
     """
 
     name: str
@@ -43,7 +42,15 @@ class StoredRun:
     extra: dict[str, Any]
     landmarks: Landmarks = UNKNOWN
     tags: tuple[str, ...] = ()
-    walk: dict[str, Any] = field(default_factory=dict)
+
+    def walk(self) -> dict[str, Any]:
+        """The coordinates of x over the rounds, those that moved most: read now, since few want them.
+
+        Raises:
+            StoreError: the file cannot be read any more.
+        """
+        with _reading(Path(self.name.rpartition(":")[0])) as reader:
+            return reader.walk(self.summary.id)
 
     def client(self, index: int) -> str:
         """A client's name: its site's, in a study."""
@@ -96,7 +103,7 @@ def read(name: str | None = None) -> StoredRun:
         if id not in summaries:
             raise StoreError(f"{path} has no run {id}; it has {_ids(list(summaries))}")
         known = reader.study(id), reader.result(id), reader.failures(id), reader.extra(id)
-        return StoredRun(f"{path}:{id}", summaries[id], *known, reader.landmarks(id), reader.tags(id), reader.walk(id))
+        return StoredRun(f"{path}:{id}", summaries[id], *known, reader.landmarks(id), reader.tags(id))
 
 
 def check_run_file(path: Path) -> None:

@@ -53,7 +53,7 @@ def report(runs: Sequence[StoredRun]) -> str:
         path, key = Path(run.name.rpartition(":")[0]), {"key": str(place)}
         known = (run.settings, run.result, run.failures, run.extra, run.landmarks, run.tags)
         rows.append(row(path, run.summary, facts(run.settings), run.landmarks, run.tags) | key)
-        whole.append(details(path, run.summary, *known) | {"walk": run.walk} | key)
+        whole.append(details(path, run.summary, *known) | {"walk": run.walk()} | key)
     made = f"Made with fzoos {__version__} on {datetime.now().astimezone():%d %B %Y at %H:%M %Z}."
     data = {
         "path": "Report",

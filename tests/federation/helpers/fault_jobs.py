@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import scipy
 
 import fzoos.federation
 from fzoos.algorithms import ALGORITHMS
@@ -28,6 +29,8 @@ from fzoos.federation.site import StudySite
 from fzoos.federation.study import Study
 from fzoos.messages.codec import decode, encode
 from fzoos.testing import as_table, make_quick
+
+LOADED = scipy.fft, scipy.linalg, scipy.optimize  # here, once: not by each child that is forked
 
 TABLES = {name: as_table(make_quick(cls())) for name, cls in ALGORITHMS.items()} | {
     "fzoos-weights": {

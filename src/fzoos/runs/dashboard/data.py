@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -64,7 +65,8 @@ class Reader(Store):
                 if not self._check():
                     raise StoreError(f"{self.path} is empty: no run has begun in it")
             except sqlite3.OperationalError as error:
-                if "readonly" not in str(error) and "unable to open" not in str(error):
+                known = "readonly" in str(error) or "unable to open" in str(error)
+                if not known or os.access(self.path.parent, os.W_OK):  # there a process may just be making it
                     raise
                 self._db = self._connect("mode=ro&immutable=1")  # SQLite cannot put files of its own into the folder
                 return
@@ -108,10 +110,9 @@ class Reader(Store):
     def details(self, run: int, after: int = 0) -> dict[str, Any]:
         """All that is shown of a run, with its rounds later than `after`."""
         with self._one_line():
-            result, settings = self.result(run), self.study(run)
-            summary = next(summary for summary in self.runs if summary.id == run)
+            result, settings = self.result(run, after), self.study(run)
             known = (self.failures(run), self.extra(run), self.landmarks(run), self.tags(run))
-            return details(self.path, summary, settings, result, *known, after)
+            return details(self.path, self.summary(run), settings, result, *known, after)
 
     def walk(self, run: int) -> dict[str, Any]:
         """The coordinates of x over the rounds, the start first, as `walk` chooses them."""
@@ -166,6 +167,7 @@ class RunIndex:
         self._books: dict[Path, _IndexedFile] = {}
         self._looked = -math.inf
         self._found: dict[str, Any] = {}
+        self._text = ""
         if not self.path.is_dir():
             self._books[self.path] = _IndexedFile(self.path)
             if self._books[self.path].problem:
@@ -175,9 +177,16 @@ class RunIndex:
         """The list of runs, the newest first, and what could not be read."""
         with self._lock:
             if time.monotonic() - self._looked > _FRESH:
-                self._found = self._refresh()
+                found = self._refresh()
+                if found != self._found:
+                    self._found, self._text = found, dumps(found)
                 self._looked = time.monotonic()
             return self._found
+
+    def listing(self) -> str:
+        """The same as JSON: made once for all who look."""
+        self.refresh()
+        return self._text
 
     def _refresh(self) -> dict[str, Any]:
         files = set(_files(self.path)) if self.path.is_dir() else {self.path}

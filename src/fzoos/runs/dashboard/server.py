@@ -77,7 +77,7 @@ def application(
         return HTMLResponse(text.replace("<html ", f'<html data-secret="{secret}" ', 1) if edit else text)
 
     async def runs(request: Request) -> Response:
-        return _json(dumps(await run_in_threadpool(index.refresh)))
+        return _json(await run_in_threadpool(index.listing))
 
     async def run(request: Request) -> Response:
         after = request.query_params.get("after", "0")
@@ -129,7 +129,7 @@ async def _events(index: RunIndex, stopping: Callable[[], bool]) -> AsyncIterato
     yield "retry: 1000\n\n"
     sent, last = "", -_HEARTBEAT
     while not stopping():
-        text = dumps(await run_in_threadpool(index.refresh))
+        text = await run_in_threadpool(index.listing)
         if text != sent:
             yield f"event: runs\ndata: {text}\n\n"
         elif time.monotonic() - last > _HEARTBEAT:

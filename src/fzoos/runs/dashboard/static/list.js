@@ -133,7 +133,8 @@ class RunList {
       several ? `${run.file}:${run.id}` : `run ${run.id}`,
       format.briefly(run.started),
     ];
-    setText(row.meta, parts.filter(Boolean).join(" · "));
+    const whole = (part) => part.replaceAll(" ", "\u00a0"); // lines end between the parts
+    setText(row.meta, parts.filter(Boolean).map(whole).join(" · "));
     row.tags.hidden = !run.tags.length;
     rebuild(row.tags, run.tags, () => run.tags.map(chip));
     row.bar.hidden = run.status !== "running" || !run.total;
