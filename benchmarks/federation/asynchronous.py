@@ -51,9 +51,9 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
     "ScaffoldI": {"name": "scaffoldi"},
     "ScaffoldII": {"name": "scaffoldii"},
 }
-ROUNDS = 300  # more change nothing
+ROUNDS = 300  # more of them change nothing: FZooS() has found its optimum, right or wrong
 WAYS = ("waiting", "dropping", "asynchronous")
-TIMES = (200.0, 400.0, 600.0, 1000.0, 5000.0, 20000.0)
+TIMES = (500.0, 1000.0, 2000.0, 5000.0)
 Job = tuple[str, str, int]  # algorithm, way, seed
 Curve = list[tuple[float, float]]  # time, F - F*
 
@@ -160,7 +160,7 @@ def draw(found: Mapping[Job, Curve], algorithms: list[str], path: Path) -> None:
     figure, axes = plt.subplots(1, len(algorithms), figsize=(3.2 * len(algorithms), 3.0), sharey=True)
     times = np.geomspace(20.0, TIMES[-1], 200)
     for axis, algorithm in zip(np.atleast_1d(axes), algorithms, strict=True):
-        for way in WAYS:
+        for way in dict.fromkeys(how for name, how, _ in found if name == algorithm):
             curves = [curve for (name, how, _), curve in found.items() if (name, how) == (algorithm, way)]
             values = [math.exp(np.mean([math.log(max(at(c, t), 1e-12)) for c in curves])) for t in times]
             axis.loglog(times, values, label=way)
@@ -181,12 +181,16 @@ def main() -> None:
     parser.add_argument("--figure", type=Path)
     options = parser.parse_args()
     start = time.perf_counter()
-    jobs: list[Job] = list(itertools.product(options.algorithms, WAYS, range(options.seeds)))
+    jobs: list[Job] = [
+        job
+        for job in itertools.product(options.algorithms, WAYS, range(options.seeds))
+        if job[:2] != ("FZooS()", "asynchronous")  # a study refuses it
+    ]
     with ProcessPoolExecutor(options.jobs) as pool:
         found = dict(zip(jobs, pool.map(run, jobs), strict=True))
     print(f"# {options.seeds} seeds, geometric means of F - F*, {time.perf_counter() - start:.0f} s\n# {describe()}\n")
     print(f"| algorithm | | {' | '.join(f't = {t:,.0f}' for t in TIMES)} |\n| --- | --- |{' ---: |' * len(TIMES)}")
-    for algorithm, way in itertools.product(options.algorithms, WAYS):
+    for algorithm, way in dict.fromkeys(job[:2] for job in jobs):
         logs = [
             [math.log(max(at(found[algorithm, way, seed], t), 1e-12)) for seed in range(options.seeds)] for t in TIMES
         ]

@@ -103,8 +103,10 @@ class Answers:
             "last": [[kind, a.client, a.round, a.pace] for (kind, _), a in self.last.items()],
             "shapes": [{name: array.shape for name, array in table.items()} for table in tables],
         }
+        if not self.under_way and not self.last:
+            return {}, {}
         numbers = [array.ravel() for table in tables for array in table.values()]
-        return (values, {"all": np.concatenate(numbers)}) if numbers else ({}, {})
+        return values, {"all": np.concatenate([np.zeros(0), *numbers])}
 
     @classmethod
     def load(cls, values: Mapping[str, Any], arrays: Arrays) -> Self:
