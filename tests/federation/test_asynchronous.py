@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -26,6 +27,7 @@ from fzoos.federation.server_state import ServerState
 from fzoos.messages.codec import decode
 from fzoos.messages.message import Message
 
+local_study = partial(LocalStudy, site_seed=0)  # runs are compared
 SITES = ("a", "b", "c", "slow")
 SMALL = {"name": "fzoos", "preset": "weights", "features": 20, "initial": {"points": 4}}
 ALGORITHMS = {
@@ -59,8 +61,8 @@ def bowls(gate=None):
 def test_without_late_answers_it_is_the_same_run(tmp_path, algorithm):
     """With `enough` for all sites an exchange waits for all, and every number is that of a synchronous study."""
     study = make_study(algorithm=ALGORITHMS[algorithm])
-    one = LocalStudy(study, tmp_path / "one", bowls()).run()
-    two = LocalStudy(replace(study, enough=len(SITES)), tmp_path / "two", bowls()).run()
+    one = local_study(study, tmp_path / "one", bowls()).run()
+    two = local_study(replace(study, enough=len(SITES)), tmp_path / "two", bowls()).run()
     assert np.array_equal(one.x, two.x)
     assert (one.queries_per_client, one.bytes_up, one.bytes_down) == (
         two.queries_per_client,
@@ -83,10 +85,10 @@ def test_a_late_answer_is_used_and_the_run_repeated(tmp_path, algorithm):
             gate.set()
         with_late.append(any(3 in clients for clients in record.arrivals))
 
-    first = LocalStudy(study, tmp_path / "first", bowls(gate)).run(callback=after)
+    first = local_study(study, tmp_path / "first", bowls(gate)).run(callback=after)
     assert first.status == "completed"
     assert not any(with_late[:2])
-    again = LocalStudy(study, tmp_path / "again", bowls(), repeat=first).run()
+    again = local_study(study, tmp_path / "again", bowls(), repeat=first).run()
     assert np.array_equal(first.x, again.x)
     assert [r.arrivals for r in again.history] == [r.arrivals for r in first.history]
     assert fzoos.load(tmp_path / "first" / "result.db").history[-1].arrivals == first.history[-1].arrivals
@@ -94,7 +96,7 @@ def test_a_late_answer_is_used_and_the_run_repeated(tmp_path, algorithm):
         rounds = [decode(entry.body, study.id).round for entry in journal.requests()]
     assert rounds[0] == 1
     assert all(r > 2 for r in rounds[1:])  # nothing was asked while it was busy
-    never = LocalStudy(replace(study, enough=None, min_clients=3), tmp_path / "never", [*bowls()[:3], _fails]).run()
+    never = local_study(replace(study, enough=None, min_clients=3), tmp_path / "never", [*bowls()[:3], _fails]).run()
     assert any(with_late)
     assert not np.array_equal(first.x, never.x)  # it made a difference
 
@@ -359,8 +361,7 @@ KILLED = """
 import os, signal, sys, time
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from test_asynchronous import bowls, make_study
-from fzoos.engines import LocalStudy
+from test_asynchronous import bowls, local_study, make_study
 
 class Gate:  # opens in round 3
     opened = False
@@ -388,7 +389,7 @@ def counting(f):
 objectives = bowls(gate)
 objectives[3] = counting(objectives[3])
 gate.opened = True
-LocalStudy(make_study(rounds=9, enough=3, algorithm={algorithm!r}), {folder!r}, objectives).run(callback=after)
+local_study(make_study(rounds=9, enough=3, algorithm={algorithm!r}), {folder!r}, objectives).run(callback=after)
 """
 
 
@@ -402,9 +403,9 @@ def test_killed_and_resumed(tmp_path, algorithm):
     done = subprocess.run([sys.executable, "-c", text], timeout=120, check=False, env={**os.environ})
     assert done.returncode == -9
     study = make_study(rounds=9, enough=3, algorithm=table)
-    result = LocalStudy(study, tmp_path / "killed", bowls()).run(resume=True)
+    result = local_study(study, tmp_path / "killed", bowls()).run(resume=True)
     assert (result.status, result.rounds) == ("completed", 9)
-    again = LocalStudy(study, tmp_path / "again", bowls(), repeat=result).run()
+    again = local_study(study, tmp_path / "again", bowls(), repeat=result).run()
     assert np.array_equal(result.x, again.x)
     with Journal(tmp_path / "killed" / "journals" / "slow.journal", study.id, "slow") as journal:
         bodies = [entry.body for entry in journal.requests()]

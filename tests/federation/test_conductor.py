@@ -579,7 +579,7 @@ def test_local_study(folder, workers):
     study = make_study(sites=THREE)
     whole, _ = run(study, folder / "wire")
     boxes = [Box(centre) for centre in CENTRES]
-    result = LocalStudy(study, folder, boxes, workers=workers).run()
+    result = LocalStudy(study, folder, boxes, workers=workers, site_seed=study.seed).run()
     same_history(result, whole)
     assert [box.count for box in boxes] == [12, 12, 12]
 

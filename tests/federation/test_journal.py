@@ -71,7 +71,10 @@ def test_a_journal_can_be_read_by_others(path):
     """Plain SQLite, as the table at the head of the module says: 3 requests, 9 queries, 3 replies."""
     rng = np.random.default_rng(ROWS)
     with closing(sqlite3.connect(path)) as db:
-        assert dict(db.execute("SELECT name, value FROM about")) == {"format": "1", "study": "study", "site": "site"}
+        about = dict(db.execute("SELECT name, value FROM about"))
+        seed, digest = about.pop("seed").split()
+        assert about == {"format": "2", "study": "study", "site": "site"}
+        assert hashlib.sha256(seed.encode()).hexdigest().startswith(digest)
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         requests = db.execute("SELECT id, digest, body FROM requests ORDER BY id").fetchall()
         assert requests == [(i + 1, hashlib.sha256(b"request %d" % i).digest(), b"request %d" % i) for i in range(ROWS)]
@@ -257,8 +260,8 @@ def test_others_journals(path, names, reason):
 def test_another_format(path):
     """A journal of a later version is refused, with both versions named."""
     with closing(sqlite3.connect(path)) as db, db:
-        db.execute("UPDATE about SET value = '2' WHERE name = 'format'")
-    refused(path, "has format 2; this program reads 1")
+        db.execute("UPDATE about SET value = '3' WHERE name = 'format'")
+    refused(path, "has format 3; this program reads 2")
 
 
 def test_other_files(folder):

@@ -25,7 +25,8 @@ SECOND = Message("update", 2, {"c": np.zeros(2)})
 
 
 def site(folder, objective=None, study=STUDY, **settings):
-    return StudySite(study, 0, objective or Box(0.2, folder / "a.log"), folder / "a.journal", **settings)
+    box = objective or Box(0.2, folder / "a.log")
+    return StudySite(study, 0, box, folder / "a.journal", **{"site_seed": study.seed} | settings)
 
 
 def asked(folder):
@@ -222,7 +223,7 @@ def test_anothers_journal(folder):
 
 def test_a_journal_of_another_version(folder):
     """A journal with this study's name but other numbers in it is noticed before it does harm."""
-    with Journal(folder / "a.journal", STUDY.id, "a") as journal:
+    with Journal(folder / "a.journal", STUDY.id, "a", seed=STUDY.seed) as journal:
         request = journal.begin(encode(UPDATE, STUDY.id))
         journal.record(request, np.full((6, 2), 0.3), np.zeros(6), 1, 1, "difference")
         journal.reply(request, b"reply", {})
@@ -254,7 +255,7 @@ def test_a_journal_that_lacks_queries(folder, kept):
 
 def test_a_journal_with_too_many_queries(folder):
     """The same for more queries than the answer can have made: six of them fit, the seventh was another version's."""
-    with Journal(folder / "a.journal", STUDY.id, "a") as journal:
+    with Journal(folder / "a.journal", STUDY.id, "a", seed=STUDY.seed) as journal:
         request = journal.begin(encode(UPDATE, STUDY.id))
         for i in range(7):
             journal.record(request, np.full((1, 2), 0.3), np.zeros(1), 1, min(1 + i // 3, 2), "difference")
@@ -307,7 +308,7 @@ def test_recorded_points_are_taken_as_they_are(folder):
 
 def test_an_unusable_journal(folder):
     """Not this study's content at all: an error, not a crash, and no query."""
-    with Journal(folder / "a.journal", STUDY.id, "a") as journal:
+    with Journal(folder / "a.journal", STUDY.id, "a", seed=STUDY.seed) as journal:
         fill_journal(journal)
     with site(folder) as here, pytest.raises(RemoteFailure):
         decode(here.answer(encode(UPDATE, STUDY.id)), STUDY.id)

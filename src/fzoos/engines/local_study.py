@@ -29,6 +29,7 @@ class LocalStudy:
         folder: the folder for `result.db` and `journals/SITE.journal`.
         objectives: the sites' objectives, in the order of `study.sites`.
         workers: how many sites work at the same time; all, where the study has `enough`.
+        site_seed: as for `StudySite`, for all sites; None: each has a secret one in its journal.
         repeat: the result of an asynchronous study: answers are taken in the order in which they came then.
 
     Example:
@@ -48,6 +49,7 @@ class LocalStudy:
         folder: str | Path,
         objectives: Sequence[Objective],
         workers: int = 1,
+        site_seed: int | None = None,
         *,
         repeat: Result | None = None,
     ) -> None:
@@ -56,16 +58,16 @@ class LocalStudy:
         self._study, self._folder, self._objectives, self._workers = study, Path(folder), objectives, workers
         if study.enough is not None:
             self._workers = max(workers, len(study.sites))
-        self._repeat = repeat
+        self._site_seed, self._repeat = site_seed, repeat
 
     def run(
         self, *, resume: bool = False, progress: bool = False, callback: Callable[[Record], Any] | None = None
     ) -> Result:
         """Run it, or resume it; see `conduct`."""
-        study = self._study
+        study, journals, seed = self._study, self._folder / "journals", self._site_seed
         with ExitStack() as stack:
             sites = [
-                stack.enter_context(StudySite(study, i, objective, self._folder / "journals" / f"{site}.journal"))
+                stack.enter_context(StudySite(study, i, objective, journals / f"{site}.journal", site_seed=seed))
                 for i, (site, objective) in enumerate(zip(study.sites, self._objectives, strict=True))
             ]
             local = stack.enter_context(LocalEngine(sites, self._workers, together=False, patience=_PATIENCE))

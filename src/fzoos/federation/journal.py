@@ -3,7 +3,7 @@
 =========  ==========================================================================================================
 table      row
 =========  ==========================================================================================================
-about      name, value: format, study, site
+about      name, value: format, study, site; seed: of the site's own random generator, with a digest of its own
 requests   id, digest, body: a request of the server as it came; written with the first row that it causes
 queries    id, request, round, step, purpose, x (float64 bytes, in the user's coordinates), y, error: written before the
            value is used; y is NULL where the objective raised, which is then in error, and where SQLite cannot hold
@@ -15,7 +15,7 @@ replies    request, body, generator: what was answered, and the random generator
 Every row carries SHA-256(the row before it in the table, this row), so that a flipped bit or a missing row is seen when
 the journal is opened; that its end is there is known from the number of rows, in a file beside it (`RowCount`). What is
 refused is left as it was. A journal belongs to one process at a time, which holds a lock beside it. It has the site's
-values: only its owner can read it (0600).
+values and its seed, from which the points follow that it asks: only its owner can read it (0600).
 
 No row is lost by `kill -9` once its method has returned: the operating system has it. For a power cut the disk must
 have it, which takes the disk's own 1 to 10 ms, so that is waited for once a batch: before a value of the batch is used,
@@ -46,10 +46,10 @@ from fzoos._util.lock import FileLock
 from fzoos._util.private import make_private
 from fzoos._util.row_count import RowCount
 from fzoos._util.sqlite import open_readonly
+from fzoos.federation.site_seed import FORMATS, draw_seed, has_seed, seal, unseal
 
-__all__ = ["CHAINED", "Journal", "JournalError", "Query", "Request"]
+__all__ = ["CHAINED", "Journal", "JournalError", "Query", "Request", "read_about"]
 
-_FORMAT = "1"
 _WAY_OUT = (
     "Put a copy from a backup in its place and remove the files beside it whose names begin with its name. Without "
     "one, `fzoos journal verify FILE` says what is damaged and `fzoos journal salvage FILE NEW` saves the rest. Or "
@@ -109,9 +109,13 @@ class Journal:
         study: id of the study.
         site: name of the site.
         wait: seconds to wait for another process that has it.
+        seed: of the site's random generator, for a new journal; None: a secret one from the operating system.
+
+    Attributes:
+        seed: the one that it has; None: it is from before there were any, and the study's seed was the site's.
 
     Raises:
-        JournalError: another study's, another program's, damaged, or in use elsewhere.
+        JournalError: another study's, another program's, of another seed, damaged, or in use elsewhere.
 
     Example:
         >>> import numpy as np, tempfile
@@ -127,8 +131,8 @@ class Journal:
         (1, b'a reply')
     """
 
-    def __init__(self, path: str | Path, study: str, site: str, wait: float = 0.0) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, study: str, site: str, wait: float = 0.0, seed: int | None = None) -> None:
+        self.path, self.seed = Path(path), seed
         self._lock = FileLock(self._beside(".lock"))
         try:
             if not self._lock.acquire(wait):
@@ -166,7 +170,8 @@ class Journal:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             if not begun:
-                about = {"format": _FORMAT, "study": study, "site": site}
+                self.seed = draw_seed() if self.seed is None else self.seed
+                about = {"format": FORMATS[0], "study": study, "site": site, "seed": seal(self.seed)}
                 self._db.executescript("BEGIN;" + _TABLES)
                 self._db.executemany("INSERT INTO about VALUES (?, ?)", about.items())
                 self._db.execute("COMMIT")
@@ -196,14 +201,23 @@ class Journal:
 
     def _check_about(self, about: Mapping[str, str], study: str, site: str) -> None:
         found = about.get("format")
-        if found != _FORMAT:
-            raise JournalError(f"the journal {self.path} has format {found}; this program reads {_FORMAT}")
+        if found not in FORMATS:
+            raise JournalError(f"the journal {self.path} has format {found}; this program reads {FORMATS[0]}")
         for name, expected in (("study", study), ("site", site)):
             if about.get(name) != expected:
                 raise JournalError(
                     f"the journal {self.path} belongs to {name} {about.get(name)!r}, not {expected!r}; "
                     "a changed study needs a journal of its own"
                 )
+        if not has_seed(about):
+            raise JournalError(f"the journal {self.path} is damaged: the site's seed is not what it was. {_WAY_OUT}")
+        begun_with = unseal(about)
+        if self.seed not in (None, begun_with):
+            raise JournalError(
+                f"the journal {self.path} was begun with another seed than the site's settings have: leave the seed "
+                "out of them, or begin a new journal"
+            )
+        self.seed = begun_with
 
     def _append(self, table: str, rows: list[tuple[Any, ...]], more: bool = False) -> int:
         """Add rows, and the announced request before them, all or none; the last one's id."""
@@ -325,6 +339,15 @@ class Journal:
             for x, y, odd, *rest in self._read(text, values)
         ]
 
+    def inherit_seed(self, about: Mapping[str, str]) -> bool:
+        """Take over the seed of another journal of this study and site; False: it is damaged there."""
+        if not has_seed(about):
+            return False
+        self.seed = unseal(about)
+        self._db.execute("UPDATE about SET value = ? WHERE name = 'format'", (about["format"],))
+        self._db.execute("UPDATE about SET value = ? WHERE name = 'seed'", (about.get("seed", ""),))
+        return True
+
     def append_row(self, table: str, row: tuple[Any, ...]) -> None:
         """Keep a row of another journal of this study and site, with the request's id in this one."""
         self._append(table, [row])
@@ -353,6 +376,12 @@ class Journal:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def read_about(path: str | Path) -> dict[str, str]:
+    """What a journal says of itself, without opening it for use: format, study, site, seed."""
+    with closing(open_readonly(Path(path))) as db:
+        return dict(db.execute("SELECT name, value FROM about"))
 
 
 def _odd(value: float) -> str | None:

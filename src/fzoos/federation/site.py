@@ -21,7 +21,7 @@ from typing import Any, Self
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.checks import check_positive
+from fzoos._util.checks import check_count, check_positive
 from fzoos.federation.client import Client
 from fzoos.federation.journal import Journal, JournalError, Query, Request
 from fzoos.federation.privacy import arrays_in_reply, sent
@@ -57,6 +57,9 @@ class StudySite:
             server's account says; for studies with differential privacy.
         prior: old data of the site, as for `minimize`; it stays here, and must be the same after a restart.
         wait: seconds to wait for another process that has the journal.
+        site_seed: of the points that the site asks, so that a run can be repeated: with the study's own seed at all
+            sites, it is the run of `minimize`. Who knows it can compute the site's values from its replies. None: a
+            secret one, which is drawn for a new journal and never leaves it.
 
     Example:
         >>> import numpy as np, tempfile
@@ -85,12 +88,15 @@ class StudySite:
         max_epsilon: float | None = None,
         prior: Any = None,
         wait: float = 0.0,
+        site_seed: int | None = None,
     ) -> None:
         self._study, self._index, self._objective = study, client, objective
         self._max_epsilon = _checked(max_epsilon, study)
         budgets = [n for n in (max_queries, study.max_queries_per_client) if n is not None]
         self._budget = min(budgets, default=None)
-        self._journal = Journal(journal, study.id, study.sites[client], wait)
+        if site_seed is not None:
+            check_count("site_seed", site_seed)
+        self._journal = Journal(journal, study.id, study.sites[client], wait, site_seed)
         self._prior = read_prior(prior, study.box)
         self._turn = threading.Lock()
         self._client: Client | None = None  # None: to be made again from the journal
@@ -147,7 +153,7 @@ class StudySite:
 
     def _restore(self) -> Client:
         """The client as it was after its last answer."""
-        client = self._study.client(self._index, self._objective, self._ledger)
+        client = self._study.client(self._index, self._objective, self._ledger, self._journal.seed)
         if len(self._prior[1]):
             client.adopt(*self._prior)
         for entry in self._journal.requests():

@@ -107,7 +107,7 @@ def logged(folder, site, dim=2):
 def study(line, folder, settings, kill_query=None, **run):
     """A whole study."""
     made = make_study(**settings)
-    result = LocalStudy(made, folder, boxes(made, folder, kill_query)).run(**run)
+    result = LocalStudy(made, folder, boxes(made, folder, kill_query), site_seed=made.seed).run(**run)
     return {"x": result.x.tobytes().hex(), "status": result.status, "message": result.message}
 
 
@@ -116,7 +116,7 @@ def site(line, folder, settings, client, kill_query=None):
     made = make_study(**settings)
     name = made.sites[client]
     box = Box(CENTRES[client], Path(folder) / f"{name}.log", kill_query)
-    with StudySite(made, client, box, Path(folder) / f"{name}.journal", wait=5.0) as site:
+    with StudySite(made, client, box, Path(folder) / f"{name}.journal", wait=5.0, site_seed=made.seed) as site:
         while (data := receive(line)) is not None:
             send(line, site.answer(data))
 

@@ -3,13 +3,13 @@
 
 function editButtons(run, source) {
   if (!source.secret) return null;
-  const button = (text, act, more = {}) => html("button", { type: "button", class: "small", onclick: act, ...more }, text);
+  const button = (text, act, look = "small") => html("button", { type: "button", class: look, onclick: act }, text);
   return html(
     "span",
     { class: "edit" },
     button("Rename", () => rename(run, source)),
     button("Tags", () => tag(run, source)),
-    button("Delete", () => remove(run, source), { class: "small danger" }),
+    button("Delete", () => remove(run, source), "small danger"),
   );
 }
 

@@ -40,7 +40,8 @@ function tiles(run, details, pace) {
   const found = [];
   if (values.length || run.monitor !== null) {
     const best = values.length ? least(values) : run.monitor;
-    const words = [best < run.monitor ? `lowest ${format.number(best)}` : values.length > 1 ? "the lowest so far" : null];
+    const lowest = best < run.monitor ? `lowest ${format.number(best)}` : null;
+    const words = [lowest || (values.length > 1 ? "the lowest so far" : null)];
     if (run.minimum !== null) words.push(`F − F* ${format.number(run.monitor - run.minimum, 3)}`);
     found.push(tile("F", format.number(run.monitor), words.filter(Boolean).join("\n")));
   } else {

@@ -114,13 +114,18 @@ class RunList {
       tags,
       bar,
     );
-    return { item: html("li", { class: "run", "data-key": run.key }, box, button), box, name, state, meta, tags, bar, button };
+    const item = html("li", { class: "run", "data-key": run.key }, box, button);
+    return { item, box, name, state, meta, tags, bar, button };
   }
 
   update(row, run, view, several) {
+    const picked = view.selected.has(run.key);
+    const shown = JSON.stringify([run, picked, view.colour(run.key), view.focus === run.key, several]);
+    if (row.shown === shown) return; // of many rows few change
+    row.shown = shown;
     setText(row.name, run.name);
     row.box.setAttribute("aria-label", `Draw ${run.name}, run ${run.id}`);
-    row.box.checked = view.selected.has(run.key);
+    row.box.checked = picked;
     row.item.style.setProperty("--colour", view.colour(run.key));
     row.item.classList.toggle("picked", row.box.checked);
     if (view.focus === run.key) row.button.setAttribute("aria-current", "true");
@@ -144,7 +149,7 @@ class RunList {
 
 function fitsWords(run, words) {
   if (!words.length) return true;
-  const text =
-    `${run.name} ${run.algorithm || ""} ${run.status} ${run.task} ${run.file}:${run.id} ${run.tags.join(" ")}`.toLowerCase();
+  const texts = [run.name, run.algorithm || "", run.status, run.task, `${run.file}:${run.id}`, ...run.tags];
+  const text = texts.join(" ").toLowerCase();
   return words.every((word) => text.includes(word));
 }

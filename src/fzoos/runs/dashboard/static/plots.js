@@ -76,7 +76,7 @@ class Plots {
       card.below.value = this.view.reference;
       card.minus = html(
         "label",
-        { class: "reference", title: "A value that is subtracted from F; empty: the smallest value of F, where it is stored" },
+        { class: "reference", title: "What is subtracted from F; empty: its smallest value, where it is stored" },
         "F* ",
         card.below,
       );
@@ -95,8 +95,8 @@ class Plots {
     const drawn = metric === "monitor" ? monitored : runs;
     const lines = drawn.map((run) => {
       if (metric === "step") return this.series(run, run.history.step);
-      const reference = stored ? run.minimum : number;
-      return this.series(run, fromStart(run).map(stored ? aboveMinimum(run) : (v) => (v === null ? null : v - reference)), true);
+      const excess = stored ? aboveMinimum(run) : (value) => (value === null ? null : value - number);
+      return this.series(run, fromStart(run).map(excess), true);
     });
     const series = this.view.grouped ? joinGroups(lines, drawn, this.view) : lines;
     const title = metric === "step" ? "step length" : stored || number ? "F − F*" : "F";
@@ -254,12 +254,8 @@ class Plots {
       },
     );
     const file = (kind) => `fzoos-${id.replaceAll("_", "-")}-${this.view.against}.${kind}`;
-    const saver = (kind, act) =>
-      html(
-        "button",
-        { type: "button", class: "small", title: `Save as ${kind}`, "aria-label": `Save ${title} as ${kind}`, onclick: act },
-        kind,
-      );
+    const saver = (kind, onclick) =>
+      html("button", { type: "button", class: "small", "aria-label": `Save ${title} as ${kind}`, onclick }, kind);
     const png = saver("PNG", () => savePicture(card.chart, file("png")));
     const csv = saver("CSV", () => saveTable(plotRows(card.chart.plot), file("csv")));
     const controls = html("div", { class: "controls" }, scale, html("span", { class: "savers" }, png, csv));

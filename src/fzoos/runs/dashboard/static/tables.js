@@ -121,7 +121,11 @@ class Tables {
       };
       const sign = chosen ? (down ? " ↓" : " ↑") : "";
       head.replaceChildren(
-        html("button", { type: "button", class: "sort", "data-column": name, title: words, onclick: sort }, name + sign),
+        html(
+          "button",
+          { type: "button", class: "sort", "data-column": name, title: words, onclick: sort },
+          name + sign,
+        ),
       );
     });
     return view;
@@ -185,7 +189,9 @@ class Tables {
         reason,
       ]),
     );
-    const lost = runs.filter((run) => run.failed).map((run) => [this.view.label(run.key), run.failed, lastLine(run.first_failure)]);
+    const lost = runs
+      .filter((run) => run.failed)
+      .map((run) => [this.view.label(run.key), run.failed, lastLine(run.first_failure)]);
     rebuild(node, [rows, lost, runs.length], () => [
       html(
         "div",
@@ -193,7 +199,8 @@ class Tables {
         html("h2", {}, "Failures", rows.length ? html("span", { class: "count" }, format.count(rows.length)) : null),
       ),
       ...lost.map(([name, count, first]) => {
-        const queries = `${format.count(count)} ${count === 1 ? "query" : "queries"} failed and ${count === 1 ? "was" : "were"} left out`;
+        const many = `${format.count(count)} queries failed and were left out`;
+        const queries = count === 1 ? "1 query failed and was left out" : many;
         return html("p", { class: "quiet lost" }, `${name}: ${queries}${first ? `; the first: ${first}` : "."}`);
       }),
       rows.length
@@ -257,7 +264,13 @@ class Tables {
     if (!run) return;
     const other = run.recommended;
     rebuild(node, [run.key, run.x, run.variables, other], () => [
-      vector("The point reached", `${run.name}: x of the last complete round, d = ${run.x.length}.`, run, run.x, run.variables),
+      vector(
+        "The point reached",
+        `${run.name}: x of the last complete round, d = ${run.x.length}.`,
+        run,
+        run.x,
+        run.variables,
+      ),
       other
         ? vector(
             other.advised ? "The recommended x" : "The mean of the last rounds",

@@ -1,4 +1,4 @@
-// Looking closer at a part of a plot: a rectangle drawn with the mouse, a double click or tap, or + and − on the keyboard.
+// A part of a plot: a rectangle drawn with the mouse, a double click or tap, or the keys + and −.
 "use strict";
 
 const SMALLEST_DRAG = 8; // pixels
