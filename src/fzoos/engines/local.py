@@ -17,6 +17,8 @@ from fzoos.messages.message import Message
 
 __all__ = ["LocalEngine", "RequestHandler"]
 
+_AWAKE = 32  # clients that may always keep what they have computed
+
 
 class RequestHandler(Protocol):
     """What answers requests: a `Client`, or a `StudySite` that also stores queries on disk."""
@@ -61,6 +63,7 @@ class LocalEngine:
         self._late: dict[int, Future[Message]] = {}  # answers that came too late, or have not come
         self._under_way: dict[int, tuple[Future[Message], float]] = {}  # of `gather`, and until when it is waited for
         self._gathers, self._open = False, ExitStack()
+        self._awake: dict[int, None] = {}  # who has what it computed last, the longest idle first
 
     @property
     def queries(self) -> tuple[int, ...]:
@@ -69,6 +72,7 @@ class LocalEngine:
 
     def exchange(self, requests: Mapping[int, Message], timeout: float | None = None) -> Outcome:
         """Let the clients answer."""
+        self._let_others_rest(requests)
         if self._pool is None:
             return self._serial(requests)
         with blas_threads_untouched():
@@ -124,6 +128,16 @@ class LocalEngine:
         elif time.monotonic() >= end:
             del self._under_way[client]
             self._give_up({future: client}, timeout, outcome)
+
+    def _let_others_rest(self, requests: Mapping[int, Message]) -> None:
+        """Memory grows with the clients that take part, not with all of them: who has slept longest gives it back."""
+        self._awake = {i: None for i in self._awake if i not in requests} | dict.fromkeys(requests)
+        for i in list(self._awake)[: -max(len(requests), _AWAKE)]:
+            if i not in self._late or self._late[i].done():
+                del self._awake[i]
+                rest = getattr(self._clients[i], "rest", None)  # a site of a study is alone in its process
+                if rest is not None:
+                    rest()
 
     def _serial(self, requests: Mapping[int, Message]) -> Outcome:
         outcome = Outcome()

@@ -24,8 +24,9 @@ record, its `state`, from which another server goes on exactly as this one would
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -35,6 +36,7 @@ from fzoos.algorithms.optimizers import Optimizer
 from fzoos.federation.aggregate import aggregate
 from fzoos.federation.check import check_precision_of, check_reply
 from fzoos.federation.counts import CountTooSmall, QueryCounts
+from fzoos.federation.dropouts import Dropouts, TooFewClients
 from fzoos.federation.exchange import Engine, Outcome, Undelivered
 from fzoos.federation.server_state import Plan, ServerState
 from fzoos.messages.codec import RemoteFailure
@@ -43,34 +45,6 @@ from fzoos.messages.rounding import Rounding
 from fzoos.objectives.box import clip_to_cube
 
 __all__ = ["Dropouts", "Plan", "Server", "TooFewClients"]
-
-
-class TooFewClients(RuntimeError):
-    """Fewer clients answered than a round needs; `failures` says why the others did not."""
-
-    def __init__(self, kind: str, round: int, answered: int, needed: int, failures: Mapping[int, Exception]) -> None:
-        reasons = "; ".join(f"client {i}: {error}" for i, error in sorted(failures.items()))
-        super().__init__(f"round {round}: {answered} of {needed} clients answered the {kind} request ({reasons})")
-        self.failures = dict(failures)
-
-
-@dataclass(frozen=True)
-class Dropouts:
-    """What is done about clients that do not answer.
-
-    Args:
-        min_clients: an exchange counts if so many answer.
-        timeout: seconds that an exchange is waited for; None: for ever.
-        retries: how often an exchange with too few answers is tried again; who has answered answers from memory.
-        max_queries: it is tried again only while all clients together can stay within this number.
-        lost: clients whose journal may have been lost: their counts may fall.
-    """
-
-    min_clients: int
-    timeout: float | None = None
-    retries: int = 2
-    max_queries: int | None = None
-    lost: Collection[int] = ()
 
 
 class Server:
@@ -90,6 +64,8 @@ class Server:
         combine: how the clients' arrays become one: a name of `AGGREGATES`.
         rounding: what is done to requests before they leave; x and payload stay here as they are.
         noisy: whether replies got noise for privacy.
+        share_values: whether all clients are asked for f_i(x_r) after each round, and F(x_r) is known: one exchange
+            more.
         on_failure: called with the client, the round and the reason of each failure that is gone on from.
     """
 
@@ -109,15 +85,16 @@ class Server:
         combine: str = "mean",
         rounding: Rounding = Rounding(),
         noisy: bool = False,
+        share_values: bool = False,
         on_failure: Callable[[int, int, Exception], None] = lambda client, round, error: None,
     ) -> None:
         self._engine, self._algorithm, self._local_steps = engine, algorithm, local_steps
         self._weights, self._participants = weights, participants
         self._seed = {"seed": shared_seed} if algorithm.shares_seed else {}
         self._dropouts, self._combine, self._rounding = dropouts, combine, rounding
-        self._on_failure, self._noisy = on_failure, noisy
+        self._on_failure, self._noisy, self._share_values = on_failure, noisy, share_values
         attempts, lost = (1, ()) if dropouts is None else (1 + dropouts.retries, dropouts.lost)
-        self._counts = QueryCounts(algorithm, len(x), local_steps, attempts, lost)
+        self._counts = QueryCounts(algorithm, len(x), local_steps, attempts, lost, share_values)
         self._half = None if optimizer is None else algorithm.server(len(x), local_steps, optimizer)
         if algorithm.protocol.rebuilds and self._half is None:
             raise TypeError(f"{algorithm.label} rebuilds x with the optimizer: the server needs it, too")
@@ -151,18 +128,32 @@ class Server:
         if self._participants < len(chosen):
             chosen = np.sort(state.generator.choice(chosen, self._participants, replace=False))
         participants = tuple(int(i) for i in chosen)
+        return Plan(state.round + 1, participants, self._cost(participants))
+
+    def cut(self, plan: Plan, most: int) -> Plan | None:
+        """The largest part of a planned round that costs so many queries at most, if there is any."""
+        largest = self._algorithm.largest_cut(len(self.state.x), self._local_steps)
+        sizes = range(1, largest + 1)
+        cut = bisect_right(sizes, most, key=lambda size: self._cost(plan.participants, size))
+        queries = self._cost(plan.participants, cut) if cut else 0  # a part that asks nothing may be free of charge
+        return replace(plan, queries=queries, cut=cut) if queries else None
+
+    def _cost(self, participants: tuple[int, ...], cut: int = 0) -> int:
+        """Queries of the next round, all of it or cut."""
+        state, part = self.state, {"cut": cut} if cut else {}
         refreshed = self._algorithm.protocol.refreshes(state.round + 1)
         queries = sum(
             self._algorithm.planned(
                 len(state.x),
                 self._local_steps,
-                self._told(participants, i),
+                {**self._told(participants, i), **part},
                 first=i not in state.joined,
                 refreshed=refreshed,
             )
             for i in self._free(participants)
         )
-        return Plan(state.round + 1, participants, queries)
+        # At most: who begins the next round at x_r has asked there already.
+        return queries + (int(np.count_nonzero(self._weights)) if self._share_values else 0)
 
     def moved(self, before: FloatArray) -> float:
         """How far x is from `before`, in the coordinate in which it is furthest: at rest, it no longer moves."""
@@ -183,6 +174,8 @@ class Server:
         if self.state.plan is None:
             self._counts.begin(self.state)
         self.state.plan = plan
+        if plan.cut and self._steering is not None:
+            self.state.shared = self._steering.cut(self.state.shared, plan.cut)
 
     def advance(self) -> None:
         """Carry out the next exchange of the round that has begun; the last one completes it."""
@@ -190,7 +183,9 @@ class Server:
         if plan is None:
             raise RuntimeError("no round has begun")
         try:
-            if self._algorithm.protocol.refreshes(plan.round) and self.state.refreshed is None:
+            if self.state.sharing:
+                self._share(plan)
+            elif self._algorithm.protocol.refreshes(plan.round) and self.state.refreshed is None:
                 self._refresh(plan)
             else:
                 self._update(plan)
@@ -200,7 +195,8 @@ class Server:
     def _told(self, participants: tuple[int, ...], client: int) -> Mapping[str, float]:
         """The numbers that go with the requests to a client."""
         if self._steering is None:
-            return self._seed
+            plan = self.state.plan
+            return {**self._seed, "cut": plan.cut} if plan is not None and plan.cut else self._seed
         share = float(self._weights[client] / self._weights[list(participants)].sum())
         turn, count = participants.index(client), len(participants)
         return self._steering.scalars(self.state.shared, self._seed["seed"], turn, count, share)
@@ -248,13 +244,14 @@ class Server:
         if self._half is None:
             full = self._request("update", plan, {**state.shared, **state.payload})
         else:  # whoever rebuilds x from it must have it exactly
-            full = Message("update", plan.round, state.shared, self._seed)
+            full = Message("update", plan.round, state.shared, self._told(plan.participants, plan.participants[0]))
         replies = self._exchange(plan, {i: short if i in known else full for i in plan.participants})
         self._complete(plan, replies)
 
     def _complete(self, plan: Plan, replies: dict[int, Message]) -> None:
         """x_r, the payload and what is reported of the round; from here on it is over."""
         state = self.state
+        previous = {"x": self.x, "place": state.x}
         mean = self._combined(replies) if self._algorithm.combines_replies else self._average("update", replies)
         if self._steering is not None:
             averages, seed = {**state.payload, **mean}, self._seed["seed"]
@@ -266,12 +263,27 @@ class Server:
         else:  # from the numbers that the clients will get
             mean = self._rounding.arrays(mean, plan.round + 1)
             state.shared = self._half.next_state(state.shared, mean, plan.round, self._seed["seed"])
-            state.up_to_date = set(replies)
+            state.up_to_date = set() if plan.cut else set(replies)  # whose shorter messages are no request
         if mean:
             state.payload = mean
         state.joined.update(replies)
         state.diagnostics, state.distances = self._mean_scalars(replies), self._distances(replies)
-        state.round, state.plan, state.refreshed = plan.round, None, None
+        state.refreshed, state.sharing = None, self._share_values
+        if self._share_values:
+            state.previous = previous
+        else:
+            state.round, state.plan = plan.round, None
+
+    def _share(self, plan: Plan) -> None:
+        """The exchange after a round: F(x_r) = sum_i omega_i f_i(x_r), over all clients, or nothing is known."""
+        state, everybody = self.state, np.flatnonzero(self._weights)
+        request = Message("value", plan.round, {"x": self.x})  # exactly
+        replies = self._exchange(plan, {int(i): request for i in everybody})
+        weights = self._weights[list(replies)]
+        value, failed = aggregate([reply.arrays for reply in replies.values()], weights)["value"]
+        known = len(replies) == len(everybody) and failed < 0.5 * weights.min()
+        state.value = float(value) if known else None
+        state.round, state.plan, state.sharing, state.previous = plan.round, None, False, {}
 
     def _mean_scalars(self, replies: dict[int, Message]) -> dict[str, float]:
         """Of what all of them report, but for the queries, which are counted for each client."""
@@ -306,7 +318,8 @@ class Server:
         return {name: array for name, array in made.items() if name in outgoing}
 
     def _request(self, kind: Kind, plan: Plan, arrays: dict[str, FloatArray]) -> Message:
-        return self._rounding(Message(kind, plan.round, arrays, self._seed))
+        told = self._told(plan.participants, plan.participants[0])  # the same to all of them
+        return self._rounding(Message(kind, plan.round, arrays, told))
 
     def _exchange(self, plan: Plan, requests: dict[int, Message]) -> dict[int, Message]:
         """The good replies, in the order of the clients; tried again while there are too few."""
@@ -318,7 +331,7 @@ class Server:
             outcome = self._engine.exchange(missing, self._dropouts.timeout if self._dropouts else None)
             failures = self._sort(missing, outcome, replies)
             if len(replies) >= needed:
-                return {i: replies[i] for i in plan.participants if i in replies}
+                return {i: replies[i] for i in requests if i in replies}
             if self._dropouts is None:
                 raise next(failures[i] for i in sorted(failures))
             if not self._counts.allow_retry(self.state, failures, self._dropouts.max_queries):
@@ -349,8 +362,9 @@ class Server:
     def _take(self, client: int, request: Message, reply: Message) -> None:
         """Count and check a reply; raises a ValueError where it is not good."""
         self.state.bytes_up += reply.nbytes
-        check_precision_of(reply, self._rounding.precision)
-        check_reply(self._algorithm, request, reply, len(self.x), self._local_steps, noisy=self._noisy)
+        check_precision_of(reply, "float64" if request.kind == "value" else self._rounding.precision)
+        steps = int(request.scalars.get("cut", self._local_steps))
+        check_reply(self._algorithm, request, reply, len(self.x), steps, noisy=self._noisy)
         self._count(client, request, int(reply.scalars["queries"]))
         self.state.failed[client] = max(self.state.failed.get(client, 0), int(reply.scalars.get("failed", 0)))
 

@@ -29,11 +29,14 @@ class Plan:
         round: r, the number of the round, from 1.
         participants: indices of the clients.
         queries: what it will cost all of them together.
+        cut: how much of a round there is, where the budget leaves less than a whole one (`Algorithm.largest_cut`); 0:
+            all of it.
     """
 
     round: int
     participants: tuple[int, ...]
     queries: int
+    cut: int = 0
 
 
 def _restored_generator(state: Mapping[str, Any]) -> np.random.Generator:
@@ -43,7 +46,7 @@ def _restored_generator(state: Mapping[str, Any]) -> np.random.Generator:
 
 
 def _restored_plan(values: Mapping[str, Any] | None) -> Plan | None:
-    return None if values is None else Plan(values["round"], tuple(values["participants"]), values["queries"])
+    return None if values is None else Plan(**(dict(values) | {"participants": tuple(values["participants"])}))
 
 
 def _restored_counts(values: Mapping[str, int]) -> dict[int, int]:
@@ -79,6 +82,9 @@ class ServerState:
         unknown: queries that each client may have made beyond those, in requests that it did not answer.
         offsets: queries of each client in a journal that was lost.
         failed: queries that failed, of each client that reported.
+        sharing: whether all of the round that has begun is done but for the values that clients share.
+        previous: then, x as it was reported after the round before, and "place", where that began to look.
+        value: F(x_r), where clients share their values and all of them had one.
         arrivals: of this round, or the last one, where rounds are asynchronous: see `Record`.
         answers: the clients' last answers, and the requests under way, where rounds are asynchronous.
 
@@ -113,6 +119,9 @@ class ServerState:
     unknown: list[int] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
     failed: dict[int, int] = field(default_factory=dict, metadata={"restore": _restored_counts})
+    sharing: bool = False
+    previous: State = field(default_factory=dict, metadata=_ARRAYS)
+    value: float | None = None
     arrivals: list[list[int]] = field(default_factory=list)
     answers: Answers = field(default_factory=Answers)
 

@@ -42,6 +42,7 @@ class Control:
         turn: which of the participants this client is.
         participants: how many there are.
         share: omega_i, of this client among them.
+        cut: queries of the first exchange at most, the one at x among them; 0: all of them.
 
     Example:
         >>> from fzoos.algorithms.fzoos.control import Control, Mode
@@ -63,6 +64,11 @@ class Control:
     turn: int = 0
     participants: int = 1
     share: float = 1.0
+    cut: int = 0
+
+    def directions(self, usual: int, least: int = 1) -> int:
+        """How many directions are asked in place of the usual number."""
+        return min(usual, max(least, self.cut - 1)) if self.cut else usual
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -97,7 +103,7 @@ class Control:
         return made
 
 
-_INTEGERS = ("seed", "sweep", "used", "pilot", "line", "turn", "participants")
+_INTEGERS = ("seed", "sweep", "used", "pilot", "line", "turn", "participants", "cut")
 _RANGES: dict[str, tuple[float, float]] = {
     "seed": (0, 2**64),
     "radius": (1e-12, 1.0),
@@ -111,6 +117,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "turn": (0, 2**40),
     "participants": (1, 2**40),
     "share": (1e-12, 1.0),
+    "cut": (0, 2**40),
 }
 
 
