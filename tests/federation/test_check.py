@@ -220,7 +220,7 @@ def test_bad_replies_of_what_is_rebuilt(arrays, reason):
 STEERED, FREE_STEERED = make_algorithm({"name": "fzoos"}), make_algorithm({"name": "fzoos", "projected": False})
 REGION = {"seed": 1, "mode": 3, "radius": 0.1}
 SHARED, DEALT = ({"seed": 1, "mode": mode, "radius": 0.1} for mode in (1, 2))
-G, NUMBERS = {"gradient": np.zeros(D)}, {"region": np.zeros(3)}
+G, NUMBERS = {"gradient": np.zeros(D)}, {"region": np.array([np.log(0.1), 0.0, 0.0])}
 FRESH, MEMORY, STAR = {"fresh": np.zeros(D)}, {"memory": np.zeros(D)}, {"star": np.zeros(6)}
 LINES = {"lines": np.zeros(10), "failed": np.zeros(10)}
 PAIR = {"pair": np.zeros(1)}
@@ -265,6 +265,21 @@ def test_every_array_of_a_steered_round_is_checked(mode, second):
         refused(arrays | {name: np.full_like(array, 1e200)}, f"array '{name}' holds numbers beyond")
     for name in {"gradient", "region", "fresh", "memory", "star", "lines", "failed", "pair", "c"} - set(arrays):
         refused(arrays | {name: np.zeros(D)}, f"array '{name}' is not expected")
+
+
+@pytest.mark.parametrize("factor", [2.0, 0.5])
+def test_a_trust_region_is_doubled_or_halved_at_most(factor):
+    """Whatever a liar proposes beyond that is no reply, and so no average either: the range follows what was told."""
+    asked = Message("refresh", 2, X, REGION)
+    for beyond in (1.0, factor**0.01):
+        numbers = {"region": np.array([np.log(0.1) + np.log(factor * beyond), 0.5, 0.0])}
+        if beyond == 1.0:
+            numbers = {"region": np.array([np.log(0.1) + np.log(2.0) * np.sign(factor - 1.0), 0.5, 0.0])}
+            check_reply(STEERED, asked, reply("payload", arrays=G | numbers), D, 3)
+            steered(Message("update", 2, G | numbers, REGION))
+            continue
+        with pytest.raises(MessageError, match="array 'region' must hold numbers from"):
+            check_reply(STEERED, asked, reply("payload", arrays=G | numbers), D, 3)
 
 
 @pytest.mark.parametrize(

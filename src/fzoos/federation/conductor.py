@@ -80,7 +80,7 @@ class _Conductor:
         self._said: set[tuple[int, str]] = set()  # why a site did not answer: a reason is logged once
         if study.privacy_settings is not None:
             study.privacy_settings.check(study.algorithm_settings)
-        self._releases = Releases(study.algorithm_settings, len(study.sites))
+        self._releases = Releases(study.algorithm_settings, len(study.sites), study.dim, study.local_steps)
         needed = study.min_clients or study.enough or study.participants
         self._server = _server_for(study, engine if study.privacy_settings is None else _announced(engine, self._ask))(
             study.algorithm_settings,

@@ -201,8 +201,10 @@ class StudySite:
         privacy = self._study.privacy_settings
         if self._max_epsilon is None or privacy is None:
             return
-        before = sent(self._journal, self._study.id)
-        epsilon = privacy.epsilon(before + arrays_in_reply(self._study.algorithm_settings, request.kind))
+        study = self._study
+        before = sent(self._journal, study)
+        more = arrays_in_reply(study.algorithm_settings, request, study.dim, study.local_steps)
+        epsilon = privacy.epsilon(before + more)
         if epsilon > self._max_epsilon:
             raise BudgetError(
                 f"round {request.round} would take epsilon to {epsilon:.3g}; the site's own limit is "
