@@ -67,7 +67,13 @@ class Client:
     def _counts(self) -> dict[str, float]:
         """What every reply tells; failures only where there are any."""
         counts: dict[str, float] = {"queries": self.queries}
-        return counts | ({"failed": self.failed} if self.failed else {})
+        return counts | ({"failed": self.failed} if self.failed else {}) | self._feasibility
+
+    @property
+    def _feasibility(self) -> dict[str, float]:
+        """Whether the server's x violates a constraint of this client; nothing where there is none."""
+        violation = self._half.context.trajectory.violation
+        return {} if violation is None else {"infeasible": float(violation > 0.0)}
 
     @property
     def generator(self) -> np.random.Generator:
@@ -99,6 +105,7 @@ class Client:
         if request.kind == "refresh":
             x = self._place(request)
             self._state, self._x_round = {"x": x}, request.round
+            trajectory.begin_round(x)
             return Message("payload", request.round, self._half.refresh(x, request), self._counts)
         if self._server is not None:
             request = self._rebuilt(self._server, request)
@@ -106,6 +113,8 @@ class Client:
             self._state, self._x_round = {"x": request.arrays["x"]}, request.round
         elif self._x_round != request.round:
             raise MessageError("an update without x, and no refresh of its round that brought it")
+        if "x" in request.arrays or self._server is not None:
+            trajectory.begin_round(self._state["x"])
         return self._update(self._state["x"], request)
 
     def _place(self, request: Message) -> FloatArray:
@@ -135,7 +144,7 @@ class Client:
         half, steps = self._half, self._half.context.local_steps
         if isinstance(half, SteeredHalf):
             answer = half.answer(x, request)
-            return Message("iterate", request.round, answer, {"queries": self.queries, **half.diagnostics()})
+            return Message("iterate", request.round, answer, {"queries": self.queries, **self._feasibility, **half.diagnostics()})
         if self._optimizer.restart:
             self._optimizer_state = self._optimizer.init(len(x))
         half.begin(x, request)

@@ -129,7 +129,9 @@ class Server:
 
     @property
     def x(self) -> FloatArray:
-        """x_r, in the unit cube."""
+        """x_r, in the unit cube; where there are constraints, the last x that was feasible for all."""
+        if self.state.feasible:
+            return self.state.feasible["x"]
         return self.state.x if self._steering is None else self._steering.reported(self.state.shared)
 
     @property
@@ -195,7 +197,8 @@ class Server:
             return self._seed
         share = float(self._weights[client] / self._weights[list(participants)].sum())
         turn, count = participants.index(client), len(participants)
-        return self._steering.scalars(self.state.shared, self._seed["seed"], turn, count, share)
+        told = self._steering.scalars(self.state.shared, self._seed["seed"], turn, count, share)
+        return {**told, "constrained": 1} if self.state.constrained and "constrained" in self._algorithm.told else told
 
     def _steer(self, plan: Plan) -> None:
         """First exchange of a steered round: x goes to those who cannot work it out."""
@@ -246,6 +249,7 @@ class Server:
     def _complete(self, plan: Plan, replies: dict[int, Message]) -> None:
         """x_r, the payload and what is reported of the round; from here on it is over."""
         state = self.state
+        self._hear_constraints(replies)
         mean = self._combined(replies) if self._algorithm.combines_replies else self._average(replies)
         if self._steering is not None:
             averages, seed = {**state.payload, **mean}, self._seed["seed"]
@@ -264,10 +268,19 @@ class Server:
         state.diagnostics, state.distances = self._mean_scalars(replies), self._distances(replies)
         state.round, state.plan, state.refreshed = plan.round, None, None
 
+    def _hear_constraints(self, replies: dict[int, Message]) -> None:
+        """Keep the round's first x, at which constraints were asked, if it is feasible for every client."""
+        state = self.state
+        said = {i: reply.scalars["infeasible"] for i, reply in replies.items() if "infeasible" in reply.scalars}
+        state.constrained = state.constrained or bool(said)
+        everybody = set(replies) == {int(i) for i in np.flatnonzero(self._weights)}
+        if said and everybody and not any(said.values()):
+            state.feasible = {"x": state.x}
+
     def _mean_scalars(self, replies: dict[int, Message]) -> dict[str, float]:
         """Of what all of them report, but for the queries, which are counted for each client."""
         weights = self._weights[list(replies)]
-        names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - {"queries", "failed"}
+        names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - {"queries", "failed", "infeasible"}
         return {
             name: float(np.average([reply.scalars[name] for reply in replies.values()], weights=weights))
             for name in sorted(names)

@@ -78,6 +78,8 @@ class ServerState:
         unknown: queries that each client may have made beyond those, in requests that it did not answer.
         offsets: queries of each client in a journal that was lost.
         failed: queries that failed, of each client that reported.
+        constrained: whether any client has constraints.
+        feasible: the last x, in the unit cube, at which the constraints of all clients were met, if there is one.
 
     Example:
         >>> import json
@@ -110,6 +112,8 @@ class ServerState:
     unknown: list[int] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
     failed: dict[int, int] = field(default_factory=dict, metadata={"restore": _restored_counts})
+    constrained: bool = False
+    feasible: State = field(default_factory=dict, metadata=_ARRAYS)
 
     def __post_init__(self) -> None:
         for name in ("before", "unknown", "offsets"):  # a checkpoint of the last release has none of them

@@ -42,6 +42,7 @@ class Control:
         turn: which of the participants this client is.
         participants: how many there are.
         share: omega_i, of this client among them.
+        constrained: 1 where somebody has constraints.
 
     Example:
         >>> from fzoos.algorithms.fzoos.control import Control, Mode
@@ -63,6 +64,7 @@ class Control:
     turn: int = 0
     participants: int = 1
     share: float = 1.0
+    constrained: int = 0
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -97,7 +99,7 @@ class Control:
         return made
 
 
-_INTEGERS = ("seed", "sweep", "used", "pilot", "line", "turn", "participants")
+_INTEGERS = ("seed", "sweep", "used", "pilot", "line", "turn", "participants", "constrained")
 _RANGES: dict[str, tuple[float, float]] = {
     "seed": (0, 2**64),
     "radius": (1e-12, 1.0),
@@ -111,6 +113,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "turn": (0, 2**40),
     "participants": (1, 2**40),
     "share": (1e-12, 1.0),
+    "constrained": (0, 1),
 }
 
 

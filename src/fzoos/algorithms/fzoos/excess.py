@@ -16,6 +16,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.surrogates.from_gradients import GradientProcess
+from fzoos.surrogates.merit import MeritProcess
 from fzoos.surrogates.region import RegionProcess
 
 __all__ = ["Excess"]
@@ -46,13 +47,24 @@ class Excess:
         """A round's centre, the averaged gradient there, and the client's own as it was sent."""
         self._rows = [*self._rows, (x, averaged, own)][-self._most :]
 
-    def process(self, mine: RegionProcess) -> Callable[[FloatArray], tuple[float, FloatArray]]:
-        """delta_i and its gradient, given the client's surrogate as it is now."""
+    def shift(self, averaged: FloatArray, own: FloatArray) -> None:
+        """All multipliers have changed, and past gradients with them: on average, and those of this client."""
+        self._rows = [(x, g + averaged, g_own + own) for x, g, g_own in self._rows]
+
+    def process(
+        self, mine: RegionProcess | MeritProcess, ahead: FloatArray | float = 0.0
+    ) -> Callable[[FloatArray], tuple[float, FloatArray]]:
+        """delta_i and its gradient, given the client's surrogate as it is now.
+
+        Args:
+            mine: the surrogate.
+            ahead: what its own new multipliers have added to its gradients since they were sent.
+        """
         centres, averaged, sent = (np.array(rows) for rows in zip(*self._rows, strict=True))
         if len(centres) == 1:
             slope = averaged[0] - sent[0]
             return lambda point: (float(slope @ (point - centres[0])), slope)
         now = np.array([mine(x)[1] for x in centres])
-        gradients, stale = averaged - now, np.mean((now - sent) ** 2, axis=1)
+        gradients, stale = averaged + ahead - now, np.mean((now - (sent + ahead)) ** 2, axis=1)
         size = float(np.mean(gradients[-1] ** 2)) + _TINY
         return GradientProcess(centres, gradients, mine.choice.length, _JITTER + stale / size)

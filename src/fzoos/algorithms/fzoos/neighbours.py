@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext
+from fzoos.surrogates.merit import Choices, MeritProcess
 from fzoos.surrogates.region import Choice, RegionProcess
 from fzoos.surrogates.trend import without_outliers
 
@@ -89,13 +90,13 @@ class Neighbours:
         over = max(height - _HEIGHT, 0.0)
         return _STEEP * over**2, 2.0 * _STEEP * over * slope
 
-    def fit(self, centre: FloatArray, delta: float, like: Choice | None = None) -> RegionProcess:
+    def fit(
+        self, centre: FloatArray, delta: float, like: Choice | Choices | None = None
+    ) -> RegionProcess | MeritProcess:
         """The surrogate around a centre: with this choice, or by evidence and then again without its outliers."""
-        trajectory = self._context.trajectory
         while True:
             near = self._near(centre, delta)
-            points, values = trajectory.x[near], trajectory.y[near]
-            process = RegionProcess(points, values, centre, like)
+            process = self._process(near, centre, like)
             if like is not None:
                 return process
             out = process.outliers() if len(near) > len(centre) + 2 else []
@@ -103,6 +104,16 @@ class Neighbours:
                 self._noisy = self._noisy or process.choice.ridge >= _NOISY
                 return process
             self._outliers.update(int(near[k]) for k in out)
+
+    def _process(
+        self, near: NDArray[np.intp], centre: FloatArray, like: Choice | Choices | None
+    ) -> RegionProcess | MeritProcess:
+        trajectory = self._context.trajectory
+        if trajectory.merit is None:
+            assert not isinstance(like, Choices)
+            return RegionProcess(trajectory.x[near], trajectory.y[near], centre, like)
+        assert not isinstance(like, Choice)
+        return MeritProcess(trajectory.x[near], trajectory.table[near], centre, trajectory.merit, like)
 
     def _near(self, x: FloatArray, delta: float) -> NDArray[np.intp]:
         """The nearest max(60, 3 d) credible points, thrice that with noise; those beyond the reach cost digits."""

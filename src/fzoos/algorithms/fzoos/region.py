@@ -26,6 +26,7 @@ from fzoos.algorithms.fzoos.control import Control
 from fzoos.algorithms.fzoos.excess import Excess
 from fzoos.algorithms.fzoos.neighbours import Neighbours
 from fzoos.messages.message import Arrays
+from fzoos.surrogates.merit import MeritProcess
 from fzoos.surrogates.region import RegionProcess
 
 __all__ = ["FIRST_DELTA", "HIGH", "LOW", "RegionClient", "RegionNumbers", "delta_of"]
@@ -70,16 +71,18 @@ class RegionClient:
         self._walk: list[FloatArray] = []  # the last two centres that everybody accepted
         self._good: FloatArray | None = None  # the last centre at which this client had a value
         self._gradient = np.zeros(context.dim)  # as sent
-        self.process: RegionProcess | None = None
+        self._forces = np.zeros(context.dim)  # of the constraints in it
+        self._ahead = np.zeros(context.dim)  # what new multipliers have added to it since
+        self.process: RegionProcess | MeritProcess | None = None
 
     def refresh(self, x: FloatArray, control: Control) -> Arrays:
         """Exchange 1."""
         delta, process = control.radius, self.process
         first = self._context.trajectory.count == 0
         predicted = before = math.nan
+        value = self._neighbours.ask(x)  # first: multipliers follow from the constraints there
         if process is not None and self._walk:
             predicted, before = process(x)[0], process(self._walk[-1])[0]
-        value = self._neighbours.ask(x)
         if math.isfinite(value):
             self._good = x
         self._ask_around(x, delta, first)
@@ -90,10 +93,13 @@ class RegionClient:
         else:
             self.process = self._neighbours.fit(self._good, delta)
             self._gradient = self.process(x)[1]
+            if isinstance(self.process, MeritProcess):
+                self._forces = self.process.forces(x)
             power = -1.0 if failed else self._power(x, delta, predicted, before, value)
             unknown = float(np.trace(self.process.unknown(x))) / len(x)
             numbers = RegionNumbers(math.log(delta) + math.log(2.0) * power, unknown, float(failed))
-        return {"gradient": self._gradient, "region": np.array(numbers)}
+        shift = {"shift": self._ahead} if control.constrained else {}
+        return {"gradient": self._gradient, "region": np.array(numbers), **shift}
 
     def _ask_around(self, x: FloatArray, delta: float, first: bool) -> None:
         """All directions at the first time, later the one of which least is known."""
@@ -126,6 +132,9 @@ class RegionClient:
     def answer(self, x: FloatArray, control: Control, mean: Arrays) -> Arrays:
         """Exchange 2."""
         delta, process = delta_of(mean), self.process
+        if "shift" in mean:
+            self._excess.shift(mean["shift"], self._ahead)
+            self._ahead = np.zeros_like(x)
         if RegionNumbers(*mean["region"]).failed > 0.0:
             x = self._good = self._walk[-1] if self._walk else x  # the last centre that everybody accepted
             if process is not None:
@@ -133,25 +142,48 @@ class RegionClient:
         else:
             self._walk = [*self._walk[-1:], x]
             self._excess.add(x, mean["gradient"], self._gradient)
+            self._begin_merit(x, delta, mean["gradient"])
         if process is None or not self._excess.known:
             return {"x": x}
         self.process = process
-        found = minimize(
-            self._local(process, x, delta, mean["gradient"]),
-            np.zeros(len(x)),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=self._bounds(x, delta),
-            options={"maxiter": 100, "ftol": 1e-15, "gtol": 1e-10},
-        )
-        return {"x": self._neighbours.inside(self._context.project(x + delta * found.x), x)}
+        local, bounds, t = self._local(process, x, delta, mean["gradient"]), self._bounds(x, delta), np.zeros(len(x))
+        t = _least(local, t, bounds)
+        if isinstance(process, MeritProcess):
+            t = self._meet(process, x, delta, local, t, bounds)
+            self._ahead = process.forces(x) - self._forces
+            self._context.trajectory.observe_again()
+        return {"x": self._neighbours.inside(self._context.project(x + delta * t), x)}
+
+    def _begin_merit(self, x: FloatArray, delta: float, gradient: FloatArray) -> None:
+        trajectory, merit = self._context.trajectory, self._context.trajectory.merit
+        if merit is None or trajectory.there is None:
+            return
+        if not merit.begun:
+            merit.by_gradients = True
+            merit.begin(float(np.linalg.norm(gradient)))
+        else:
+            rests = len(self._walk) > 1 and bool(np.max(np.abs(x - self._walk[-2])) < delta / 2)
+            merit.stiffen(trajectory.there[1:], rests, self._context.clients)
+
+    def _meet(self, process, x, delta, local, t, bounds):
+        """Multipliers with which the surrogates' constraints are met at the least merit, as far as the region allows."""
+        merit = self._context.trajectory.merit
+        merit.relax()
+        start = merit.multipliers
+        for _ in range(_INNER):
+            grow = float(np.max(np.abs(t))) < 0.999 and self._context.clients == 1
+            if merit.meet(process.constraints(x + delta * t), grow) or (not grow and _ >= 2):
+                break
+            t = _least(local, t, bounds)
+        merit.multipliers = np.maximum(0.0, start + merit.boost * (merit.multipliers - start))
+        return t
 
     def _bounds(self, x: FloatArray, delta: float) -> list[tuple[float, float]]:
         """Of t: within the region, and within the box if there is one."""
         low, high = (self._context.project(x + sign * delta) for sign in (-1.0, 1.0))
         return list(zip((low - x) / delta, (high - x) / delta, strict=True))
 
-    def _local(self, process: RegionProcess, x: FloatArray, delta: float, gradient: FloatArray):  # type: ignore[no-untyped-def]
+    def _local(self, process: RegionProcess | MeritProcess, x: FloatArray, delta: float, gradient: FloatArray):  # type: ignore[no-untyped-def]
         """t -> [mu_i + delta_i](x + Delta t) in units of |g| Delta, and what keeps away from where values failed."""
         excess = self._excess.process(process)
         unit, reference = float(np.linalg.norm(gradient)) * delta + _TINY, process(x)[0]
@@ -163,6 +195,15 @@ class RegionClient:
             return (own - reference + other) / unit + fence, delta * ((own_slope + other_slope) / unit + fence_slope)
 
         return local
+
+
+_INNER = 20
+DEBUG = 0
+
+
+def _least(local, t: FloatArray, bounds) -> FloatArray:
+    options = {"maxiter": 100, "ftol": 1e-15, "gtol": 1e-10}
+    return minimize(local, t, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
 
 
 def _cosine(walk: list[FloatArray]) -> float:

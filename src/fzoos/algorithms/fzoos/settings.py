@@ -139,6 +139,7 @@ class FZooS(Algorithm):
         return {
             "gradient": PayloadPart((dim,)),
             "region": _numbers(region.LOW, region.HIGH),
+            "shift": PayloadPart((dim,)),
             "fresh": PayloadPart((dim,)),
             "memory": PayloadPart((dim,)),
             "star": _numbers(star.LOW, star.HIGH),
@@ -149,6 +150,8 @@ class FZooS(Algorithm):
         mode, payload = Control.of(request.scalars).mode, self.payload(dim)
         if request.kind == "refresh":
             names = ("gradient", "region") if mode is Mode.REGION else ("fresh", "memory", "star")
+            if mode is Mode.REGION and Control.of(request.scalars).constrained:
+                names = (*names, "shift")
             return {name: payload[name] for name in names}
         if mode is Mode.REGION:
             return {"x": PayloadPart((dim,))}
