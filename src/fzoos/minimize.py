@@ -75,7 +75,8 @@ def minimize(
 
     Args:
         objectives: the f_i, one per client: x of shape (d,) to a float, or, if `vectorized`, (n, d) to (n,). A single
-            function is that of a single client.
+            function is that of a single client. One with constraints returns a pair (f, c), c a number or several that
+            are to be at most 0; a batch: c of shape (n, k).
         x0: the start, shape (d,), inside the bounds.
         bounds: one (lower, upper) pair for all coordinates, d pairs, or a `scipy.optimize.Bounds`. A coordinate whose
             bounds are equal is fixed. None or infinity: no bound on that side, or none at all; `scale` is then needed.
@@ -108,7 +109,8 @@ def minimize(
         prior: old data of each client, which its surrogate begins with and which is never sent: a pair (points, values)
             for each, the path of a CSV file (columns x1, x2, ... or the variables' names, and value), or None. For
             algorithms that look back at their queries.
-        monitor: maps x to a number that is recorded each round; neither counted nor shown to the algorithm.
+        monitor: maps x to a number that is recorded each round; neither counted nor shown to the algorithm. With a
+            `store` it is asked at x0 and at the recommended x as well.
         callback: called with each round's `Record`; the run stops if it returns True or raises `StopIteration`.
         seed: makes the run reproducible bit for bit on the same machine; whatever `workers` is where the process has
             one BLAS thread (OPENBLAS_NUM_THREADS=1), otherwise runs of one worker and of several differ in rounding.
@@ -192,7 +194,7 @@ def minimize(
         settings |= {"bounds": _plain_bounds(bounds, box), "weights": weights, "participation": participation}
         settings |= {"seed": rng if seed is None else seed, "precision": precision}
         settings |= {} if scale is None else {"scale": scale}
-        writer = RunWriter(store, name or algorithm.label, settings, start, count)
+        writer = RunWriter(store, name or algorithm.label, settings, start, count, monitor)
         loop = RoundLoop(
             server,
             box,
@@ -218,21 +220,30 @@ class _History:
         self._space = getattr(box, "space", None)
         self._records: list[Record] = []
         self._walk: list[FloatArray] = []  # x after each round
+        self._asked = server.state.asked
+        self._violation: float | None = None  # of constraints at x
         self._start = box.from_cube(server.x)
 
     def after_exchange(self, record: Record | None, x: FloatArray) -> None:
         if record is not None:
             self._records.append(record)
             self._walk.append(x)
+            asked = self._server.state.asked
+            if asked is not self._asked:  # x is the one with which this round began
+                found = [client.violation(record.round) for client in self._clients]
+                self._asked, self._violation = asked, max((v for v in found if v is not None), default=None)
             self._writer.record(record, x)
 
     def finish(self, status: Status, message: str) -> Result:
         """The queries of a round that is not complete are there as well: they were paid for."""
         failed = sum(client.failed for client in self._clients)
         first = next((client.first_failure for client in self._clients if client.first_failure), "")
-        extra = {"failed": failed, "first_failure": first} if failed else {}
-        self._writer.finish(status, message, self._engine.queries, extra)
+        extra: dict[str, Any] = {"failed": failed, "first_failure": first} if failed else {}
+        extra |= {} if self._violation is None else {"violation": self._violation}
         walk, state = self._walk or [self._start], self._server.state
+        recommended = walk[-1].copy() if state.constrained else recommend_in(self._box, np.array(walk))  # as feasible
+        another = None if np.array_equal(recommended, walk[-1]) else recommended
+        self._writer.finish(status, message, self._engine.queries, extra, another)
         return Result(
             x=walk[-1],
             rounds=len(self._records),
@@ -244,10 +255,12 @@ class _History:
             status=status,
             message=message,
             history=tuple(self._records),
-            recommended=recommend_in(self._box, np.array(walk)),
+            recommended=recommended,
             variables=None if self._space is None else self._space.variables(walk[-1]),
             failed=failed,
             first_failure=first,
+            feasible=state.feasible if state.constrained else None,
+            violation=self._violation,
         )
 
 

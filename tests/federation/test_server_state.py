@@ -29,6 +29,10 @@ def full():
         distances=[0.1, None, 0.2],
         moves=[0.1, 1e-7],
         failed={0: 2},
+        constrained=True,
+        violated=True,
+        feasible=True,
+        asked={"x": np.array([0.5, 0.5])},
     )
 
 

@@ -1,5 +1,8 @@
 """Tables and plots of runs."""
 
+import itertools
+import math
+import re
 import subprocess
 import sys
 
@@ -8,7 +11,8 @@ import pytest
 from rich.console import Console
 
 from fzoos import Record, Result
-from fzoos.runs.plots import Trial, check_plot_path, plot, plot_curves, table
+from fzoos.algorithms import ALGORITHMS
+from fzoos.runs.plots import COLOURS, Trial, check_plot_path, colour_of, plot, plot_curves, table
 
 
 def trial(label, values, *, start=8.0, minimum=0.0, queries=10):
@@ -88,12 +92,43 @@ def test_plot_takes_what_runs_leave(trials, tmp_path):
     plot(trials, tmp_path / "plot.png", "")
 
 
-def test_plot_has_an_axis_for_rounds_and_one_for_queries(tmp_path):
+def test_plot_has_an_axis_for_rounds_one_for_queries_and_one_for_bytes(tmp_path):
+    """4,000 bytes a round, two rounds: the last axis is labelled in kB."""
     pytest.importorskip("matplotlib")
     plot([trial("Alpha", [4.0, 2.0]), trial("Beta", [1.0])], tmp_path / "plot.svg", "a title")
     text = (tmp_path / "plot.svg").read_text(encoding="utf-8")
-    for words in ("a title", "rounds", "queries of all clients", "Alpha", "Beta"):
+    for words in ("a title", "rounds", "queries of all clients", "bytes, up and down", "8.0 kB", "Alpha", "Beta"):
         assert f"<!-- {words} -->" in text
+
+
+def test_no_two_algorithms_have_one_colour(tmp_path):
+    """All that the package has, and many more: the strokes of an SVG with so many lines are all different."""
+    pytest.importorskip("matplotlib")
+    assert len(ALGORITHMS) < len(COLOURS) == len(set(COLOURS))
+    count = 2 * len(COLOURS)
+    plot([trial(f"algorithm {i}", [4.0 + i, 2.0 + i]) for i in range(count)], tmp_path / "plot.svg", "")
+    text = (tmp_path / "plot.svg").read_text(encoding="utf-8")
+    drawn = set(re.findall(r"stroke: (#[0-9a-f]{6})", text))
+    assert {colour_of(i).lower() for i in range(count)} <= drawn | {"#000000"}
+    assert len({colour_of(i) for i in range(count)}) == count
+
+
+def test_colours_are_far_apart():
+    """By the distance of CIE 1976, of which 2.3 is just noticeable, those of the palette differ by more than 20."""
+    points = [_lab(colour) for colour in COLOURS]
+    assert min(math.dist(a, b) for a, b in itertools.combinations(points, 2)) > 20
+
+
+def _lab(colour):
+    """sRGB to CIE L*a*b*, white point D65."""
+    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (red, green, blue)]
+    rows = ((0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505))
+    x, y, z = (
+        np.cbrt(t) if (t := np.dot(row, linear) / white) > 0.008856 else 7.787 * t + 16 / 116
+        for row, white in zip(rows, (0.95047, 1.0, 1.08883), strict=True)
+    )
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
 
 
 @pytest.mark.parametrize("panels", [1, 3])

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
+import scipy
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 __all__ = ["LARGE", "blas_threads_untouched", "objective_threads", "one_blas_thread"]
@@ -25,6 +26,7 @@ _working = _asking = _untouched = 0  # sections of each kind that are entered no
 
 @cache
 def _controller() -> ThreadpoolController:
+    scipy.linalg  # noqa: B018  # loads the BLAS that SciPy brings with it: a library that is not loaded is not found
     return ThreadpoolController()  # looks through all loaded libraries: once
 
 

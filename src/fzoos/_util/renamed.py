@@ -7,7 +7,6 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, TypeVar
@@ -54,7 +53,7 @@ def renamed_fields(**new_names: str) -> Callable[[_T], _T]:
     return decorate
 
 
-class _OldModules(MetaPathFinder, Loader):
+class _OldModules:
     """Imports `fzoos.old` as a module that has everything of `fzoos.new`."""
 
     def __init__(self, modules: Mapping[str, str], names: Mapping[str, str]) -> None:
@@ -63,7 +62,11 @@ class _OldModules(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        return ModuleSpec(fullname, self) if fullname in self._modules else None
+        loader: Any = self  # without its base class: importlib.abc takes long to load
+        return ModuleSpec(fullname, loader) if fullname in self._modules else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """None: an ordinary module."""
 
     def exec_module(self, module: ModuleType) -> None:
         new, names = import_module(self._modules[module.__name__]), self._names

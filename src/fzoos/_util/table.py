@@ -5,10 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-
 __all__ = ["plain_table"]
 
 
@@ -27,6 +23,10 @@ def plain_table(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int 
         status  completed
         rounds  20
     """
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
     count = max((len(row) for row in rows), default=len(heads))
     table = Table(box=SIMPLE_HEAD if heads else None, show_header=bool(heads), padding=(0, 2, 0, 0), pad_edge=False)
     for i in range(count):

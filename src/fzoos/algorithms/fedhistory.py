@@ -26,7 +26,7 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import orth
+import scipy
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_number
@@ -144,7 +144,7 @@ class _Client(FiniteDifferenceClient):
         self._steps = [*self._steps, step][-history:]
         self._count += 1
         if self._count % (self._settings.renew or history) == 0:
-            self._basis = orth(np.stack(self._steps, axis=1), rcond=_ROUNDING)
+            self._basis = scipy.linalg.orth(np.stack(self._steps, axis=1), rcond=_ROUNDING)
 
     def local_gradient(self, x: FloatArray) -> FloatArray:
         """FD(x) along directions of covariance (2)."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from fzoos.algorithms import ALGORITHMS, find_algorithm
 from fzoos.cli.exit_codes import complain
@@ -61,6 +60,8 @@ def compare(
     quiet: Quiet = False,
 ) -> int:
     """Run several algorithms on a task; end with a table and a plot."""
+    from rich.console import Console
+
     make = problem_maker(task, dim, clients, heterogeneity, noise, device, texts)
     chosen = list(dict.fromkeys(find_algorithm(name.strip()) for name in algorithms.split(",")))
     check_precision(precision)

@@ -6,15 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from fzoos._util.arrays import check_device
 from fzoos.cli.exit_codes import complain
 from fzoos.cli.options import Quiet
 from fzoos.experiments.figures import FIGURES, Scale
 from fzoos.experiments.figures import make as make_figure
-from fzoos.experiments.reproduce import figure_list
-from fzoos.experiments.reproduce import reproduce as reproduce_figure
 
 __all__ = ["reproduce"]
 
@@ -33,6 +30,11 @@ def reproduce(
     quiet: Quiet = False,
 ) -> int:
     """Make a figure of the paper again: plots, a table of all curves, the settings. Interrupted, it goes on later."""
+    from rich.console import Console
+
+    from fzoos.experiments.reproduce import figure_list
+    from fzoos.experiments.reproduce import reproduce as reproduce_figure
+
     if show or not figure:
         Console().print(figure_list())
         return 0

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.filesize import decimal
 
 from fzoos.algorithms import find_algorithm
@@ -32,6 +31,8 @@ from fzoos.cli.options import (
 )
 from fzoos.cli.trial import check_files, ending, outcome, problem_maker, run_trial, share_cores, write_json
 from fzoos.messages.precision import check_precision
+from fzoos.runs.advice import is_advised
+from fzoos.runs.landmarks import Landmarks
 from fzoos.runs.plots import Trial
 from fzoos.runs.progress import round_columns
 
@@ -57,6 +58,8 @@ def run(
     quiet: Quiet = False,
 ) -> int:
     """Run one algorithm on a task; end with what it reached and what it cost."""
+    from rich.console import Console
+
     chosen = find_algorithm(algorithm)
     check_precision(precision)
     make = problem_maker(task, dim, clients, heterogeneity, noise, device, texts)
@@ -103,7 +106,9 @@ def _accuracy(trial: Trial) -> list[str]:
 
 def _recommended(trial: Trial) -> list[str]:
     """F at the recommended x, where that is not the last."""
-    result = trial.result
-    if trial.recommended is None or np.array_equal(result.recommended, result.x):
+    result, value = trial.result, trial.recommended
+    if value is None or np.array_equal(result.recommended, result.x):
         return []
-    return [f"         {trial.recommended:.6g} at the recommended x, a mean of the last rounds"]
+    if is_advised(result, Landmarks(recommended=value)):
+        return [f"         {value:.6g} at the recommended x, a mean of the last rounds"]
+    return [f"         {value:.6g} at a mean of the last rounds, no lower: take x"]

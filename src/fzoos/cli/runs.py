@@ -6,23 +6,23 @@ import os
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.filesize import decimal
-from rich.table import Table
-from rich.text import Text
 
 from fzoos.cli.options import RUN_HELP
+from fzoos.runs.advice import advice
 from fzoos.runs.compare import AXES, at_equal, differing, flatten
 from fzoos.runs.export import as_plain, plain, started, to_json
 from fzoos.runs.export import export as write
 from fzoos.runs.reader import DEFAULT, StoredRun, read, runs_at
 from fzoos.runs.store import Summary
 from fzoos.runs.text import number, one_line, short_x, value_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 __all__ = ["add_to"]
 
@@ -141,18 +141,22 @@ def _facts(kept: StoredRun) -> dict[str, str]:
     facts = {
         "run": kept.name,
         "name": kept.summary.name,
+        **({"tags": ", ".join(kept.tags)} if kept.tags else {}),
         "started": _local_time(kept.summary.started),
         "status": f"{result.status}: {result.message}" if result.message else result.status,
     }
     measured = [(r.monitor, r.round) for r in result.history if r.monitor is not None]
     if measured:
         lowest = min(measured)
-        facts["F"] = f"{measured[-1][0]:.6g} (lowest {lowest[0]:.6g} in round {lowest[1]})"
+        known = {"at x0": kept.landmarks.start, "smallest": kept.landmarks.minimum}
+        also = "".join(f", {name} {value:.6g}" for name, value in known.items() if value is not None)
+        facts["F"] = f"{measured[-1][0]:.6g} (lowest {lowest[0]:.6g} in round {lowest[1]}{also})"
     facts["x"] = short_x(result.x)
     if result.variables is not None:
         facts["means"] = ", ".join(f"{name} = {value}" for name, value in result.variables.items())
-    if not np.array_equal(result.recommended, result.x):
-        facts["mean"] = f"{short_x(result.recommended)} (the recommended x, a mean of the last rounds)"
+    words = advice(result, kept.landmarks)
+    if words:
+        facts["mean"] = f"{short_x(result.recommended)} ({words})"
     facts["rounds"] = str(result.rounds)
     each = ", ".join(f"{kept.client(i)} {count:,}" for i, count in enumerate(result.queries_per_client[:10]))
     facts["queries"] = f"{result.queries:,} ({each}{', ...' if len(result.queries_per_client) > 10 else ''})"
@@ -196,11 +200,16 @@ def _show_failures(console: Console, kept: StoredRun, count: int = 10) -> None:
 
 def _console() -> Console:
     """As wide as the terminal; into a pipe or a file, wide enough that nothing is cut."""
+    from rich.console import Console
+
     console = Console()
     return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=_WIDE)
 
 
 def _table(words: Sequence[str], numbers: Sequence[str], title: str | None = None) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=0)
     for word in words:
         table.add_column(word, overflow="fold", no_wrap=word in ("id", "started", "status"))
@@ -210,6 +219,8 @@ def _table(words: Sequence[str], numbers: Sequence[str], title: str | None = Non
 
 
 def _row(table: Table, cells: Sequence[str]) -> None:
+    from rich.text import Text
+
     table.add_row(*(Text(one_line(cell)) for cell in cells))  # text, never markup: it comes from a file
 
 

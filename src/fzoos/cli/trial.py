@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.progress import Progress, TaskID
 from threadpoolctl import threadpool_limits
 
 from fzoos import __version__
@@ -21,6 +20,9 @@ from fzoos.runs.plots import Trial
 from fzoos.runs.progress import status
 from fzoos.runs.reader import check_run_file
 from fzoos.tasks import TASKS, Noisy
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 __all__ = ["Problem", "check_files", "ending", "outcome", "problem_maker", "run_trial", "share_cores", "write_json"]
 

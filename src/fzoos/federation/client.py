@@ -63,6 +63,11 @@ class Client:
         """What the first of them was, in words."""
         return self._half.context.trajectory.first_failure
 
+    def violation(self, round: int) -> float | None:
+        """The largest of the client's constraints at the x with which this round began, the last; None: not known."""
+        trajectory = self._half.context.trajectory
+        return trajectory.violation if trajectory.round == round else None
+
     @property
     def _counts(self) -> dict[str, float]:
         """What every reply tells; failures only where there are any."""
@@ -105,17 +110,24 @@ class Client:
         if request.kind == "refresh":
             x = self._place(request)
             self._state, self._x_round = {"x": x}, request.round
-            trajectory.begin_round(x)
-            return Message("payload", request.round, self._half.refresh(x, request), self._counts)
+            constrained = trajectory.begin_round(x)
+            arrays = self._half.refresh(x, request)
+            self._ask_constraints(x, constrained)
+            return Message("payload", request.round, arrays, self._counts)
         if self._server is not None:
             request = self._rebuilt(self._server, request)
         elif "x" in request.arrays:
             self._state, self._x_round = {"x": request.arrays["x"]}, request.round
         elif self._x_round != request.round:
             raise MessageError("an update without x, and no refresh of its round that brought it")
-        if "x" in request.arrays or self._server is not None:
-            trajectory.begin_round(self._state["x"])
-        return self._update(self._state["x"], request)
+        opens = "x" in request.arrays or self._server is not None
+        return self._update(self._state["x"], request, opens and trajectory.begin_round(self._state["x"]))
+
+    def _ask_constraints(self, x: FloatArray, constrained: bool) -> None:
+        """Whether the server's x is feasible must be known, even where the algorithm has not asked it."""
+        context = self._half.context
+        if constrained and context.trajectory.violation is None:
+            context.query(x[None], "refresh")
 
     def _place(self, request: Message) -> FloatArray:
         """The server's x, which a steered client may be able to work out."""
@@ -139,12 +151,15 @@ class Client:
         self._x_round, self._optimizer_state = r, server.moments(self._state)
         return Message(request.kind, r, self._state, request.scalars)
 
-    def _update(self, x: FloatArray, request: Message) -> Message:
+    def _update(self, x: FloatArray, request: Message, constrained: bool) -> Message:
         """x <- x - optimiser(g_local + gamma_t * correction), T times (the paper's eq. 2)."""
         half, steps = self._half, self._half.context.local_steps
         if isinstance(half, SteeredHalf):
             answer = half.answer(x, request)
-            return Message("iterate", request.round, answer, {"queries": self.queries, **self._feasibility, **half.diagnostics()})
+            self._ask_constraints(x, constrained)
+            return Message(
+                "iterate", request.round, answer, {"queries": self.queries, **self._feasibility, **half.diagnostics()}
+            )
         if self._optimizer.restart:
             self._optimizer_state = self._optimizer.init(len(x))
         half.begin(x, request)
@@ -153,6 +168,7 @@ class Client:
             x = half.step(x, t, self._descend)
             if t < steps:
                 half.explore(x)
+        self._ask_constraints(self._state["x"], constrained)
         arrays = half.end(x) if self._server is not None else {"x": x, **half.end(x)}
         return Message("iterate", request.round, arrays, {**self._counts, **half.diagnostics()})
 

@@ -7,7 +7,8 @@ about      name, value: format, study, site
 requests   id, digest, body: a request of the server as it came; written before the first query that it causes
 queries    id, request, round, step, purpose, x (float64 bytes, in the user's coordinates), y, error: written before the
            value is used; y is NULL where the objective raised, which is then in error, and where SQLite cannot hold
-           it: error is then "nan" or "-0.0"
+           it: error is then "nan" or "-0.0". With k constraints purpose ends in +k, and their values follow x in its
+           bytes
 replies    request, body, generator: what was answered, and the random generator's state (JSON) after it; body is NULL
            where the server went on without an answer
 =========  ==========================================================================================================
@@ -94,6 +95,13 @@ class Query:
     round: int
     step: int
     purpose: str
+    c: FloatArray | None = None  # constraints, if the objective has any
+
+    @property
+    def values(self) -> FloatArray:
+        """f, shape (1,), or f and c, shape (1, 1 + k)."""
+        y = np.array([np.nan if self.y is None else self.y])
+        return y if self.c is None else np.concatenate([y, self.c])[None]
 
 
 class Journal:
@@ -267,11 +275,18 @@ class Journal:
         purpose: str,
         error: str | None = None,
     ) -> None:
-        """Keep queries: points, shape (n, d), and their values; with an error, they are paid for but not to be used."""
+        """Keep queries: points, shape (n, d), and their values; with an error, they are paid for but not to be used.
+
+        Values have shape (n,), or (n, 1 + k) with k constraints.
+        """
         now, why = time.time(), None if error is None else error.encode("utf-8", "backslashreplace").decode()
         rows: list[tuple[Any, ...]] = []
+        if values is not None and values.ndim == 2:
+            purpose = f"{purpose}+{values.shape[1] - 1}"
         for i, x in enumerate(points):
-            y = None if values is None else float(values[i])
+            y = None if values is None else float(values[i] if values.ndim == 1 else values[i, 0])
+            if values is not None and values.ndim == 2:
+                x = np.concatenate([x, values[i, 1:]])
             odd = None if y is None else _odd(y)
             row = (np.ascontiguousarray(x, "<f8").tobytes(), None if odd else y, why or odd, now)
             rows.append((request, round, step, purpose, *row))
@@ -284,7 +299,7 @@ class Journal:
         good = f"(error IS NULL OR error IN {_ODD})"
         text = f"SELECT x, y, error, round, step, purpose FROM queries WHERE {good} {where} ORDER BY id"
         return [
-            Query(np.frombuffer(x, "<f8"), float(odd) if y is None else y, *rest)
+            _query(np.frombuffer(x, "<f8"), float(odd) if y is None else y, *rest)
             for x, y, odd, *rest in self._read(text, values)
         ]
 
@@ -316,6 +331,14 @@ class Journal:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _query(numbers: FloatArray, y: float, round: int, step: int, purpose: str) -> Query:
+    """From a row, in which constraints may follow x."""
+    purpose, _, count = purpose.partition("+")
+    if not count:
+        return Query(numbers, y, round, step, purpose)
+    return Query(numbers[: -int(count)], y, round, step, purpose, numbers[-int(count) :])
 
 
 def _odd(value: float) -> str | None:

@@ -28,7 +28,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_number, check_positive
@@ -177,7 +177,7 @@ def _gaussian(shape: tuple[int, ...]) -> FloatArray:
     """
     bits = np.frombuffer(secrets.token_bytes(8 * math.prod(shape)), np.uint64)
     tail = ((bits >> 1) + 0.5) * 2.0**-64  # uniform on (0, 1/2)
-    values: FloatArray = np.where(bits & 1, -1.0, 1.0) * ndtri(tail)
+    values: FloatArray = np.where(bits & 1, -1.0, 1.0) * scipy.special.ndtri(tail)
     return values.reshape(shape)
 
 

@@ -129,9 +129,9 @@ class Server:
 
     @property
     def x(self) -> FloatArray:
-        """x_r, in the unit cube; where there are constraints, the last x that was feasible for all."""
-        if self.state.feasible:
-            return self.state.feasible["x"]
+        """x_r, in the unit cube; with constraints the last x that was feasible for all when it was asked, if any."""
+        if self.state.constrained:
+            return self.state.asked["x"]
         return self.state.x if self._steering is None else self._steering.reported(self.state.shared)
 
     @property
@@ -154,7 +154,7 @@ class Server:
             chosen = np.sort(state.generator.choice(chosen, self._participants, replace=False))
         participants = tuple(int(i) for i in chosen)
         refreshed = self._algorithm.protocol.refreshes(state.round + 1)
-        queries = sum(
+        queries = len(participants) * (state.constrained and not self._algorithm.asks_x) + sum(
             self._algorithm.planned(
                 len(state.x),
                 self._local_steps,
@@ -198,7 +198,9 @@ class Server:
         share = float(self._weights[client] / self._weights[list(participants)].sum())
         turn, count = participants.index(client), len(participants)
         told = self._steering.scalars(self.state.shared, self._seed["seed"], turn, count, share)
-        return {**told, "constrained": 1} if self.state.constrained and "constrained" in self._algorithm.told else told
+        if self.state.constrained and "constrained" in self._algorithm.told:
+            return {**told, "constrained": 1, "share": share}
+        return told
 
     def _steer(self, plan: Plan) -> None:
         """First exchange of a steered round: x goes to those who cannot work it out."""
@@ -269,18 +271,25 @@ class Server:
         state.round, state.plan, state.refreshed = plan.round, None, None
 
     def _hear_constraints(self, replies: dict[int, Message]) -> None:
-        """Keep the round's first x, at which constraints were asked, if it is feasible for every client."""
+        """Keep the x with which the round began, at which constraints were asked, unless a better one is known."""
         state = self.state
-        said = {i: reply.scalars["infeasible"] for i, reply in replies.items() if "infeasible" in reply.scalars}
-        state.constrained = state.constrained or bool(said)
+        said = {i: bool(reply.scalars["infeasible"]) for i, reply in replies.items() if "infeasible" in reply.scalars}
+        if not said:
+            return
         everybody = set(replies) == {int(i) for i in np.flatnonzero(self._weights)}
-        if said and everybody and not any(said.values()):
-            state.feasible = {"x": state.x}
+        state.constrained, state.violated = True, any(said.values())
+        feasible = False if state.violated else (True if everybody else None)
+        order: list[bool | None] = [False, None, True]
+        if not state.asked or order.index(feasible) >= order.index(state.feasible):
+            state.asked, state.feasible = {"x": state.x}, feasible
 
     def _mean_scalars(self, replies: dict[int, Message]) -> dict[str, float]:
         """Of what all of them report, but for the queries, which are counted for each client."""
         weights = self._weights[list(replies)]
-        names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - {"queries", "failed", "infeasible"}
+        counts = {"queries", "failed", "infeasible"}
+        names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - counts
+        if self._algorithm.steered:
+            names.discard("correction_length")  # a 0 that says nothing: there are no local steps to correct
         return {
             name: float(np.average([reply.scalars[name] for reply in replies.values()], weights=weights))
             for name in sorted(names)

@@ -79,7 +79,10 @@ class ServerState:
         offsets: queries of each client in a journal that was lost.
         failed: queries that failed, of each client that reported.
         constrained: whether any client has constraints.
-        feasible: the last x, in the unit cube, at which the constraints of all clients were met, if there is one.
+        violated: whether a constraint was violated at the x with which the last round began.
+        feasible: whether all clients' constraints are met at `asked`; None: none of those asked is violated, but not
+            all clients were asked.
+        asked: the last x, in the unit cube, with which a round began and that is as feasible as any.
 
     Example:
         >>> import json
@@ -113,7 +116,9 @@ class ServerState:
     offsets: list[int] = field(default_factory=list)
     failed: dict[int, int] = field(default_factory=dict, metadata={"restore": _restored_counts})
     constrained: bool = False
-    feasible: State = field(default_factory=dict, metadata=_ARRAYS)
+    violated: bool = False
+    feasible: bool | None = None
+    asked: State = field(default_factory=dict, metadata=_ARRAYS)
 
     def __post_init__(self) -> None:
         for name in ("before", "unknown", "offsets"):  # a checkpoint of the last release has none of them

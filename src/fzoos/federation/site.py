@@ -28,6 +28,7 @@ from fzoos.federation.study import Study
 from fzoos.messages.codec import MessageError, decode, encode, encode_failure
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Objective
+from fzoos.objectives.constraints import is_finite, join_values
 from fzoos.objectives.prior import read_prior
 from fzoos.objectives.trajectory import OnFailure, Purpose
 from fzoos.result import NotAsked, ObjectiveError
@@ -168,7 +169,7 @@ class StudySite:
         """What was paid for in a request that has no answer is known all the same."""
         queries = self._journal.queries(given_up.id)
         if queries:
-            client.adopt(np.stack([query.x for query in queries]), np.array([query.y for query in queries]))
+            client.adopt(np.stack([query.x for query in queries]), join_values([query.values for query in queries]))
 
     def _check_budget(self, request: Message, known: Request | None) -> None:
         """Refuse a round that the budget does not allow before its first query, not in the middle."""
@@ -258,7 +259,8 @@ class _Ledger:
             if self._request is None:
                 raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it lacks queries")
             self._check_going_on(count - len(found))
-        return np.array([query.x for query in found]).reshape(len(found), self._dim), np.array([q.y for q in found])
+        values = join_values([query.values for query in found]) if found else np.empty(0)
+        return np.array([query.x for query in found]).reshape(len(found), self._dim), values
 
     def check_all_used(self) -> None:
         """Raise unless the request that was answered once more has asked all that the journal has of it."""
@@ -268,7 +270,7 @@ class _Ledger:
     def record(self, points: FloatArray, values: FloatArray, round: int, step: int, purpose: Purpose) -> None:
         """Commit them; those that will be taken for an error are asked again when the request is."""
         assert self._request is not None
-        failed = self._on_failure == "raise" and not np.all(np.isfinite(values))
+        failed = self._on_failure == "raise" and not np.all(is_finite(values))
         error = "NaN or infinity, here or in its batch" if failed else None
         self._journal.record(self._request, points, values, round, step, purpose, error)
 

@@ -40,6 +40,7 @@ _REACH = 0.1  # violation of the first penalty alone, as a distance in the unit 
 _INSIDE = 1e-7  # how far inside a constraint is aimed, in units of its spread: values only approach zero
 _GROWTH, _ENOUGH = 4.0, 0.5  # of a penalty, where a violation is still more than this share of the last one
 _MOST_GROWTH = 1e6
+_MET = 0.1  # a surrogate's constraint is met within this share of how far inside is aimed
 _TINY = 1e-300
 
 
@@ -48,110 +49,123 @@ class Merit:
 
     Args:
         count: k, the number of constraints.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos.objectives.constraints import Merit
+        >>> merit = Merit(1)
+        >>> merit.multipliers, merit.penalties = np.array([2.0]), np.array([10.0])
+        >>> merit.values(np.array([[1.0, 0.1], [1.0, -5.0]]))      # 1 + ((2 + 1)^2 - 2^2) / 20, 1 - 2^2 / 20
+        array([1.25, 0.8 ])
     """
 
     def __init__(self, count: int) -> None:
-        self.multipliers, self.penalties, self._margins = np.zeros(count), np.zeros(count), np.zeros(count)
-        self._first = np.zeros(count)
+        self.multipliers, self.penalties = np.zeros(count), np.zeros(count)
+        self._first = np.zeros(count)  # the first penalties
+        self._margins = np.zeros(count)
         self._seen: list[tuple[FloatArray, FloatArray]] = []
         self._last: FloatArray | None = None  # c at the x of the last round
-        self._violations = np.full(count, math.inf)  # when the multipliers were last renewed
-        self._here = np.zeros(count)
-        self.boost = np.ones(count)
-        self.by_gradients = False  # whether `estimate` chooses the multipliers, in place of `renew`
+        self._away = np.full(count, math.inf)  # when the multipliers were last renewed
+        self._by_surrogates = False  # whether others choose the multipliers, and `renew` does not
 
     @property
     def count(self) -> int:
+        """k, the number of constraints."""
         return len(self.multipliers)
 
     @property
     def begun(self) -> bool:
+        """Whether penalties have been chosen."""
         return bool(np.any(self.penalties))
-
-    def see(self, points: FloatArray, table: FloatArray) -> None:
-        if not self.begun:
-            self._seen.append((points, table))
-
-    def begin(self, slope: float | None = None) -> bool:
-        """Choose penalties from all values so far; slope: |grad F| where it is known."""
-        if self.begun or not self._seen:
-            return False
-        points, table = (np.concatenate(parts) for parts in zip(*self._seen, strict=True))
-        step = math.sqrt(float(np.mean((points - points.mean(axis=0)) ** 2)))
-        spread = np.std(table, axis=0)
-        if step == 0.0:
-            return False
-        own = spread[0] / step
-        slope = max(own, slope or 0.0) or 1.0
-        spreads = np.where(spread[1:] > 0.0, spread[1:], np.abs(table[-1, 1:]) + _TINY)
-        steep = spreads / step
-        self.penalties = slope / (_REACH * steep**2)
-        self._first = self.penalties.copy()
-        self._margins = _INSIDE * spreads
-        self._spreads = spreads
-        self._seen = []
-        return True
 
     def values(self, table: FloatArray) -> FloatArray:
         """L of each row (f, c_1, ..., c_k)."""
-        return table[:, 0] + self.terms(table[:, 1:]).sum(axis=1)
+        total: FloatArray = table[:, 0] + self.terms(table[:, 1:]).sum(axis=1)
+        return total
 
     def terms(self, c: FloatArray) -> FloatArray:
         """psi_j(c_j)."""
-        rho = np.where(self.penalties > 0.0, self.penalties, 1.0)
-        psi = (self.slopes(c) ** 2 - self.multipliers**2) / (2.0 * rho)
-        return np.where(self.penalties > 0.0, psi, 0.0)
+        heard = self.penalties > 0.0
+        psi = (self.slopes(c) ** 2 - self.multipliers**2) / (2.0 * np.where(heard, self.penalties, 1.0))
+        return np.where(heard, psi, 0.0)
 
     def slopes(self, c: FloatArray) -> FloatArray:
         """psi_j'(c_j) = max(0, lambda_j + rho_j c_j)."""
-        return np.maximum(0.0, self.multipliers + self.penalties * (c + self._margins))
+        return np.maximum(0.0, self.multipliers + self.penalties * self.shifted(c))
 
-    def renew(self, c: FloatArray) -> bool:
-        """After a round, given c at its x."""
-        changed = not self.by_gradients and self._last is not None and self.begin()
-        last, self._last = self._last, c.copy()
-        if self.by_gradients:
+    def shifted(self, c: FloatArray) -> FloatArray:
+        """c as it is to be brought to zero: a little more than it is."""
+        return c + self._margins
+
+    def see(self, points: FloatArray, table: FloatArray) -> None:
+        """Take note of points and their f and c, until penalties have been chosen by them."""
+        if not self.begun:
+            self._seen.append((points, table))
+
+    def begin(self, slope: float = 0.0) -> bool:
+        """Choose penalties by the spread of all values so far; whether there were enough.
+
+        Args:
+            slope: |grad F|, where it is known; otherwise the client's own is taken, or where that is zero, 1.
+        """
+        if self.begun or not self._seen:
             return False
-        if not self.begun or last is None or changed:
-            return changed
-        c = c + self._margins
-        active = np.maximum(c, -self.multipliers / self.penalties)  # what the multiplier will change by, over rho
-        before = np.maximum(last + self._margins, -self.multipliers / self.penalties)
-        still = np.abs(active) > 0.5 * np.abs(before)
-        violation = np.abs(active)
-        grow = still & (c > 0) & (violation > _ENOUGH * self._violations)
-        self.multipliers = np.where(still, np.maximum(0.0, self.multipliers + self.penalties * c), self.multipliers)
-        self._violations = np.where(still, violation, self._violations)
-        self.penalties = np.where(
-            grow, np.minimum(_GROWTH * self.penalties, _MOST_GROWTH * self._first), self.penalties
-        )
+        points, table = (np.concatenate(parts) for parts in zip(*self._seen, strict=True))
+        step = math.sqrt(float(np.mean((points - points.mean(axis=0)) ** 2)))  # of a coordinate
+        if step == 0.0:
+            return False
+        spread = np.std(table, axis=0)
+        spreads = np.where(spread[1:] > 0.0, spread[1:], np.abs(table[-1, 1:]) + _TINY)
+        slope = max(float(spread[0]) / step, slope) or 1.0
+        self.penalties = self._first = slope / (_REACH * (spreads / step) ** 2)
+        self._margins, self._seen = _INSIDE * spreads, []
         return True
 
+    def begin_along(self, slope: float) -> None:
+        """The same, and from now on multipliers are chosen by surrogates."""
+        self._by_surrogates = True
+        self.begin(slope)
+
+    def renew(self, c: FloatArray) -> bool:
+        """Multipliers after a round, given c at its x; whether anything has changed.
+
+        While c is on its way to zero, multipliers wait: they are for what a penalty alone leaves.
+        """
+        last, self._last = self._last, c.copy()
+        if self._by_surrogates or last is None:
+            return False
+        if not self.begun:
+            return self.begin()
+        away, before = (np.maximum(self.shifted(v), -self.multipliers / self.penalties) for v in (c, last))
+        waits = np.abs(away) <= _ENOUGH * np.abs(before)
+        slow = ~waits & (away > _ENOUGH * self._away)
+        self.multipliers = np.where(waits, self.multipliers, self._raised(c))
+        self._away = np.where(waits, self._away, np.abs(away))
+        self.stiffen(slow)
+        return True
+
+    def meet(self, c: FloatArray) -> FloatArray:
+        """lambda <- max(0, lambda + rho c), for c at a minimum of L; how far each c was from where it is to be."""
+        away = np.maximum(self.shifted(c), -self.multipliers / self.penalties)
+        self.multipliers = self._raised(c)
+        return np.abs(away)
+
+    def _raised(self, c: FloatArray) -> FloatArray:
+        return np.maximum(0.0, self.multipliers + self.penalties * self.shifted(c))
+
+    def is_met(self, away: FloatArray) -> bool:
+        """Whether nothing is gained by meeting them again."""
+        return bool(np.all(away <= _MET * self._margins))
+
+    def stiffen(self, which: NDArray[np.bool_]) -> None:
+        """Raise these penalties."""
+        self.penalties = np.where(
+            which, np.minimum(_GROWTH * self.penalties, _MOST_GROWTH * self._first), self.penalties
+        )
+
     def relax(self) -> None:
-        self._away = np.full(self.count, math.inf)
+        """Lower penalties that were raised."""
         self.penalties = np.maximum(self._first, self.penalties / _GROWTH)
-
-    def meet(self, c: FloatArray, grow: bool) -> bool:
-        """Raise or lower the multipliers for c at a minimum of L; the largest violation, where the next is smaller."""
-        c = c + self._margins
-        away = np.abs(np.maximum(c, -self.multipliers / self.penalties))
-        slow = (away > 0.25 * self._away) & (away > 0.1 * self._margins)
-        self._away = away
-        self.multipliers = np.maximum(0.0, self.multipliers + self.penalties * c)
-        if grow:
-            self.penalties = np.where(
-                slow, np.minimum(_GROWTH * self.penalties, _MOST_GROWTH * self._first), self.penalties
-            )
-        return bool(np.all(away <= 0.1 * self._margins))
-
-    def stiffen(self, c: FloatArray, rests: bool, clients: int) -> None:
-        c = c + self._margins
-        last, self._here = self._here, c
-        active = self.multipliers > 0.0
-        ratio = np.where(active & (last != 0.0), c / np.where(last == 0.0, 1.0, last), 0.0)
-        small = np.abs(c) < 1e-3 * self._spreads
-        self.boost = np.where(ratio > 0.3, np.minimum(1.5 * self.boost, clients), self.boost)
-        self.boost = np.where(ratio < -0.3, np.maximum(self.boost / 2, 1.0), self.boost)
 
 
 def is_finite(values: FloatArray) -> NDArray[np.bool_]:

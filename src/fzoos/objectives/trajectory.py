@@ -127,9 +127,10 @@ class Trajectory:
         x = np.where(other[:, None], self.box.scale(asked), x) if other.any() else x
         return self.adopt(self._really_asked(x, asked), values, at)
 
-    def begin_round(self, x: FloatArray) -> None:
-        """The server's x of a new round; its multipliers follow from the constraints there, when they are asked."""
+    def begin_round(self, x: FloatArray) -> bool:
+        """The server's x of a new round, where constraints are asked; whether there are any, as far as is known."""
         self._centre, self.violation = x, None
+        return self.merit is not None
 
     def _row_of_centre(self, x: FloatArray) -> int | None:
         """Which of these points is the server's x, if it has not been asked in this round."""
@@ -331,8 +332,7 @@ class Trajectory:
         return y
 
     def _numbers(self, value: Any, points: FloatArray) -> FloatArray:
-        """What the objective returned as an array of shape (n,) or (n, 1 + k), or an error that says what was expected.
-        """
+        """What the objective returned, of shape (n,) or (n, 1 + k), or an error that says what was expected."""
         return read_values(value, points.shape, self._vectorized, f"objective of client {self._client}")
 
     def __len__(self) -> int:

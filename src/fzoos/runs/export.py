@@ -61,8 +61,9 @@ def as_plain(run: StoredRun) -> dict[str, Any]:
     """Everything that is known of a run, as text, numbers and lists."""
     known = {"id": run.summary.id, "name": run.summary.name, "started": started(run.summary.started)}
     failures = [{"round": r, "client": c, "reason": reason} for r, c, reason in run.failures]
+    beside = {"landmarks": asdict(run.landmarks), "tags": list(run.tags)}
     return plain(  # type: ignore[no-any-return]
-        known | asdict(run.result) | {"settings": run.settings, "failures": failures, "extra": run.extra}
+        known | asdict(run.result) | {"settings": run.settings, "failures": failures, "extra": run.extra} | beside
     )
 
 

@@ -1,25 +1,33 @@
-"""What is shown of finished runs: a table, and a plot of F - F* against rounds and queries."""
+"""What is shown of finished runs: a table, and a plot of F - F* against rounds, queries and bytes."""
 
 from __future__ import annotations
 
+import colorsys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.filesize import decimal
-from rich.table import Table
 
 from fzoos._util.arrays import FloatArray
 from fzoos.result import Result
 
-__all__ = ["COLOURS", "DASHES", "Trial", "check_plot_path", "plot", "plot_curves", "table"]
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["COLOURS", "DASHES", "Trial", "check_plot_path", "colour_of", "plot", "plot_curves", "table"]
 
 Curves = Mapping[str, tuple[FloatArray, FloatArray]]
 
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")  # Okabe & Ito 2008
+COLOURS = (
+    *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000"),  # Okabe & Ito 2008
+    *("#882255", "#999933", "#332288", "#8C6239", "#F0C808", "#7A7A7A", "#E6194B"),  # as many again, unlike them
+    *("#A6D854", "#B15BFF", "#00CED1", "#7A0000", "#FFB3BA", "#1B4D1B"),
+)
 _MARKERS = "os^Dv<>PX"
+BYTES = "bytes, up and down"
 DASHES: tuple[Any, ...] = ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), "-")
 
 
@@ -60,6 +68,27 @@ class Trial:
         """Queries of all clients after each round, 0 first."""
         return np.array([0, *(record.queries for record in self.result.history)], dtype=np.float64)
 
+    @property
+    def bytes(self) -> FloatArray:
+        """Bytes up and down after each round, 0 first."""
+        sent = (record.bytes_up + record.bytes_down for record in self.result.history)
+        return np.array([0, *sent], dtype=np.float64)
+
+
+def colour_of(place: int) -> str:
+    """The colour of a line: `COLOURS`, then others, so that no two lines have the same.
+
+    Example:
+        >>> from fzoos.runs.plots import colour_of
+        >>> colour_of(0), len({colour_of(place) for place in range(60)})
+        ('#0072B2', 60)
+    """
+    if place < len(COLOURS):
+        return COLOURS[place]
+    hue = (place * 0.6180339887) % 1.0  # the golden ratio: far from those just before
+    red, green, blue = colorsys.hls_to_rgb(hue, (0.38, 0.55)[place % 2], 0.65)
+    return f"#{round(255 * red):02X}{round(255 * green):02X}{round(255 * blue):02X}"
+
 
 def _by_label(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
     groups: dict[str, list[Trial]] = {}
@@ -70,6 +99,8 @@ def _by_label(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
 
 def table(trials: Sequence[Trial], title: str) -> Table:
     """One row per algorithm; where it has several trials, their means."""
+    from rich.table import Table
+
     view = Table(title=title, title_justify="left", caption_justify="left")
     view.add_column("algorithm")
     second = "accuracy" if any(trial.accuracy for trial in trials) else "F - F*"
@@ -99,7 +130,7 @@ def check_plot_path(path: Path) -> None:
 
 
 def plot(trials: Sequence[Trial], path: Path, title: str) -> None:
-    """Draw F - F*, or F where F* is not known, against rounds and against queries, a line for each algorithm.
+    """Draw F - F*, or F where F* is not known, against rounds, queries and bytes, a line for each algorithm.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -107,10 +138,11 @@ def plot(trials: Sequence[Trial], path: Path, title: str) -> None:
     curves = {}
     for label, group in _by_label(trials).items():
         length = min(len(trial.gap) for trial in group)
-        queries: FloatArray = np.mean([trial.queries[:length] for trial in group], axis=0)
-        curves[label] = queries, np.stack([trial.gap[:length] for trial in group])
+        costs = [(trial.queries[:length], trial.bytes[:length]) for trial in group]
+        curves[label] = np.mean(costs, axis=0), np.stack([trial.gap[:length] for trial in group])
     known = all(trial.minimum is not None for trial in trials)
-    plot_curves({title: curves}, path, ylabel="F − F*" if known else "F", log=known)
+    xlabels = ("rounds", "queries of all clients", BYTES)
+    plot_curves({title: curves}, path, ylabel="F − F*" if known else "F", log=known, xlabels=xlabels)
 
 
 def plot_curves(
@@ -119,20 +151,21 @@ def plot_curves(
     *,
     ylabel: str = "F − F*",
     log: bool = True,
-    xlabels: tuple[str, str] = ("rounds", "queries of all clients"),
+    xlabels: tuple[str, ...] = ("rounds", "queries of all clients"),
     start: int = 0,
     ylim: tuple[float, float] | None = None,
 ) -> None:
-    """Draw one or more sets of curves, each against rounds and against queries, and write the figure to `path`.
+    """Draw one or more sets of curves, each against rounds and against costs, and write the figure to `path`.
 
     A line is the mean over the trials; where there are several, the band is the standard error to both sides.
 
     Args:
-        panels: title to curves; curves are label to queries, shape (n,), and values, shape (trials, n).
+        panels: title to curves; curves are label to queries, shape (n,), or several costs, shape (costs, n), and
+            values, shape (trials, n).
         path: a .png, .pdf or .svg file.
         ylabel: what the values are.
         log: whether the vertical axis is logarithmic.
-        xlabels: the labels of the two horizontal axes.
+        xlabels: the labels of the horizontal axes: of rounds and of each cost.
         start: number of the first round.
         ylim: range of the vertical axis; None: that of the values.
     """
@@ -140,14 +173,17 @@ def plot_curves(
     from matplotlib.figure import Figure
 
     one = len(panels) == 1
-    figure = Figure(figsize=(10.0, 4.6) if one else (4.4 * len(panels), 7.4), layout="constrained")
+    count = len(xlabels)
+    figure = Figure(figsize=(1.0 + 4.5 * count, 4.6) if one else (4.4 * len(panels), 3.7 * count), layout="constrained")
     FigureCanvasAgg(figure)
-    grid = figure.subplots(*((1, 2) if one else (2, len(panels))), squeeze=False, sharey=True)
-    for (title, curves), pair in zip(panels.items(), grid if one else grid.T, strict=True):
-        _draw(curves, start, *pair)
-        for axes, name in zip(pair, xlabels, strict=True):
+    grid = figure.subplots(*((1, count) if one else (count, len(panels))), squeeze=False, sharey=True)
+    for (title, curves), row in zip(panels.items(), grid if one else grid.T, strict=True):
+        _draw(curves, start, row)
+        for axes, name in zip(row, xlabels, strict=True):
             axes.set(yscale="log" if log else "linear", xlabel=name)
-        (figure.suptitle if one else pair[0].set_title)(title)
+            if name == BYTES:
+                axes.xaxis.set_major_formatter(lambda value, _: decimal(round(value)))
+        (figure.suptitle if one else row[0].set_title)(title)
     for axes in grid[:, 0]:
         axes.set_ylabel(ylabel)
         if ylim is not None:
@@ -156,18 +192,19 @@ def plot_curves(
     figure.savefig(path, dpi=150)
 
 
-def _draw(curves: Curves, start: int, by_rounds: Any, by_queries: Any) -> None:
-    for i, (label, (queries, values)) in enumerate(curves.items()):
-        colour, marker, dashes = (styles[i % len(styles)] for styles in (COLOURS, _MARKERS, DASHES))
-        apart = max(1, len(queries) // 8)
+def _draw(curves: Curves, start: int, row: Sequence[Any]) -> None:
+    for i, (label, (costs, values)) in enumerate(curves.items()):
+        marker, dashes = (styles[i % len(styles)] for styles in (_MARKERS, DASHES))
+        places = [start + np.arange(values.shape[1]), *np.atleast_2d(costs)]
+        apart = max(1, values.shape[1] // 8)
         every = (i % apart, apart)  # lines that lie on each other keep their own markers
         mean = values.mean(axis=0)
-        for axes, x in ((by_rounds, start + np.arange(len(queries))), (by_queries, queries)):
-            axes.plot(x, mean, label=label, color=colour, marker=marker, markevery=every, ls=dashes)
+        for axes, x in zip(row, places, strict=True):
+            axes.plot(x, mean, label=label, color=colour_of(i), marker=marker, markevery=every, ls=dashes)
             if len(values) > 1:
                 error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
-                axes.fill_between(x, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)
-    for axes in (by_rounds, by_queries):
+                axes.fill_between(x, mean - error, mean + error, color=colour_of(i), alpha=0.15, linewidth=0)
+    for axes in row:
         axes.set_xlim(left=0)
         axes.grid(True, which="major", color="#dddddd")
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Self
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from typing import TYPE_CHECKING, Self
 
 from fzoos.result import Record
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
 __all__ = ["RoundProgress", "round_columns", "status"]
 
 
 def round_columns(console: Console | None = None) -> Progress:
     """A rich progress display whose tasks count rounds and show F, queries, bytes and the time left."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     return Progress(
         TextColumn("{task.description:<12}"),
         BarColumn(bar_width=24),
@@ -36,8 +46,12 @@ class RoundProgress:
     """Shows one bar for one run; does nothing if not enabled."""
 
     def __init__(self, rounds: int, enabled: bool) -> None:
-        self._progress = round_columns(Console(stderr=True)) if enabled else None
+        self._progress: Progress | None = None
         self._rounds = rounds
+        if enabled:
+            from rich.console import Console
+
+            self._progress = round_columns(Console(stderr=True))
 
     def __enter__(self) -> Self:
         if self._progress is not None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from fzoos.result import Result
 from fzoos.runs.dashboard.data import Reader
+from fzoos.runs.landmarks import UNKNOWN, Landmarks
 from fzoos.runs.store import StoreError, Summary
 
 __all__ = ["DEFAULT", "StoredRun", "check_run_file", "read", "runs_at"]
@@ -29,6 +30,8 @@ class StoredRun:
         result: the run's result so far.
         failures: round, client and reason of each answer that did not come.
         extra: epsilon and delta, if it was private.
+        landmarks: its start, F there and at the recommended x, and the smallest F.
+        tags: the words that somebody gave it.
     """
 
     name: str
@@ -37,6 +40,8 @@ class StoredRun:
     result: Result
     failures: list[tuple[int, int, str]]
     extra: dict[str, Any]
+    landmarks: Landmarks = UNKNOWN
+    tags: tuple[str, ...] = ()
 
     def client(self, index: int) -> str:
         """A client's name: its site's, in a study."""
@@ -88,9 +93,8 @@ def read(name: str | None = None) -> StoredRun:
         id = max(summaries) if run is None else run
         if id not in summaries:
             raise StoreError(f"{path} has no run {id}; it has {_ids(list(summaries))}")
-        return StoredRun(
-            f"{path}:{id}", summaries[id], reader.study(id), reader.result(id), reader.failures(id), reader.extra(id)
-        )
+        known = reader.study(id), reader.result(id), reader.failures(id), reader.extra(id)
+        return StoredRun(f"{path}:{id}", summaries[id], *known, reader.landmarks(id), reader.tags(id))
 
 
 def check_run_file(path: Path) -> None:

@@ -34,13 +34,16 @@ travel for it: the server knows its own x.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.objectives.box import Box
-from fzoos.objectives.space import SpaceBox
+from fzoos.objectives.space import SpaceBox, box_of
 
-__all__ = ["recommend", "recommend_in"]
+__all__ = ["recommend", "recommend_for", "recommend_in"]
 
 
 def recommend(x: FloatArray, width: FloatArray | float = 1.0) -> FloatArray:
@@ -86,6 +89,24 @@ def recommend_in(box: Box, walk: FloatArray) -> FloatArray:
     u = box.scale(walk)
     found = recommend(u)
     return np.array(walk[-1]) if np.array_equal(found, u[-1]) else box.from_cube(found)
+
+
+def recommend_for(study: Mapping[str, Any], walk: Sequence[FloatArray]) -> FloatArray:
+    """The same for a stored run.
+
+    Args:
+        study: the settings that it was started with.
+        walk: x after each round, or before the first.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos.runs.recommend import recommend_for
+        >>> recommend_for({"bounds": [[0.0, 10.0]]}, [np.array([4.0]), np.array([2.0]), np.array([1.0])])
+        array([1.])
+    """
+    if "bounds" not in study:
+        return recommend(np.array(walk))
+    return recommend_in(box_of(study["bounds"], len(walk[0]), study.get("scale")), np.array(walk))
 
 
 def _steps(x: FloatArray) -> int:

@@ -24,6 +24,7 @@ def record_of(row: tuple[Any, ...]) -> Record:
         queries_per_client=tuple(per_client["queries"]),
         distances=tuple(per_client["distances"]),
         failed=per_client.get("failed", 0),
+        feasible=per_client.get("feasible"),
     )
 
 

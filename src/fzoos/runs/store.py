@@ -11,6 +11,8 @@ rounds       run, round, queries, bytes_up, bytes_down, seconds, step, monitor, 
 failures     run, round, client, reason, at: answers that did not come
 checkpoints  run, body, digest: the server between two exchanges; only the last one is stored
 digests      run, round, digest: of the run's row (round -1) and of its rounds; compared by `check`
+landmarks    run, x0 (float64 bytes), start, minimum, recommended, task: see `landmarks`
+tags         run, tag: words that somebody gave it
 ===========  ========================================================================================================
 """
 
@@ -28,16 +30,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
 from fzoos._util.arrays import FloatArray
 from fzoos._util.processes import is_gone
 from fzoos._util.sqlite import open_readonly
-from fzoos.objectives.space import box_of, space_of
+from fzoos.objectives.space import space_of
 from fzoos.result import Record, Result
-from fzoos.runs import digests
-from fzoos.runs.recommend import recommend, recommend_in
+from fzoos.runs import digests, landmarks, tags
+from fzoos.runs.landmarks import Landmarks, landmarks_of
+from fzoos.runs.recommend import recommend_for
 from fzoos.runs.rows import array_of, bytes_of, finite, record_of, storable_text
+from fzoos.runs.tags import tags_of
 
 __all__ = ["Store", "StoreError", "Summary", "load"]
 
@@ -112,7 +114,8 @@ class Store:
             self._db.execute("PRAGMA synchronous = FULL")
             if not begun:
                 self._make()
-            self._db.execute(digests.TABLE)  # a file of the last release has none
+            for table in (tags.TABLE, landmarks.TABLE, digests.TABLE):  # a file of the last release has none
+                self._db.execute(table)
         except (sqlite3.Error, UnicodeDecodeError, OSError) as error:
             raise StoreError(f"{self.path} cannot be read as a file of runs: {error}") from None
 
@@ -154,23 +157,28 @@ class Store:
 
     def begin(self, name: str, study: Mapping[str, Any], x: FloatArray, clients: int) -> int:
         """A new run; its id."""
+        words = (name, json.dumps(study), time.time(), "running", "")
         counts = (json.dumps([0] * clients), 0, 0, 0.0, "{}")
-        values = (
-            name,
-            json.dumps(study),
-            time.time(),
-            "running",
-            "",
-            bytes_of(x),
-            *counts,
-            platform.node(),
-            os.getpid(),
-        )
+        values = (*words, bytes_of(x), *counts, platform.node(), os.getpid())
         with self._transaction():
             cursor = self._execute(f"INSERT INTO runs VALUES (NULL, {', '.join('?' * len(values))})", values)
             assert cursor.lastrowid is not None
             digests.note(self._db, cursor.lastrowid)
+            landmarks.note(self._db, cursor.lastrowid, x0=x)
         return cursor.lastrowid
+
+    def mark(self, run: int, **values: Any) -> None:
+        """Store landmarks of a run, by the names of `Landmarks`."""
+        with self._transaction():
+            landmarks.note(self._db, run, **values)
+
+    def landmarks(self, run: int) -> Landmarks:
+        """What is known of a run beside its rounds."""
+        return landmarks_of(self._db, run)
+
+    def tags(self, run: int) -> tuple[str, ...]:
+        """The words that somebody gave a run."""
+        return tags_of(self._db, run)
 
     def take(self, run: int) -> None:
         """Make this process the run's writer."""
@@ -221,13 +229,9 @@ class Store:
 
     def _insert(self, run: int, record: Record, x: FloatArray) -> None:
         diagnostics = json.dumps({name: finite(value) for name, value in record.diagnostics.items()})
-        clients = json.dumps(
-            {
-                "queries": list(record.queries_per_client),
-                "distances": list(record.distances),
-            }
-            | ({"failed": record.failed} if record.failed else {})
-        )
+        each = {"queries": list(record.queries_per_client), "distances": list(record.distances)}
+        each |= {"failed": record.failed} if record.failed else {}
+        clients = json.dumps(each | ({} if record.feasible is None else {"feasible": record.feasible}))
         counts = (record.round, record.queries, record.bytes_up, record.bytes_down, record.seconds, record.step)
         values = (run, *counts, record.monitor, diagnostics, clients, bytes_of(x))
         self._execute(f"INSERT OR REPLACE INTO rounds VALUES ({', '.join('?' * len(values))})", values)
@@ -247,9 +251,8 @@ class Store:
 
     def fail(self, run: int, round: int, client: int, reason: str) -> None:
         """Store that a client did not answer, and why."""
-        self._execute(
-            "INSERT INTO failures VALUES (?, ?, ?, ?, ?)", (run, round, client, storable_text(reason), time.time())
-        )
+        values = (run, round, client, storable_text(reason), time.time())
+        self._execute("INSERT INTO failures VALUES (?, ?, ?, ?, ?)", values)
 
     def failures(self, run: int) -> list[tuple[int, int, str]]:
         """Round, client and reason of each."""
@@ -292,6 +295,7 @@ class Store:
             status, message = "interrupted", "its process is gone"
         per_client = tuple(json.loads(queries))
         history = tuple(record_of(row) for row in rounds)
+        walk = [array_of(round[-1]) for round in rounds] or [array_of(x)]
         extra, space = json.loads(more), space_of(json.loads(study).get("bounds"))
         return Result(
             x=array_of(x),
@@ -304,9 +308,11 @@ class Store:
             status=status,
             message=message,
             history=history,
-            recommended=_recommended([array_of(round[-1]) for round in rounds] or [array_of(x)], json.loads(study)),
+            recommended=recommend_for(json.loads(study), walk[-1:] if history and history[-1].feasible else walk),
             failed=extra.get("failed", history[-1].failed if history else 0),
             first_failure=extra.get("first_failure", ""),
+            feasible=history[-1].feasible if history else None,
+            violation=extra.get("violation"),
             variables=None if space is None else space.variables(array_of(x)),
         )
 
@@ -356,13 +362,6 @@ class Store:
 
 def _tables(db: sqlite3.Connection) -> set[str]:
     return {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-
-
-def _recommended(walk: list[FloatArray], study: Mapping[str, Any]) -> FloatArray:
-    """From x after each round, or before the first."""
-    if "bounds" not in study:
-        return recommend(np.array(walk))
-    return recommend_in(box_of(study["bounds"], len(walk[0]), study.get("scale")), np.array(walk))
 
 
 def load(path: str | Path, run: int | None = None) -> Result:

@@ -11,6 +11,7 @@ from rich.filesize import decimal
 
 from fzoos._util.arrays import FloatArray
 from fzoos.result import Record, Result
+from fzoos.runs.advice import is_advised
 from fzoos.runs.compare import AXES, at_equal, differing, flatten
 
 __all__ = ["markdown", "number", "one_line", "rounds_shown", "short_x", "value_text"]
@@ -164,7 +165,7 @@ def _one(label: str, settings: Mapping[str, Any], result: Result, heading: bool)
         rows.append([name, f"{count:,}", number(distances[i] if i < len(distances) else None)])
     parts.append(_table(["client"], ["queries", "distance from the mean"], rows))
     parts.append(f"x = {_values(result.x)}")
-    if not np.array_equal(result.recommended, result.x):
+    if is_advised(result):
         parts.append(f"recommended x = {_values(result.recommended)}")
     return parts
 

@@ -33,7 +33,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from fzoos._util.arrays import FloatArray
 from fzoos.surrogates.kernels import Kernel
@@ -125,7 +125,7 @@ class Evidence:
         values = [negative(ratio) for ratio in grid]
         best = int(np.argmin(values))
         bounds = (math.log(grid[max(best - 1, 0)]), math.log(grid[min(best + 1, _GRID - 1)]))
-        refined = minimize_scalar(
+        refined = scipy.optimize.minimize_scalar(
             lambda g: negative(math.exp(g)), bounds=bounds, method="bounded", options={"xatol": 0.01}
         )
         return math.exp(refined.x) if refined.fun < values[best] else float(grid[best])

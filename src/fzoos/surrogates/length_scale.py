@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from fzoos._util.arrays import FloatArray, squared_distances
 from fzoos._util.checks import check_count, check_positive
@@ -84,4 +84,6 @@ def fit_length_scale(
         return -log_marginal_likelihood(tried, noise, s, values)
 
     bounds = (math.log(settings.low), math.log(settings.high))
-    return math.exp(float(minimize_scalar(negative, bounds=bounds, method="bounded", options={"xatol": 0.01}).x))
+    return math.exp(
+        float(scipy.optimize.minimize_scalar(negative, bounds=bounds, method="bounded", options={"xatol": 0.01}).x)
+    )

@@ -7,6 +7,7 @@ f and c are smooth where psi(c) has a kink, and stay as they are when multiplier
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -27,8 +28,8 @@ class Choices(NamedTuple):
 
     @property
     def length(self) -> float:
-        """l of f."""
-        return self.each[0].length
+        """The longest: a constant f, say, has none of its own."""
+        return max(choice.length for choice in self.each)
 
     @property
     def ridge(self) -> float:
@@ -63,7 +64,7 @@ class MeritProcess:
         self, points: FloatArray, table: FloatArray, centre: FloatArray, merit: Merit, like: Choices | None = None
     ) -> None:
         likes: Sequence[Choice | None] = [None] * table.shape[1] if like is None else like.each
-        self._merit, self.centre = merit, centre
+        self._merit, self.centre, self._share = merit, centre, 1.0
         self._each = [RegionProcess(points, column, centre, one) for column, one in zip(table.T, likes, strict=True)]
 
     @property
@@ -71,12 +72,19 @@ class MeritProcess:
         """Of f and of each c."""
         return Choices(tuple(process.choice for process in self._each))
 
+    def with_share(self, share: float) -> MeritProcess:
+        """mu_f + share sum_j psi_j(mu_cj): what f alone stands for others, too, and constraints for nobody else."""
+        other = copy.copy(self)
+        other._share = share
+        return other
+
     def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
         """mu(x) and grad mu(x)."""
         (value, gradient), *constraints = (process(x) for process in self._each)
         c = np.array([mu for mu, _ in constraints])
-        slopes = self._merit.slopes(c)
-        return value + float(self._merit.terms(c).sum()), gradient + slopes @ np.array([g for _, g in constraints])
+        slopes = self._share * self._merit.slopes(c)
+        terms = self._share * float(self._merit.terms(c).sum())
+        return value + terms, gradient + slopes @ np.array([g for _, g in constraints])
 
     def constraints(self, x: FloatArray) -> FloatArray:
         """mu_cj(x), shape (k,)."""

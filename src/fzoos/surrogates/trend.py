@@ -13,8 +13,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 
 from fzoos._util.arrays import FloatArray
 
@@ -70,7 +70,7 @@ def fit_slope(points: FloatArray, values: FloatArray, x: FloatArray, ridge: floa
     factor = _factor(np.exp(-0.5 * distances / length**2), ridge)
     largest = max(float(squares.max()), np.finfo(float).tiny)
     trend = np.stack([np.ones(len(values)), squares / largest], axis=1)
-    solved = cho_solve(factor, np.column_stack([trend, values]))
+    solved = scipy.linalg.cho_solve(factor, np.column_stack([trend, values]))
     weights = np.linalg.lstsq(trend.T @ solved[:, :2], trend.T @ solved[:, 2], rcond=1e-12)[0]
     alpha = solved[:, 2] - solved[:, :2] @ weights
     gradient = (alpha * np.exp(-0.5 * squares / length**2) / length**2) @ offsets
@@ -83,7 +83,7 @@ def _factor(kernel: FloatArray, ridge: float) -> tuple[FloatArray, bool]:
     kernel[diagonal] = 1.0 + ridge
     while True:
         try:
-            lower, is_lower = cho_factor(kernel, lower=True)
+            lower, is_lower = scipy.linalg.cho_factor(kernel, lower=True)
             return lower, bool(is_lower)
         except np.linalg.LinAlgError:
             ridge *= 10.0

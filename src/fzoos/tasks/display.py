@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import rich
-from rich.console import Console
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["Shown", "console_of"]
 
-Shown = bool | Console
+Shown: TypeAlias = "bool | Console"
 """Whether something is shown on standard output, or the console on which it is."""
 
 
@@ -23,6 +25,9 @@ def console_of(progress: Shown) -> Console:
         >>> console_of(console) is console
         True
     """
+    import rich
+    from rich.console import Console
+
     if isinstance(progress, Console):
         return progress
     return rich.get_console() if progress else Console(quiet=True, force_terminal=False)

@@ -33,7 +33,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from fzoos._util.checks import check_count, check_number
 from fzoos.surrogates.kernels import Kernel
@@ -93,7 +93,7 @@ def best_distance(kernel: Kernel, ratio: float, count: int) -> float:
     grid = np.linspace(math.log(_NEAREST), math.log(_FURTHEST), 60)
     best = int(np.argmin([negative(g) for g in grid]))
     bounds = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
-    found = minimize_scalar(negative, bounds=bounds, method="bounded", options={"xatol": 1e-4})
+    found = scipy.optimize.minimize_scalar(negative, bounds=bounds, method="bounded", options={"xatol": 1e-4})
     return math.exp(float(found.x)) * kernel.length_scale
 
 

@@ -187,6 +187,11 @@ class FixedFZooS(Algorithm):
         """2, or 1 without queries at the server's x."""
         return 1 if self.refresh is None else 2
 
+    @property
+    def asks_x(self) -> bool:
+        """In a refresh."""
+        return self.refresh is not None
+
     def queries(self, dim: int, local_steps: int, *, first: bool, refreshed: bool) -> int:
         """(T - 1) picks, the initial design in the client's first round, 1 + picks at a refresh."""
         count = (local_steps - 1) * (self.active.picks if self.active else 0)

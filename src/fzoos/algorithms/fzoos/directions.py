@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.fft import dct
+import scipy
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.fzoos.control import Control, Mode
@@ -75,6 +75,6 @@ def _transformed(seed: int, sweep: int, dim: int, which: range) -> FloatArray:
     order, signs = rng.permutation(dim), rng.choice([-1.0, 1.0], (2, dim))
     chosen = np.zeros((len(which), dim))
     chosen[np.arange(len(which)), order[which.start : which.stop : which.step]] = 1.0
-    rows: FloatArray = signs[1] * dct(signs[0] * dct(chosen, norm="ortho"), norm="ortho")
+    rows: FloatArray = signs[1] * scipy.fft.dct(signs[0] * scipy.fft.dct(chosen, norm="ortho"), norm="ortho")
     rows.flags.writeable = False
     return rows

@@ -18,12 +18,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.fzoos.control import Control
 from fzoos.algorithms.fzoos.excess import Excess
+from fzoos.algorithms.fzoos.multipliers import Multipliers
 from fzoos.algorithms.fzoos.neighbours import Neighbours
 from fzoos.messages.message import Arrays
 from fzoos.surrogates.merit import MeritProcess
@@ -68,11 +69,10 @@ class RegionClient:
         self._context = context
         self._neighbours = Neighbours(context)
         self._excess = Excess(context.dim)
+        self._multipliers = Multipliers(context)
         self._walk: list[FloatArray] = []  # the last two centres that everybody accepted
         self._good: FloatArray | None = None  # the last centre at which this client had a value
         self._gradient = np.zeros(context.dim)  # as sent
-        self._forces = np.zeros(context.dim)  # of the constraints in it
-        self._ahead = np.zeros(context.dim)  # what new multipliers have added to it since
         self.process: RegionProcess | MeritProcess | None = None
 
     def refresh(self, x: FloatArray, control: Control) -> Arrays:
@@ -80,9 +80,9 @@ class RegionClient:
         delta, process = control.radius, self.process
         first = self._context.trajectory.count == 0
         predicted = before = math.nan
-        value = self._neighbours.ask(x)  # first: multipliers follow from the constraints there
         if process is not None and self._walk:
             predicted, before = process(x)[0], process(self._walk[-1])[0]
+        value = self._neighbours.ask(x)
         if math.isfinite(value):
             self._good = x
         self._ask_around(x, delta, first)
@@ -93,12 +93,11 @@ class RegionClient:
         else:
             self.process = self._neighbours.fit(self._good, delta)
             self._gradient = self.process(x)[1]
-            if isinstance(self.process, MeritProcess):
-                self._forces = self.process.forces(x)
+            self._multipliers.send(self.process, x)
             power = -1.0 if failed else self._power(x, delta, predicted, before, value)
             unknown = float(np.trace(self.process.unknown(x))) / len(x)
             numbers = RegionNumbers(math.log(delta) + math.log(2.0) * power, unknown, float(failed))
-        shift = {"shift": self._ahead} if control.constrained else {}
+        shift = {"shift": self._multipliers.ahead} if control.constrained else {}
         return {"gradient": self._gradient, "region": np.array(numbers), **shift}
 
     def _ask_around(self, x: FloatArray, delta: float, first: bool) -> None:
@@ -126,57 +125,49 @@ class RegionClient:
         power = min(max(min(1.0 - error / _TAU, 4.0 * _cosine([*self._walk, x])), -1.0), 1.0)
         move = float(np.max(np.abs(x - self._walk[-1])))
         if power > 0.0 and move < delta / 2.0:
-            power = -1.0 if move < _SMALL * delta else 0.0
+            power = -1.0 if move < _SMALL * delta and not self._multipliers.violated else 0.0
         return 0.0 if power < 0.0 and change < 2.0 * sigma else power
 
     def answer(self, x: FloatArray, control: Control, mean: Arrays) -> Arrays:
         """Exchange 2."""
         delta, process = delta_of(mean), self.process
-        if "shift" in mean:
-            self._excess.shift(mean["shift"], self._ahead)
-            self._ahead = np.zeros_like(x)
+        share = control.share if control.constrained else 1.0 / self._context.clients
         if RegionNumbers(*mean["region"]).failed > 0.0:
             x = self._good = self._walk[-1] if self._walk else x  # the last centre that everybody accepted
             if process is not None:
                 process = self._neighbours.fit(x, delta, process.choice)
         else:
             self._walk = [*self._walk[-1:], x]
-            self._excess.add(x, mean["gradient"], self._gradient)
-            self._begin_merit(x, delta, mean["gradient"])
+            if "shift" in mean:
+                self._excess.shift(mean["shift"], share * self._multipliers.ahead)
+            own = process.with_share(share)(x)[1] if isinstance(process, MeritProcess) else self._gradient
+            self._excess.add(x, mean["gradient"], own)
+            self._multipliers.hear(mean["gradient"])
         if process is None or not self._excess.known:
             return {"x": x}
         self.process = process
-        local, bounds, t = self._local(process, x, delta, mean["gradient"]), self._bounds(x, delta), np.zeros(len(x))
-        t = _least(local, t, bounds)
+        mine = process.with_share(share) if isinstance(process, MeritProcess) else process
+        local, bounds = self._local(mine, x, delta, mean["gradient"]), self._bounds(x, delta)
+
+        def least(t: FloatArray) -> FloatArray:
+            found = scipy.optimize.minimize(
+                local,
+                t,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=bounds,
+                options={"maxiter": 100, "ftol": 1e-15, "gtol": 1e-10},
+            )
+            return found.x
+
+        def place(t: FloatArray) -> FloatArray:
+            return self._context.project(x + delta * t)
+
         if isinstance(process, MeritProcess):
-            t = self._meet(process, x, delta, local, t, bounds)
-            self._ahead = process.forces(x) - self._forces
-            self._context.trajectory.observe_again()
-        return {"x": self._neighbours.inside(self._context.project(x + delta * t), x)}
-
-    def _begin_merit(self, x: FloatArray, delta: float, gradient: FloatArray) -> None:
-        trajectory, merit = self._context.trajectory, self._context.trajectory.merit
-        if merit is None or trajectory.there is None:
-            return
-        if not merit.begun:
-            merit.by_gradients = True
-            merit.begin(float(np.linalg.norm(gradient)))
+            t = self._multipliers.meet(process, place, least)
         else:
-            rests = len(self._walk) > 1 and bool(np.max(np.abs(x - self._walk[-2])) < delta / 2)
-            merit.stiffen(trajectory.there[1:], rests, self._context.clients)
-
-    def _meet(self, process, x, delta, local, t, bounds):
-        """Multipliers with which the surrogates' constraints are met at the least merit, as far as the region allows."""
-        merit = self._context.trajectory.merit
-        merit.relax()
-        start = merit.multipliers
-        for _ in range(_INNER):
-            grow = float(np.max(np.abs(t))) < 0.999 and self._context.clients == 1
-            if merit.meet(process.constraints(x + delta * t), grow) or (not grow and _ >= 2):
-                break
-            t = _least(local, t, bounds)
-        merit.multipliers = np.maximum(0.0, start + merit.boost * (merit.multipliers - start))
-        return t
+            t = least(np.zeros(len(x)))
+        return {"x": self._neighbours.inside(place(t), x)}
 
     def _bounds(self, x: FloatArray, delta: float) -> list[tuple[float, float]]:
         """Of t: within the region, and within the box if there is one."""
@@ -195,15 +186,6 @@ class RegionClient:
             return (own - reference + other) / unit + fence, delta * ((own_slope + other_slope) / unit + fence_slope)
 
         return local
-
-
-_INNER = 20
-DEBUG = 0
-
-
-def _least(local, t: FloatArray, bounds) -> FloatArray:
-    options = {"maxiter": 100, "ftol": 1e-15, "gtol": 1e-10}
-    return minimize(local, t, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
 
 
 def _cosine(walk: list[FloatArray]) -> float:
