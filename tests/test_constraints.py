@@ -7,6 +7,8 @@ import pytest
 
 from fzoos import FedCMA, FedZO, FZooS, load, minimize
 from fzoos.algorithms.optimizers import Adam
+from fzoos.engines import LocalStudy
+from fzoos.federation import Study
 
 
 def bowl(target, *constraints):
@@ -162,3 +164,27 @@ def test_old_data_without_constraints_is_refused():
     points = np.array([[0.0, 0.0], [1.0, 0.0]])
     with pytest.raises(ValueError, match="old data without constraints"):
         run([bowl(np.ones(2), disc)], prior=[(points, np.array([2.0, 1.0]))], algorithm=FZooS())
+
+
+STUDY = {"x0": (0.0, 0.0), "bounds": (-2.0, 2.0), "sites": ("a", "b"), "rounds": 6, "seed": 3}
+
+
+def test_a_study_goes_on_from_its_journals_as_if_nothing_had_been(tmp_path):
+    sites, study = [bowl(np.array([0.0, 2.0]), disc), bowl(np.array([2.0, 2.0]), half_plane)], Study("disc", **STUDY)
+    whole = LocalStudy(study, tmp_path / "whole", sites, site_seed=5).run()
+    assert whole.feasible
+    assert disc(whole.x) <= 0.0
+    assert whole.violation is None  # values stay at the sites
+    calls = [0]
+
+    def dies(x):
+        calls[0] += 1
+        if calls[0] == 9:
+            raise KeyboardInterrupt
+        return sites[1](x)
+
+    assert LocalStudy(study, tmp_path / "broken", [sites[0], dies], site_seed=5).run().status == "interrupted"
+    again = LocalStudy(study, tmp_path / "broken", sites, site_seed=5).run(resume=True)
+    assert np.array_equal(again.x, whole.x)
+    assert again.feasible
+    assert again.queries == whole.queries

@@ -193,7 +193,8 @@ study = Study.load("study.toml")
 
 LOCAL = """
 from fzoos.engines import LocalStudy
-tell(LocalStudy(study, "local", [at(site) for site in study.sites]).run(resume=Path("local").exists()))
+boxes = [at(site) for site in study.sites]
+tell(LocalStudy(study, "local", boxes, site_seed=study.seed).run(resume=Path("local").exists()))
 """
 
 MINIMIZE = """
@@ -222,7 +223,7 @@ from fzoos.engines.flower.inprocess import InProcess
 from fzoos.federation.conductor import conduct
 with InProcess() as flower:
     for site in study.sites:
-        config = {"site": site, "journal": str(Path(f"{site}.journal").resolve())}
+        config = {"site": site, "journal": str(Path(f"{site}.journal").resolve()), "site_seed": study.seed}
         flower.add(client_app(lambda config: at(str(config["site"])), study), config, name=site)
     tell(conduct(study, FlowerEngine(flower.grid, study, poll=0.005, join=5.0), Path("result.db")))
 """
@@ -258,7 +259,7 @@ def folder(tmp_path: Path) -> Path:
     """A study that names it."""
     (tmp_path / "study.toml").write_text(STUDY.format(privacy=""), encoding="utf-8")
     (tmp_path / "objective.py").write_text(OBJECTIVE, encoding="utf-8")
-    (tmp_path / "site.toml").write_text('objective = "objective.py"\n', encoding="utf-8")
+    (tmp_path / "site.toml").write_text('objective = "objective.py"\nsite_seed = 4\n', encoding="utf-8")
     return tmp_path
 
 

@@ -13,6 +13,7 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -91,14 +92,40 @@ def with_journals(clients: int) -> tuple[Result, int, float]:
 
 
 def journal_cost() -> None:
-    print("\n| journal, one query | ms |\n| --- | --- |")
-    for dim in (10, 300):
+    """A query by itself, and batches of 50: as one array, or value by value as they come."""
+    print("\n| journal, d = 300 | ms a query |\n| --- | --- |")
+    for label, sizes in {"by itself": [1], "in a batch of 50": [50], "in a batch of 50, one by one": [1] * 50}.items():
         with Journal(Path(tempfile.mkdtemp()) / "journal", "study", "site") as journal:
-            request, x = journal.begin(b"request"), np.zeros((1, dim))
+            request, batches, last = journal.begin(b"request"), 1000 // sum(sizes), len(sizes) - 1
             started = time.perf_counter()
-            for _ in range(1000):
-                journal.record(request, x, np.zeros(1), 1, 1, "active")
-            print(f"| d = {dim}, committed to the disk | {time.perf_counter() - started:.2f} |")
+            for _ in range(batches):
+                for i, n in enumerate(sizes):
+                    journal.record(request, np.zeros((n, DIM)), np.zeros(n), 1, 1, "active", more=i < last)
+            print(f"| {label} | {time.perf_counter() - started:.3f} |")
+
+
+def disk_waits() -> None:
+    """How often a site waits for its disk in a round, T = 10: its objective takes batches, or single points."""
+    print("\n| waits for the disk, a site and round | batches | single points | queries |\n| --- | --- | --- | --- |")
+    tables: dict[str, dict[str, Any]] = {
+        "FZooS(), d = 10": {"dim": 10, "algorithm": {"name": "fzoos"}},
+        "FZooS(), d = 100": {"dim": 100, "algorithm": {"name": "fzoos"}},
+        "FZooS.weights()": {"dim": 100, "algorithm": {"name": "fzoos", "preset": "weights", "features": 100}},
+        "FedZO": {"dim": 100, "algorithm": {"name": "fedzo"}},
+    }
+    for label, settings in tables.items():
+        waits = []
+        for vectorized in (True, False):
+            s = Study("waits", x0=0.3, bounds=(0.0, 1.0), sites=("a",), rounds=5, vectorized=vectorized, **settings)
+            folder = Path(tempfile.mkdtemp())
+            with StudySite(s, 0, bowl, folder / "a.journal") as site, LocalEngine([site]) as engine:
+                result = conduct(s, engine, folder / "result.db")
+                waits.append(site._journal.flushes / result.rounds)
+        print(f"| {label} | {waits[0]:.1f} | {waits[1]:.1f} | {result.queries / result.rounds:.0f} |")
+
+
+def bowl(x: np.ndarray) -> Any:
+    return np.sum((x - 0.6) ** 2, axis=-1)
 
 
 def main() -> None:
@@ -119,6 +146,7 @@ def main() -> None:
             f"{100 * (wire / total - 1):.2f} %; a client again from its journal: {again:.2f} s |"
         )
     journal_cost()
+    disk_waits()
     if arguments.deploy:
         from benchmarks.federation import deploy
 

@@ -200,7 +200,7 @@ class Result:
         x = np.array2string(self.x, threshold=10, edgeitems=4, separator=", ", precision=6, max_line_width=1000)
         rows = [("status", f"{self.status}: {self.message}"), ("x", x)]
         rows += [(name, str(value)) for name, value in (self.variables or {}).items()]
-        if not np.array_equal(self.recommended, self.x):
+        if not (np.array_equal(self.recommended, self.x) or self._is_lowest_at_the_end):
             rows.append(("", "a mean of the last rounds is recommended: see `recommended`"))
         rows += [("F(x)", "not known" if self.fun is None else f"{self.fun:.6g}"), ("rounds", str(self.rounds))]
         rows.append(("queries", f"{self.queries:,} ({', '.join(f'{n:,}' for n in self.queries_per_client)})"))
@@ -215,6 +215,12 @@ class Result:
     def _feasibility(self) -> str:
         words = {True: "yes, for all", False: "no", None: "not all clients were asked"}[self.feasible]
         return words if self.violation is None else f"{words}; the largest constraint is {self.violation:.3g}"
+
+    @property
+    def _is_lowest_at_the_end(self) -> bool:
+        """Whether F was measured and never lower than at x, which is then the one to take."""
+        values = [record.monitor for record in self.history if record.monitor is not None]
+        return self.fun is not None and self.fun <= min(values)
 
     def _last_rounds(self) -> str:
         rows = [

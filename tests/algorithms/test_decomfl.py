@@ -366,11 +366,13 @@ def test_interrupted_study(name, tmp_path):
         algorithm={"name": name, "differences": {"count": P}},
         optimizer={"name": "adam", "learning_rate": ETA, "restart": False},
     )
-    whole = LocalStudy(study, tmp_path / "whole", OBJECTIVES).run()
+    whole = LocalStudy(study, tmp_path / "whole", OBJECTIVES, site_seed=study.seed).run()
     for _ in range(5):
-        result = LocalStudy(study, tmp_path / "parts", OBJECTIVES).run(resume=True, callback=lambda record: True)
+        result = LocalStudy(study, tmp_path / "parts", OBJECTIVES, site_seed=study.seed).run(
+            resume=True, callback=lambda record: True
+        )
         assert result.status == "stopped"
-    result = LocalStudy(study, tmp_path / "parts", OBJECTIVES).run(resume=True)
+    result = LocalStudy(study, tmp_path / "parts", OBJECTIVES, site_seed=study.seed).run(resume=True)
     assert (whole.status, result.status) == ("completed", "completed")
     assert result.x.tobytes() == whole.x.tobytes()
     assert (result.queries, result.bytes_up, result.bytes_down) == (whole.queries, whole.bytes_up, whole.bytes_down)

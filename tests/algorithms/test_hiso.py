@@ -170,7 +170,7 @@ def test_who_missed_a_round_gets_h(tmp_path):
         optimizer={"name": "adam", "learning_rate": ETA},
         **settings,
     )
-    result = LocalStudy(study, tmp_path, boxes).run()
+    result = LocalStudy(study, tmp_path, boxes, site_seed=study.seed).run()
     plain = minimize(boxes, X0, bounds=(0, 1), algorithm=study.algorithm_settings, optimizer=Adam(ETA), **settings)
     assert result.status == "completed"
     assert result.x.tobytes() == plain.x.tobytes()

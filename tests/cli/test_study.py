@@ -65,7 +65,7 @@ def reference():
 
 def test_study_runs_and_goes_on(folder, run):
     """Bit for bit what minimize computes; then one round more with --resume, and no new run by mistake."""
-    code, out, err = run("study", folder, "--quiet")
+    code, out, err = run("study", folder, "--quiet", "--site-seed", "0")
     assert (code, err) == (0, "")
     assert "status   completed: all 3 rounds are done" in out
     assert fzoos.load(folder).x.tolist() == reference().x.tolist()
@@ -86,7 +86,7 @@ def test_people_evaluate_a_study(folder, run):
     """Asking and telling, a new process each time, ends where a computer would have: no value is asked for twice."""
     table, asked = folder / "values.csv", []
     for _ in range(100):
-        code, out, _ = run("ask", folder, "--output", table)
+        code, out, _ = run("ask", folder, "--output", table, "--site-seed", "0")
         assert code == 0
         if "completed" in out:
             break

@@ -108,7 +108,7 @@ class Federation:
         (folder / "objective.py").write_text(OBJECTIVE)
         (folder / "seconds").write_text(str(seconds))
         for site in SITES:
-            settings = f'objective = "{folder / "objective.py"}"\njournal = "{folder / site}.journal"\n'
+            settings = f'objective = "{folder / "objective.py"}"\njournal = "{folder / site}.journal"\nsite_seed = 5\n'
             (self.kits / site / "local" / "fzoos.toml").write_text(settings)
         return folder
 
@@ -156,7 +156,7 @@ def make_study(name: str, **changes: object) -> Study:
 
 def run_local(study: Study, folder: Path):
     boxes = [lambda x, c=CENTRES[site]: float(np.sum((x - c) ** 2)) for site in study.sites]
-    return LocalStudy(study, folder, boxes).run()
+    return LocalStudy(study, folder, boxes, site_seed=5).run()
 
 
 def wait_until(true: Callable[[], bool], seconds: float = 120.0) -> None:

@@ -23,6 +23,7 @@ pytest.importorskip("flwr")
 
 from fzoos import Program, Result, Study, load
 from fzoos.engines import LocalStudy
+from fzoos.testing.study import copy_seeds
 
 pytestmark = pytest.mark.deploy
 
@@ -137,11 +138,12 @@ class Deployment:
             end_session(process)
 
     def local(self, study: Study) -> Result:
-        """The same study without Flower, with the same objective files."""
+        """The same study without Flower, with the same objective files and the same secret seeds."""
         folder = self.folder / "local"
         (folder / "site").mkdir(parents=True)
         path = shutil.copy(self.folder / "site" / "objective.py", folder / "site")
         programs = [Program.python(path, env={"SITE": site}) for site in SITES]
+        copy_seeds(study, self.folder / "site", folder)
         return LocalStudy(study, folder, programs).run()
 
 

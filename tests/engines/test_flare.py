@@ -83,7 +83,7 @@ def site_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "objective.py").write_text(OBJECTIVE)
-    (folder / "site.toml").write_text('objective = "objective.py"\n')
+    (folder / "site.toml").write_text('objective = "objective.py"\nsite_seed = 5\n')
     monkeypatch.setenv("FZOOS_SITE", str(folder / "site.toml"))
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.setenv(name, "1")  # as in this process: equal bits need equal numbers of threads
@@ -147,7 +147,7 @@ def test_a_study_whose_simulator_is_killed_ends_with_the_local_engines_numbers(
 ) -> None:
     study = make_study(3)
     killed: list[int] = []
-    local = LocalStudy(study, tmp_path / "local", [local_box(site) for site in study.sites]).run()
+    local = LocalStudy(study, tmp_path / "local", [local_box(site) for site in study.sites], site_seed=5).run()
     in_round_2 = local.queries_per_client[1] * 2 // 3 - 2  # all rounds cost the same, but for the first
     watcher = threading.Thread(target=kill_simulator_at, args=(site_files / "site-2.log", in_round_2, killed))
     watcher.start()
@@ -177,7 +177,7 @@ def test_sites_that_raise_or_hang_are_failures_and_the_others_go_on(site_files: 
     result = run(study, simulator(study, tmp_path), results=tmp_path / "results", resubmit=0)
 
     boxes = [local_box("site-1"), local_box("site-2"), no_answer, no_answer]
-    local = LocalStudy(study, tmp_path / "local", boxes).run()
+    local = LocalStudy(study, tmp_path / "local", boxes, site_seed=5).run()
     assert result.status == "completed"
     assert np.array_equal(result.x, local.x)
     with sqlite3.connect(tmp_path / "results" / f"{study_name(study)}.result") as db:

@@ -64,7 +64,8 @@ class Federation:
         self.asked: dict[str, int] = dict.fromkeys(SITES, 0)  # queries, counted by the objectives themselves
 
     def add(self, site: str, name: str | None = None, app: ClientApp | None = None) -> int:
-        config = {"site": site, "journal": str(self.folder / f"{site}.journal")}
+        journal = str(self.folder / f"{site}.journal")
+        config: dict[str, Any] = {"site": site, "journal": journal, "site_seed": self.study.seed}
         return self.flower.add(app or client_app(self.objective, self.study), config, name=name)
 
     def objective(self, config: Any) -> Callable[[np.ndarray], float]:
@@ -110,7 +111,7 @@ class TestContract(EngineContract):
 )
 def test_a_study_gives_what_it_gives_without_flower(tmp_path: Path, algorithm: dict[str, Any]) -> None:
     ours = study(algorithm=algorithm)
-    plain = LocalStudy(ours, tmp_path / "plain", [box(site) for site in SITES]).run()
+    plain = LocalStudy(ours, tmp_path / "plain", [box(site) for site in SITES], site_seed=ours.seed).run()
     with InProcess() as flower:
         federation = Federation(flower, tmp_path, ours)
         for site in SITES:
@@ -124,7 +125,7 @@ def test_a_study_gives_what_it_gives_without_flower(tmp_path: Path, algorithm: d
 
 
 def test_the_server_app_leaves_a_result_and_resumes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    whole = LocalStudy(study(rounds=3), tmp_path / "plain", [box(site) for site in SITES]).run()
+    whole = LocalStudy(study(rounds=3), tmp_path / "plain", [box(site) for site in SITES], site_seed=study().seed).run()
     path = tmp_path / "result.db"
     with InProcess() as flower:
         federation = Federation(flower, tmp_path, study())

@@ -100,7 +100,8 @@ class Federation:
         self, site: str, wrap: Callable[[ClientApp], Any] = lambda app: app, secure: bool = True, **options: Any
     ) -> int:
         app = client_app(box, self.study, secure_aggregation=secure, **options)
-        config = {"site": site, "journal": str(self.folder / f"{site}.journal")}
+        journal = str(self.folder / f"{site}.journal")
+        config: dict[str, Any] = {"site": site, "journal": journal, "site_seed": self.study.seed}
         return self.flower.add(wrap(app), config, name=site)
 
     def engine(self) -> SecureFlowerEngine:
@@ -111,7 +112,8 @@ class Federation:
         found = {}
         for client in clients:
             config = {"site": SITES[client]}
-            with StudySite(self.study, client, box(config), self.folder / "clear" / SITES[client]) as site:
+            journal, seed = self.folder / "clear" / SITES[client], self.study.seed
+            with StudySite(self.study, client, box(config), journal, site_seed=seed) as site:
                 found[client] = site.handle(request())
         return found
 
@@ -162,7 +164,8 @@ def test_weights_are_those_of_the_study(tmp_path: Path) -> None:
 
 
 def test_a_whole_study_ends_where_the_plain_one_does(tmp_path: Path) -> None:
-    plain = LocalStudy(study(), tmp_path / "plain", [box({"site": site}) for site in SITES]).run()
+    boxes = [box({"site": site}) for site in SITES]
+    plain = LocalStudy(study(), tmp_path / "plain", boxes, site_seed=study().seed).run()
     with InProcess() as flower:
         federation = Federation(flower, tmp_path, study())
         for site in SITES:

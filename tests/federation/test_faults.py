@@ -168,7 +168,7 @@ def test_server_killed(nursery, folder, undisturbed, algorithm):
     whole, points = undisturbed(**settings)
     study = make_study(**settings)
     sites = [
-        StudySite(study, i, Box(CENTRES[i], folder / f"{site}.log"), folder / f"{site}.journal")
+        StudySite(study, i, Box(CENTRES[i], folder / f"{site}.log"), folder / f"{site}.journal", site_seed=study.seed)
         for i, site in enumerate(study.sites)
     ]
     dice, kills, result = random.Random(algorithm), 0, None

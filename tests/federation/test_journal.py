@@ -71,7 +71,10 @@ def test_a_journal_can_be_read_by_others(path):
     """Plain SQLite, as the table at the head of the module says: 3 requests, 9 queries, 3 replies."""
     rng = np.random.default_rng(ROWS)
     with closing(sqlite3.connect(path)) as db:
-        assert dict(db.execute("SELECT name, value FROM about")) == {"format": "1", "study": "study", "site": "site"}
+        about = dict(db.execute("SELECT name, value FROM about"))
+        seed, digest = about.pop("seed").split()
+        assert about == {"format": "2", "study": "study", "site": "site"}
+        assert hashlib.sha256(seed.encode()).hexdigest().startswith(digest)
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         requests = db.execute("SELECT id, digest, body FROM requests ORDER BY id").fetchall()
         assert requests == [(i + 1, hashlib.sha256(b"request %d" % i).digest(), b"request %d" % i) for i in range(ROWS)]
@@ -137,6 +140,81 @@ def test_every_number_comes_back(batches):
     assert np.array_equal(np.signbit(values[values == 0.0]), np.signbit(rows[rows[:, 0] == 0.0, 0]))
 
 
+# What the disk is waited for
+
+
+def waits(journal):
+    """How often the disk is waited for, from here on: commits while SQLite's setting is FULL."""
+    seen, full = [], [True]
+
+    def look(statement):
+        if statement.startswith("PRAGMA synchronous"):
+            full[0] = statement.endswith("FULL")
+        elif statement == "COMMIT" and full[0]:
+            seen.append(statement)
+
+    journal._db.set_trace_callback(look)
+    return seen
+
+
+def noted(path):
+    return int(path.with_name(path.name + ".rows").read_bytes())
+
+
+def test_a_request_is_written_with_what_it_causes_in_one_commit(folder):
+    with opened(folder / "j") as journal:
+        before, seen = journal.flushes, waits(journal)
+        request = journal.announce(b"given up before its first query")
+        assert journal.announce(b"r") == request == 1
+        assert journal.find(b"r") is None
+        journal.record(1, np.zeros((3, 2)), np.zeros(3), 1, 0, "query")
+        assert len(seen) == journal.flushes - before == 1
+        journal.reply(1, b"a", {})
+        assert journal.announce(b"s") == 2
+        journal.reply(2, b"b", {})  # a request without a query
+        assert len(seen) == journal.flushes - before == 3
+    with opened(folder / "j") as journal:
+        assert [(request.body, request.reply) for request in journal.requests()] == [(b"r", b"a"), (b"s", b"b")]
+        assert journal.count == 3
+
+
+def test_the_values_of_a_batch_wait_for_the_disk_together(folder):
+    """And the number of rows beside the journal is never ahead of what the disk has."""
+    with opened(folder / "j") as journal:
+        seen, x = waits(journal), np.zeros((1, 2))
+        request = journal.begin(b"r")
+        for i in range(5):
+            journal.record(request, x, np.full(1, float(i)), 1, 0, "query", more=i < 4)
+            assert noted(folder / "j") == (6 if i == 4 else 1)
+        assert len(seen) == 2
+        with opened_elsewhere(folder / "j") as db:  # what kill -9 would leave
+            assert db.execute("SELECT count(*) FROM queries").fetchone() == (5,)
+
+
+def test_values_that_took_long_are_on_the_disk_at_once(folder):
+    with opened(folder / "j") as journal:
+        request, seen = journal.begin(b"r"), waits(journal)
+        journal._flushed -= 60.0  # the value took a minute
+        journal.record(request, np.zeros((1, 2)), np.zeros(1), 1, 0, "query", more=True)
+        assert len(seen) == 1
+        assert noted(folder / "j") == 2
+
+
+def test_what_waits_for_the_disk_can_be_hurried(folder):
+    with opened(folder / "j") as journal:
+        request = journal.begin(b"r")
+        journal.record(request, np.zeros((1, 2)), np.zeros(1), 1, 0, "query", more=True)
+        journal.flush()
+        assert noted(folder / "j") == 2
+        flushes = journal.flushes
+        journal.flush()
+        assert journal.flushes == flushes
+
+
+def opened_elsewhere(path):
+    return closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True))
+
+
 @pytest.mark.parametrize("error", ["\ud800 half a letter", "a\x00b", "", "nan", "two\nlines", "x" * 100_000])
 def test_any_error_is_kept(folder, error):
     """Whatever an objective says when it fails, the query is kept as paid for and not as a value."""
@@ -182,8 +260,8 @@ def test_others_journals(path, names, reason):
 def test_another_format(path):
     """A journal of a later version is refused, with both versions named."""
     with closing(sqlite3.connect(path)) as db, db:
-        db.execute("UPDATE about SET value = '2' WHERE name = 'format'")
-    refused(path, "has format 2; this program reads 1")
+        db.execute("UPDATE about SET value = '3' WHERE name = 'format'")
+    refused(path, "has format 3; this program reads 2")
 
 
 def test_other_files(folder):

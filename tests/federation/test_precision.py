@@ -340,9 +340,10 @@ def test_interrupted_and_resumed(folder, algorithm, precision):
     """Stopped after a round, then by an error in the middle of one, and taken up again: the undisturbed run, and the
     same bytes in the journals."""
     study = make(algorithm, precision, rounds=4)
-    whole = LocalStudy(study, folder / "whole", [Box(c) for c in CENTRES[:2]]).run()
+    seed = {"site_seed": study.seed}
+    whole = LocalStudy(study, folder / "whole", [Box(c) for c in CENTRES[:2]], **seed).run()
     boxes = [Box(c) for c in CENTRES[:2]]
-    assert LocalStudy(study, folder / "parts", boxes).run(callback=lambda record: True).rounds == 1
+    assert LocalStudy(study, folder / "parts", boxes, **seed).run(callback=lambda record: True).rounds == 1
     left = [3]
 
     def breaking(x):
@@ -351,8 +352,8 @@ def test_interrupted_and_resumed(folder, algorithm, precision):
             raise KeyboardInterrupt
         return boxes[1](x)
 
-    assert LocalStudy(study, folder / "parts", [boxes[0], breaking]).run(resume=True).status == "interrupted"
-    result = LocalStudy(study, folder / "parts", boxes).run(resume=True)
+    assert LocalStudy(study, folder / "parts", [boxes[0], breaking], **seed).run(resume=True).status == "interrupted"
+    result = LocalStudy(study, folder / "parts", boxes, **seed).run(resume=True)
     assert result.status == "completed"
     same(result, whole)
     for site in study.sites:

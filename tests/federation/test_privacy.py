@@ -115,7 +115,7 @@ def test_noise_comes_from_no_seed(tmp_path):
     request = Message("update", 1, {"x": np.full(3, 0.4)})
     replies = {}
     for folder, privacy in (("one", None), ("two", None), ("three", NOISY), ("four", NOISY)):
-        with StudySite(study(privacy=privacy), 0, Box(0.1), tmp_path / folder) as site:
+        with StudySite(study(privacy=privacy), 0, Box(0.1), tmp_path / folder, site_seed=0) as site:
             replies[folder] = site.handle(request).arrays["x"]
     assert np.array_equal(replies["one"], replies["two"])
     assert not np.any(replies["three"] == replies["four"])

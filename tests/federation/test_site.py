@@ -25,7 +25,8 @@ SECOND = Message("update", 2, {"c": np.zeros(2)})
 
 
 def site(folder, objective=None, study=STUDY, **settings):
-    return StudySite(study, 0, objective or Box(0.2, folder / "a.log"), folder / "a.journal", **settings)
+    box = objective or Box(0.2, folder / "a.log")
+    return StudySite(study, 0, box, folder / "a.journal", **{"site_seed": study.seed} | settings)
 
 
 def asked(folder):
@@ -55,6 +56,35 @@ def test_answered_from_the_journal(folder):
     with site(folder, lambda x: pytest.fail("asked again")) as here:
         assert [here.answer(data) for data in reversed(requests)] == replies[::-1]
         assert here.queries == 15
+
+
+@pytest.mark.parametrize("vectorized", [True, False])
+def test_a_batch_is_one_wait_for_the_disk(folder, vectorized):
+    """T = 2 steps of a batch each and the reply: 3, and 2 for a refresh; the requests come with them."""
+    study = make_study("scaffoldi", sites=("a",), vectorized=vectorized)
+    with site(folder, study=study) as here:
+        for message, expected in ((UPDATE, 3), (REFRESH, 2), (SECOND, 3)):
+            before = here._journal.flushes
+            here.answer(encode(message, study.id))
+            assert here._journal.flushes - before == expected
+        assert here.queries == asked(folder) == 6 + 3 + 6
+
+
+def test_a_failure_tells_only_queries_that_the_disk_has(folder):
+    """The last but one of a batch; the server takes a count that falls for a lost journal."""
+
+    def once(x):
+        if len(seen) == 2:
+            raise NotAsked("tomorrow")
+        seen.append(x)
+        return 0.0
+
+    seen = []
+    with site(folder, once) as here:
+        with pytest.raises(RemoteFailure) as caught:
+            decode(here.answer(encode(UPDATE, STUDY.id)), STUDY.id)
+        assert caught.value.queries == 2
+        assert int((folder / "a.journal.rows").read_bytes()) == 3  # the request and two queries
 
 
 def test_handle_is_the_same(folder):
@@ -193,7 +223,7 @@ def test_anothers_journal(folder):
 
 def test_a_journal_of_another_version(folder):
     """A journal with this study's name but other numbers in it is noticed before it does harm."""
-    with Journal(folder / "a.journal", STUDY.id, "a") as journal:
+    with Journal(folder / "a.journal", STUDY.id, "a", seed=STUDY.seed) as journal:
         request = journal.begin(encode(UPDATE, STUDY.id))
         journal.record(request, np.full((6, 2), 0.3), np.zeros(6), 1, 1, "difference")
         journal.reply(request, b"reply", {})
@@ -225,7 +255,7 @@ def test_a_journal_that_lacks_queries(folder, kept):
 
 def test_a_journal_with_too_many_queries(folder):
     """The same for more queries than the answer can have made: six of them fit, the seventh was another version's."""
-    with Journal(folder / "a.journal", STUDY.id, "a") as journal:
+    with Journal(folder / "a.journal", STUDY.id, "a", seed=STUDY.seed) as journal:
         request = journal.begin(encode(UPDATE, STUDY.id))
         for i in range(7):
             journal.record(request, np.full((1, 2), 0.3), np.zeros(1), 1, min(1 + i // 3, 2), "difference")
@@ -278,7 +308,7 @@ def test_recorded_points_are_taken_as_they_are(folder):
 
 def test_an_unusable_journal(folder):
     """Not this study's content at all: an error, not a crash, and no query."""
-    with Journal(folder / "a.journal", STUDY.id, "a") as journal:
+    with Journal(folder / "a.journal", STUDY.id, "a", seed=STUDY.seed) as journal:
         fill_journal(journal)
     with site(folder) as here, pytest.raises(RemoteFailure):
         decode(here.answer(encode(UPDATE, STUDY.id)), STUDY.id)

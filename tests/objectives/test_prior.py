@@ -68,7 +68,7 @@ def test_a_site_begins_with_it(tmp_path):
     study = Study("demo", x0=0.9, dim=6, bounds=(-1.0, 1.0), sites=("a",), rounds=3)
 
     def conducted(folder, prior, **settings):
-        with StudySite(study, 0, f, tmp_path / folder / "a.journal", prior=prior) as site:
+        with StudySite(study, 0, f, tmp_path / folder / "a.journal", prior=prior, site_seed=0) as site:
             return conduct(study, LocalEngine([site], together=False), tmp_path / folder / "result.db", **settings)
 
     whole = conducted("whole", old())

@@ -249,9 +249,9 @@ def test_study_with_programs(tmp_path, vectorized):
     if vectorized:
         study = Study(**(study.settings | {"vectorized": True}))
     make = lambda: [Program.python(file, vectorized=vectorized) for _ in study.sites]
-    whole = LocalStudy(study, tmp_path / "whole", make()).run()
-    LocalStudy(study, tmp_path / "parts", make()).run(callback=lambda record: record.round == 1)
-    parts = LocalStudy(study, tmp_path / "parts", make()).run(resume=True)
+    whole = LocalStudy(study, tmp_path / "whole", make(), site_seed=study.seed).run()
+    LocalStudy(study, tmp_path / "parts", make(), site_seed=study.seed).run(callback=lambda record: record.round == 1)
+    parts = LocalStudy(study, tmp_path / "parts", make(), site_seed=study.seed).run(resume=True)
     assert parts.status == "completed"
     assert np.array_equal(parts.x, whole.x)
     assert whole.variables["kernel"] in ("rbf", "linear", "poly")

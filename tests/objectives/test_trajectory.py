@@ -333,7 +333,7 @@ def test_what_was_paid_for_before():
         def recall(self, count, round, step):
             return np.empty((0, 2)), np.empty(0)
 
-        def record(self, points, values, round, step, purpose):
+        def record(self, points, values, round, step, purpose, more=False):
             self.count += len(points)
 
         def fail(self, points, error, round, step, purpose):
@@ -370,7 +370,7 @@ def test_what_the_ledger_has_is_taken_as_it_is(vectorized, known):
             found = [self.left.pop(0) for _ in range(min(count, len(self.left)))]
             return np.array(found).reshape(-1, 2), np.full(len(found), 7.0)
 
-        def record(self, points, values, round, step, purpose):
+        def record(self, points, values, round, step, purpose, more=False):
             made.extend(points.tolist())
 
     def objective(x):

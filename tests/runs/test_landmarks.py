@@ -100,8 +100,10 @@ def test_worse_is_never_called_better(tmp_path, capsys):
     assert "F = 1.1 there is no lower: take x" in advice(result, Landmarks(recommended=1.1))
     assert is_advised(result, Landmarks(recommended=0.1))
     assert advice(result, Landmarks(recommended=0.1)) == "the recommended x, a mean of the last rounds; F = 0.1"
+    assert "is recommended" not in str(result)
     unmeasured = replace(result, history=tuple(replace(record, monitor=None) for record in result.history))
     assert is_advised(unmeasured)
+    assert "is recommended" in str(unmeasured)
     assert is_advised(replace(result, history=(*result.history, replace(result.history[-1], monitor=0.6))))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import fzoos
+from fzoos.cli import main
 from fzoos.engines import LocalStudy
 from fzoos.federation import Study
 from fzoos.result import Record
@@ -174,17 +175,52 @@ def test_a_damaged_checkpoint(path):
 
 def test_nothing_there(tmp_path):
     """No file, an empty file, a file without runs, an empty folder: each said as what it is; nothing is made."""
-    with pytest.raises(StoreError, match="there is no run at"):
+    with pytest.raises(StoreError, match="there is no file of runs at"):
         fzoos.load(tmp_path / "none.db")
-    with pytest.raises(StoreError, match=r"there is no run at .*result\.db"):
+    with pytest.raises(StoreError, match=r"there is no file of runs at .*result\.db"):
         fzoos.load(tmp_path)
     (tmp_path / "empty.db").touch()
-    with pytest.raises(StoreError, match="there is no run at"):
+    with pytest.raises(StoreError, match=r"empty\.db is empty: no run has begun in it"):
         fzoos.load(tmp_path / "empty.db")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["empty.db"]
     Store(tmp_path / "new.db").close()
     with pytest.raises(StoreError, match=r"new\.db has no run yet"):
         fzoos.load(tmp_path / "new.db")
+
+
+@pytest.fixture
+def mounted_readonly(tmp_path):
+    """The folder of a file of runs, as a read-only file system."""
+    folder, path = tmp_path, tmp_path / "runs.db"
+    fzoos.minimize(lambda x: 0.0, X, bounds=(-3, 3), algorithm=fzoos.FedZO(), rounds=2, store=path, name="demo")
+    if subprocess.run(["mount", "--bind", folder, folder], capture_output=True).returncode:
+        pytest.skip("only root can mount a file system")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+        yield path
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_on_a_read_only_file_system(mounted_readonly, capsys):
+    """It can be loaded, listed and shown; nothing can be added to it."""
+    path = mounted_readonly
+    with pytest.raises(OSError, match="Read-only file system"):
+        (path.parent / "another").touch()
+    assert fzoos.load(path).rounds == 2
+    for words in (["list"], ["show"]):
+        with pytest.raises(SystemExit) as ended:
+            main([*words, str(path)])
+        assert not ended.value.code
+        assert "demo" in capsys.readouterr().out
+    with pytest.raises(StoreError, match="cannot be read as a file of runs"):
+        Store(path)
+
+
+def test_loading_changes_nothing(path):
+    before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    fzoos.load(path)
+    assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
 
 
 def test_a_path_that_cannot_be(tmp_path):
@@ -203,7 +239,7 @@ def test_killed_while_it_was_made(tmp_path, left):
     path.touch()
     with closing(sqlite3.connect(path)) as db:
         db.executescript(left)
-    with pytest.raises(StoreError, match="there is no run at"):
+    with pytest.raises(StoreError, match="is empty: no run has begun in it"):
         fzoos.load(path)
     with Store(path) as store:
         assert store.begin("demo", {}, X, 1) == 1

@@ -24,6 +24,7 @@ _EXAMPLES = {
     "dashboard": (
         "fzoos dashboard runs.db",
         "fzoos dashboard my-study --open",
+        "fzoos dashboard runs.db --edit",
         "fzoos dashboard results --host 0.0.0.0",
     ),
     "report": (
@@ -51,6 +52,9 @@ def dashboard(
     token: Annotated[
         str | None, typer.Option(help=f"What a visitor must know.  [default: {TOKEN}, or made where needed]")
     ] = None,
+    edit: Annotated[
+        bool, typer.Option("--edit", help="Runs can be renamed, tagged and deleted; always with a token.")
+    ] = False,
     open_page: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
 ) -> int:
     """Follow runs in a browser, while they go on and afterwards; Ctrl-C ends it."""
@@ -69,7 +73,7 @@ def dashboard(
 
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it as Ctrl-C does, with all files closed
         with suppress(KeyboardInterrupt):
-            serve(index, host, port, token or os.environ.get(TOKEN) or None, announce)
+            serve(index, host, port, token or os.environ.get(TOKEN) or None, announce, edit)
     return 0
 
 

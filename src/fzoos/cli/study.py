@@ -32,6 +32,7 @@ __all__ = ["add_to"]
 ENGINES = ("flare", "flower")
 
 Folder = Annotated[Path, typer.Argument(metavar="STUDY", help="The study's folder, with study.toml in it.")]
+SiteSeed = Annotated[int | None, typer.Option(min=0, help="Of all sites, to repeat a run.  [default: secret ones]")]
 Site = Annotated[str | None, typer.Option(help="Of this site only.")]
 
 
@@ -67,6 +68,7 @@ def study(
     folder: Folder,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that is there.")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Sites that work at the same time.")] = 1,
+    site_seed: SiteSeed = None,
     quiet: Quiet = False,
 ) -> int:
     """Run a study with all its sites on this machine; Ctrl-C and --resume lose nothing."""
@@ -80,7 +82,7 @@ def study(
         Program.python(black_box, vectorized=settings.vectorized, timeout=settings.timeout, env={"SITE": site})
         for site in settings.sites
     ]
-    result = LocalStudy(settings, folder, objectives, workers).run(resume=resume, progress=not quiet)
+    result = LocalStudy(settings, folder, objectives, workers, site_seed).run(resume=resume, progress=not quiet)
     _show(folder, result)
     return {"interrupted": 130, "failed": 1}.get(result.status, 0)
 
@@ -89,6 +91,7 @@ def ask(
     folder: Folder,
     site: Site = None,
     output: Annotated[Path | None, typer.Option(help="Write the points there, not to standard output.")] = None,
+    site_seed: SiteSeed = None,
 ) -> int:
     """Print the points to evaluate next, as a table to fill in (CSV) and to hand to `fzoos tell`."""
     settings = Study.load(folder / "study.toml")
@@ -97,9 +100,8 @@ def ask(
     try:
         # All sites are waited for, and a batch is asked for at once.
         patient = replace(settings, vectorized=True, retries=0, min_clients=None)
-        result = LocalStudy(patient, folder, [ManualObjective(folder / "people", s) for s in settings.sites]).run(
-            resume=True
-        )
+        people = [ManualObjective(folder / "people", s) for s in settings.sites]
+        result = LocalStudy(patient, folder, people, site_seed=site_seed).run(resume=True)
     except JournalError as error:  # a site's own process has it, and asks
         if "in use" not in str(error):
             raise

@@ -22,7 +22,7 @@ from fzoos.runs.store import load
 
 __all__ = ["Optimizer"]
 
-_SETTINGS = "study.json"
+_SETTINGS, _SITE_SEED = "study.json", "site_seed"
 
 
 class Optimizer:
@@ -38,6 +38,7 @@ class Optimizer:
         clients: N, the number of clients.
         folder: where the state is; None: in a temporary folder, which goes with the object.
         settings: further settings of a `Study`, such as `rounds`, `local_steps`, `algorithm`, `seed` and `on_failure`.
+            With `seed` the clients draw from it, too, and the run can be repeated; without it they have secret ones.
 
     Example:
         >>> from fzoos import Optimizer
@@ -61,8 +62,9 @@ class Optimizer:
         if (place / _SETTINGS).exists():
             raise ValueError(f"folder {place} has an optimizer: go on with Optimizer.load")
         place.mkdir(parents=True, exist_ok=True)
-        (place / _SETTINGS).write_text(json.dumps(study.settings), encoding="utf-8")
-        self._open(study, place)
+        kept = {**study.settings, _SITE_SEED: settings.get("seed")}
+        (place / _SETTINGS).write_text(json.dumps(kept), encoding="utf-8")
+        self._open(kept, place)
 
     @classmethod
     def load(cls, folder: str | Path) -> Optimizer:
@@ -75,10 +77,12 @@ class Optimizer:
         if not file.exists():
             raise FileNotFoundError(f"there is no optimizer in {folder}")
         found = cls.__new__(cls)
-        found._open(Study(**json.loads(file.read_text(encoding="utf-8"))), Path(folder))
+        found._open(json.loads(file.read_text(encoding="utf-8")), Path(folder))
         return found
 
-    def _open(self, study: Study, folder: Path) -> None:
+    def _open(self, settings: dict[str, Any], folder: Path) -> None:
+        study = Study(**{name: value for name, value in settings.items() if name != _SITE_SEED})
+        self._site_seed: int | None = settings.get(_SITE_SEED)  # a journal that is there has its own
         # All clients are waited for, and a batch is asked for at once.
         self.study, self.folder = replace(study, vectorized=True, retries=0, min_clients=None), folder
         self._clients = [ManualObjective(folder / "people", site) for site in study.sites]
@@ -160,5 +164,5 @@ class Optimizer:
         """Take the run as far as the values allow."""
         if self._ended or any(objective.wanted() for objective in self._clients):
             return
-        result = LocalStudy(self.study, self.folder, self._clients).run(resume=True)
+        result = LocalStudy(self.study, self.folder, self._clients, site_seed=self._site_seed).run(resume=True)
         self._ended = result.status != "stopped"

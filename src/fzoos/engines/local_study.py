@@ -27,6 +27,7 @@ class LocalStudy:
         folder: the folder for `result.db` and `journals/SITE.journal`.
         objectives: the sites' objectives, in the order of `study.sites`.
         workers: how many sites work at the same time.
+        site_seed: as for `StudySite`, for all sites; None: each has a secret one in its journal.
 
     Example:
         >>> import tempfile
@@ -39,19 +40,27 @@ class LocalStudy:
         ('completed', 840)
     """
 
-    def __init__(self, study: Study, folder: str | Path, objectives: Sequence[Objective], workers: int = 1) -> None:
+    def __init__(
+        self,
+        study: Study,
+        folder: str | Path,
+        objectives: Sequence[Objective],
+        workers: int = 1,
+        site_seed: int | None = None,
+    ) -> None:
         if len(objectives) != len(study.sites):
             raise ValueError(f"objectives has {len(objectives)} entries but the study has {len(study.sites)} sites")
         self._study, self._folder, self._objectives, self._workers = study, Path(folder), objectives, workers
+        self._site_seed = site_seed
 
     def run(
         self, *, resume: bool = False, progress: bool = False, callback: Callable[[Record], Any] | None = None
     ) -> Result:
         """Run it, or resume it; see `conduct`."""
-        study = self._study
+        study, journals, seed = self._study, self._folder / "journals", self._site_seed
         with ExitStack() as stack:
             sites = [
-                stack.enter_context(StudySite(study, i, objective, self._folder / "journals" / f"{site}.journal"))
+                stack.enter_context(StudySite(study, i, objective, journals / f"{site}.journal", site_seed=seed))
                 for i, (site, objective) in enumerate(zip(study.sites, self._objectives, strict=True))
             ]
             engine = stack.enter_context(LocalEngine(sites, self._workers, together=False, patience=_PATIENCE))

@@ -3,8 +3,8 @@
 =========  ==========================================================================================================
 table      row
 =========  ==========================================================================================================
-about      name, value: format, study, site
-requests   id, digest, body: a request of the server as it came; written before the first query that it causes
+about      name, value: format, study, site; seed: of the site's own random generator, with a digest of its own
+requests   id, digest, body: a request of the server as it came; written with the first row that it causes
 queries    id, request, round, step, purpose, x (float64 bytes, in the user's coordinates), y, error: written before the
            value is used; y is NULL where the objective raised, which is then in error, and where SQLite cannot hold
            it: error is then "nan" or "-0.0". With k constraints purpose ends in +k, and their values follow x in its
@@ -16,22 +16,24 @@ replies    request, body, generator: what was answered, and the random generator
 Every row carries SHA-256(the row before it in the table, this row), so that a flipped bit or a missing row is seen when
 the journal is opened; that its end is there is known from the number of rows, in a file beside it (`RowCount`). What is
 refused is left as it was. A journal belongs to one process at a time, which holds a lock beside it. It has the site's
-values: only its owner can read it (0600).
+values and its seed, from which the points follow that it asks: only its owner can read it (0600).
 
-A commit is on the disk when it returns (write-ahead log, synchronous = FULL): neither `kill -9` nor a power cut loses a
-query whose value was used.
+No row is lost by `kill -9` once its method has returned: the operating system has it. For a power cut the disk must
+have it, which takes the disk's own 1 to 10 ms, so that is waited for once a batch: before a value of the batch is used,
+and at least every 0.1 s while values come. (SQLite's write-ahead log, synchronous = FULL; NORMAL for the values before
+the last, where the objective takes single points.) A power cut loses no query whose value was used, and no work of more
+than 0.1 s.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
+import os
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -43,10 +45,11 @@ from fzoos._util.lock import FileLock
 from fzoos._util.private import make_private
 from fzoos._util.row_count import RowCount
 from fzoos._util.sqlite import open_readonly
+from fzoos.federation.journal_rows import Query, Request, odd_name, query_of
+from fzoos.federation.site_seed import FORMATS, draw_seed, has_seed, seal, unseal
 
-__all__ = ["CHAINED", "Journal", "JournalError", "Query", "Request"]
+__all__ = ["CHAINED", "Journal", "JournalError", "Query", "Request", "read_about"]
 
-_FORMAT = "1"
 _WAY_OUT = (
     "Put a copy from a backup in its place and remove the files beside it whose names begin with its name. Without "
     "one, `fzoos journal verify FILE` says what is damaged and `fzoos journal salvage FILE NEW` saves the rest. Or "
@@ -64,6 +67,7 @@ CREATE INDEX requests_by_digest ON requests (digest);
 CREATE INDEX queries_by_request ON queries (request);
 """
 _ODD = ("nan", "-0.0")
+_UNFLUSHED = 0.1  # seconds of work that a power cut may cost
 CHAINED = {  # the columns of each table that its links are made of
     "requests": ("digest", "body"),
     "queries": ("request", "round", "step", "purpose", "x", "y", "error", "asked"),
@@ -75,35 +79,6 @@ class JournalError(RuntimeError):
     """The journal cannot be used; the message says why and what can be done."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """A request in the journal, and what was replied, if anything was yet."""
-
-    id: int
-    body: bytes
-    replied: bool
-    reply: bytes | None  # None though replied: the server had gone on without an answer
-    generator: dict[str, Any]  # the random generator's state after the reply
-
-
-@dataclass(frozen=True)
-class Query:
-    """A query in the journal."""
-
-    x: FloatArray
-    y: float | None
-    round: int
-    step: int
-    purpose: str
-    c: FloatArray | None = None  # constraints, if the objective has any
-
-    @property
-    def values(self) -> FloatArray:
-        """f, shape (1,), or f and c, shape (1, 1 + k)."""
-        y = np.array([np.nan if self.y is None else self.y])
-        return y if self.c is None else np.concatenate([y, self.c])[None]
-
-
 class Journal:
     """The journal of one site.
 
@@ -112,9 +87,13 @@ class Journal:
         study: id of the study.
         site: name of the site.
         wait: seconds to wait for another process that has it.
+        seed: of the site's random generator, for a new journal; None: a secret one from the operating system.
+
+    Attributes:
+        seed: the one that it has; None: it is from before there were any, and the study's seed was the site's.
 
     Raises:
-        JournalError: another study's, another program's, damaged, or in use elsewhere.
+        JournalError: another study's, another program's, of another seed, damaged, or in use elsewhere.
 
     Example:
         >>> import numpy as np, tempfile
@@ -130,8 +109,8 @@ class Journal:
         (1, b'a reply')
     """
 
-    def __init__(self, path: str | Path, study: str, site: str, wait: float = 0.0) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, study: str, site: str, wait: float = 0.0, seed: int | None = None) -> None:
+        self.path, self.seed = Path(path), seed
         self._lock = FileLock(self._beside(".lock"))
         try:
             if not self._lock.acquire(wait):
@@ -149,6 +128,9 @@ class Journal:
 
     def _open(self, study: str, site: str) -> None:
         self._links, self._rows = dict.fromkeys(CHAINED, b""), 0
+        self._announced: tuple[bytes, bytes] | None = None  # the row of a request that is written with the next one
+        self._flushed, self._waiting = time.monotonic(), False  # whether there are rows that the disk may not have
+        self.flushes = 0  # how often the disk was waited for
         exists = self.path.exists()
         self._tally = RowCount(self._beside(".rows"))
         try:
@@ -166,7 +148,8 @@ class Journal:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             if not begun:
-                about = {"format": _FORMAT, "study": study, "site": site}
+                self.seed = draw_seed() if self.seed is None else self.seed
+                about = {"format": FORMATS[0], "study": study, "site": site, "seed": seal(self.seed)}
                 self._db.executescript("BEGIN;" + _TABLES)
                 self._db.executemany("INSERT INTO about VALUES (?, ?)", about.items())
                 self._db.execute("COMMIT")
@@ -196,26 +179,39 @@ class Journal:
 
     def _check_about(self, about: Mapping[str, str], study: str, site: str) -> None:
         found = about.get("format")
-        if found != _FORMAT:
-            raise JournalError(f"the journal {self.path} has format {found}; this program reads {_FORMAT}")
+        if found not in FORMATS:
+            raise JournalError(f"the journal {self.path} has format {found}; this program reads {FORMATS[0]}")
         for name, expected in (("study", study), ("site", site)):
             if about.get(name) != expected:
                 raise JournalError(
                     f"the journal {self.path} belongs to {name} {about.get(name)!r}, not {expected!r}; "
                     "a changed study needs a journal of its own"
                 )
+        if not has_seed(about):
+            raise JournalError(f"the journal {self.path} is damaged: the site's seed is not what it was. {_WAY_OUT}")
+        begun_with = unseal(about)
+        if self.seed not in (None, begun_with):
+            raise JournalError(
+                f"the journal {self.path} was begun with another seed than the site's settings have: leave the seed "
+                "out of them, or begin a new journal"
+            )
+        self.seed = begun_with
 
-    def _append(self, table: str, rows: list[tuple[Any, ...]]) -> int:
-        """Add rows, all or none; the last one's id."""
-        columns = CHAINED[table]
-        text = f"INSERT INTO {table} ({', '.join(columns)}, link) VALUES ({', '.join('?' * (len(columns) + 1))})"
-        link = self._links[table]
+    def _append(self, table: str, rows: list[tuple[Any, ...]], more: bool = False) -> int:
+        """Add rows, and the announced request before them, all or none; the last one's id."""
+        groups = {table: rows} if self._announced is None else {"requests": [self._announced], table: rows}
+        links, flush = dict(self._links), not more or time.monotonic() - self._flushed > _UNFLUSHED
         try:
+            self._db.execute(f"PRAGMA synchronous = {'FULL' if flush else 'NORMAL'}")
             self._db.execute("BEGIN IMMEDIATE")
             try:
-                for row in rows:
-                    link = link_of(link, row)
-                    last = self._db.execute(text, (*row, link)).lastrowid
+                for name, group in groups.items():
+                    columns = CHAINED[name]
+                    marks = ", ".join("?" * (len(columns) + 1))
+                    text = f"INSERT INTO {name} ({', '.join(columns)}, link) VALUES ({marks})"
+                    for row in group:
+                        links[name] = link_of(links[name], row)
+                        last = self._db.execute(text, (*row, links[name])).lastrowid
                 self._db.execute("COMMIT")
             except BaseException:
                 if self._db.in_transaction:
@@ -226,15 +222,36 @@ class Journal:
                 f"the journal {self.path} cannot be written: {error}. Nothing that it holds is lost; make room or "
                 "mend the disk and start again"
             ) from None
-        self._links[table] = link
-        self._rows += len(rows)
-        self._tally.note(self._rows)
+        self._links, self._announced = links, None
+        self._rows += sum(map(len, groups.values()))
+        self._waiting = True
+        if flush:
+            self._note_flushed()
         assert last is not None
         return last
+
+    def _note_flushed(self) -> None:
+        """The disk has all rows; the count beside the journal is never ahead of that."""
+        self._tally.note(self._rows)
+        self._flushed, self._waiting = time.monotonic(), False
+        self.flushes += 1
+
+    def flush(self) -> None:
+        """Wait until the disk has all rows: before anything of them is told to others."""
+        if self._waiting:
+            with open(self._beside("-wal"), "r+b") as log:
+                os.fsync(log.fileno())
+            self._note_flushed()
 
     def begin(self, body: bytes) -> int:
         """Keep a request; its id."""
         return self._append("requests", [(hashlib.sha256(body).digest(), body)])
+
+    def announce(self, body: bytes) -> int:
+        """Keep a request together with the first query or reply that it causes, in one commit; its id."""
+        [(last,)] = self._read("SELECT max(id) FROM requests")
+        self._announced = hashlib.sha256(body).digest(), body
+        return int(last or 0) + 1
 
     def find(self, body: bytes) -> Request | None:
         """The last request with this very content, if it came before."""
@@ -274,10 +291,12 @@ class Journal:
         step: int,
         purpose: str,
         error: str | None = None,
+        more: bool = False,
     ) -> None:
         """Keep queries: points, shape (n, d), and their values; with an error, they are paid for but not to be used.
 
         Values have shape (n,), or (n, 1 + k) with k constraints.
+        `more` says that further values of the same batch follow, and that none is used before the last is here.
         """
         now, why = time.time(), None if error is None else error.encode("utf-8", "backslashreplace").decode()
         rows: list[tuple[Any, ...]] = []
@@ -287,10 +306,10 @@ class Journal:
             y = None if values is None else float(values[i] if values.ndim == 1 else values[i, 0])
             if values is not None and values.ndim == 2:
                 x = np.concatenate([x, values[i, 1:]])
-            odd = None if y is None else _odd(y)
+            odd = None if y is None else odd_name(y)
             row = (np.ascontiguousarray(x, "<f8").tobytes(), None if odd else y, why or odd, now)
             rows.append((request, round, step, purpose, *row))
-        self._append("queries", rows)
+        self._append("queries", rows, more)
         self.count += len(points)
 
     def queries(self, request: int | None = None) -> list[Query]:
@@ -299,9 +318,18 @@ class Journal:
         good = f"(error IS NULL OR error IN {_ODD})"
         text = f"SELECT x, y, error, round, step, purpose FROM queries WHERE {good} {where} ORDER BY id"
         return [
-            _query(np.frombuffer(x, "<f8"), float(odd) if y is None else y, *rest)
+            query_of(np.frombuffer(x, "<f8"), float(odd) if y is None else y, *rest)
             for x, y, odd, *rest in self._read(text, values)
         ]
+
+    def inherit_seed(self, about: Mapping[str, str]) -> bool:
+        """Take over the seed of another journal of this study and site; False: it is damaged there."""
+        if not has_seed(about):
+            return False
+        self.seed = unseal(about)
+        self._db.execute("UPDATE about SET value = ? WHERE name = 'format'", (about["format"],))
+        self._db.execute("UPDATE about SET value = ? WHERE name = 'seed'", (about.get("seed", ""),))
+        return True
 
     def append_row(self, table: str, row: tuple[Any, ...]) -> None:
         """Keep a row of another journal of this study and site, with the request's id in this one."""
@@ -333,16 +361,7 @@ class Journal:
         self.close()
 
 
-def _query(numbers: FloatArray, y: float, round: int, step: int, purpose: str) -> Query:
-    """From a row, in which constraints may follow x."""
-    purpose, _, count = purpose.partition("+")
-    if not count:
-        return Query(numbers, y, round, step, purpose)
-    return Query(numbers[: -int(count)], y, round, step, purpose, numbers[-int(count) :])
-
-
-def _odd(value: float) -> str | None:
-    """The name of a number that SQLite would give back as another one."""
-    if math.isnan(value):
-        return "nan"
-    return "-0.0" if value == 0.0 and math.copysign(1.0, value) < 0.0 else None
+def read_about(path: str | Path) -> dict[str, str]:
+    """What a journal says of itself, without opening it for use: format, study, site, seed."""
+    with closing(open_readonly(Path(path))) as db:
+        return dict(db.execute("SELECT name, value FROM about"))

@@ -5,7 +5,8 @@ its link fits the one that stands before it, whatever else is damaged.
 
 A salvaged journal has every good query. A query that is damaged is kept as paid for, without a value, so that the count
 does not fall. Requests before the first damage are as they were. From there on their replies are given up, since the
-client that made them cannot be made again; what was asked for them is known to the new one all the same.
+client that made them cannot be made again; what was asked for them is known to the new one all the same. So it is with
+all replies where the site's seed is damaged.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 from fzoos._util.links import link_of
 from fzoos._util.sqlite import open_readonly
 from fzoos.federation.journal import CHAINED, Journal, JournalError
+from fzoos.federation.site_seed import has_seed
 
 __all__ = ["Salvaged", "salvage", "verify"]
 
@@ -74,6 +76,8 @@ class _Reader:
             self.about = dict(db.execute("SELECT name, value FROM about"))
         except sqlite3.Error as error:
             self.problems.append(f"table about cannot be read: {error}")
+        if self.about and not has_seed(self.about):
+            self.problems.append("the site's seed is damaged")
         for table in CHAINED:
             self.rows[table] = dict(self._good(db, table))
 
@@ -157,16 +161,16 @@ def salvage(path: str | Path, new: str | Path) -> Salvaged:
     if not {"study", "site"} <= reader.about.keys() or not reader.rows.get("requests"):
         raise JournalError(f"of {path} nothing can be saved: {'; '.join(reader.problems[:3]) or 'it is empty'}")
     with Journal(new, reader.about["study"], reader.about["site"]) as journal:
-        _copy(reader, journal)
+        _copy(reader, journal, broken=not journal.inherit_seed(reader.about))
     return reader.summary
 
 
-def _copy(reader: _Reader, journal: Journal) -> None:
+def _copy(reader: _Reader, journal: Journal, broken: bool) -> None:
+    """All that is good; `broken`: whether a client can no longer be made again, at the start and then on the way."""
     requests, last = reader.rows["requests"], reader.last["requests"]
     replies = {values[0]: values for values in reader.rows["replies"].values()}
     asked, incomplete = _by_request(reader.rows["queries"], reader.last["queries"], min(requests))
     dim = next((len(row[4]) // 8 for row in reader.rows["queries"].values()), 1)
-    broken = False  # whether a client can no longer be made again from here on
     for id in range(1, last + 1):
         reply = replies.get(id)
         broken = broken or id not in requests or id in incomplete or (reply is None and id < last)

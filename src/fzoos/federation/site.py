@@ -14,13 +14,14 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.checks import check_positive
+from fzoos._util.checks import check_count, check_positive
 from fzoos.federation.client import Client
 from fzoos.federation.journal import Journal, JournalError, Query, Request
 from fzoos.federation.privacy import arrays_in_reply, sent
@@ -57,6 +58,9 @@ class StudySite:
             server's account says; for studies with differential privacy.
         prior: old data of the site, as for `minimize`; it stays here, and must be the same after a restart.
         wait: seconds to wait for another process that has the journal.
+        site_seed: of the points that the site asks, so that a run can be repeated: with the study's own seed at all
+            sites, it is the run of `minimize`. Who knows it can compute the site's values from its replies. None: a
+            secret one, which is drawn for a new journal and never leaves it.
 
     Example:
         >>> import numpy as np, tempfile
@@ -85,12 +89,15 @@ class StudySite:
         max_epsilon: float | None = None,
         prior: Any = None,
         wait: float = 0.0,
+        site_seed: int | None = None,
     ) -> None:
         self._study, self._index, self._objective = study, client, objective
         self._max_epsilon = _checked(max_epsilon, study)
         budgets = [n for n in (max_queries, study.max_queries_per_client) if n is not None]
         self._budget = min(budgets, default=None)
-        self._journal = Journal(journal, study.id, study.sites[client], wait)
+        if site_seed is not None:
+            check_count("site_seed", site_seed)
+        self._journal = Journal(journal, study.id, study.sites[client], wait, site_seed)
         self._prior = read_prior(prior, study.box)
         self._turn = threading.Lock()
         self._client: Client | None = None  # None: to be made again from the journal
@@ -109,6 +116,8 @@ class StudySite:
             return self._reply(data, request)
         except Exception as error:
             log.warning("site %s has no answer: %s", self._study.sites[self._index], error)
+            with suppress(OSError):  # a disk that is full has been complained of
+                self._journal.flush()  # the server is told how many there are
             return encode_failure(_public(error), self._study.id, self.queries)
 
     def handle(self, request: Message) -> Message:
@@ -136,16 +145,16 @@ class StudySite:
         """Keep the request; one before it that was never answered is given up, but not its queries."""
         last = self._journal.last
         if last is None or last.replied:
-            return self._journal.begin(data)
+            return self._journal.announce(data)
         if last.body == data:
             return last.id
         self._adopt(client, last)
         self._journal.reply(last.id, None, {})
-        return self._journal.begin(data)
+        return self._journal.announce(data)
 
     def _restore(self) -> Client:
         """The client as it was after its last answer."""
-        client = self._study.client(self._index, self._objective, self._ledger)
+        client = self._study.client(self._index, self._objective, self._ledger, self._journal.seed)
         if len(self._prior[1]):
             client.adopt(*self._prior)
         for entry in self._journal.requests():
@@ -267,12 +276,14 @@ class _Ledger:
         if self._kept:
             raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it has more queries")
 
-    def record(self, points: FloatArray, values: FloatArray, round: int, step: int, purpose: Purpose) -> None:
+    def record(
+        self, points: FloatArray, values: FloatArray, round: int, step: int, purpose: Purpose, more: bool = False
+    ) -> None:
         """Commit them; those that will be taken for an error are asked again when the request is."""
         assert self._request is not None
         failed = self._on_failure == "raise" and not np.all(is_finite(values))
         error = "NaN or infinity, here or in its batch" if failed else None
-        self._journal.record(self._request, points, values, round, step, purpose, error)
+        self._journal.record(self._request, points, values, round, step, purpose, error, more and not failed)
 
     def fail(self, points: FloatArray, error: Exception, round: int, step: int, purpose: Purpose) -> None:
         """Commit them without values, unless nothing was asked at all."""

@@ -64,7 +64,8 @@ class Study:
         dim: d, the number of variables; needed only where x0 is one number.
         rounds: R, the number of rounds.
         local_steps: T, the number of local steps in a round.
-        seed: the seed of everything random, the same at the server and all sites.
+        seed: of what the server draws and of what all share, such as a star's directions; a site has its own, in its
+            journal.
         vectorized: whether the sites' objectives take batches.
         algorithm: "name" and settings.
         optimizer: "name" and settings.
@@ -269,8 +270,9 @@ class Study:
         """Of the server and the clients."""
         return Seeds.of(self.seed, len(self.sites))
 
-    def client(self, index: int, objective: Objective, ledger: Ledger | None = None) -> Client:
-        """The client of a site."""
+    def client(self, index: int, objective: Objective, ledger: Ledger | None = None, seed: int | None = None) -> Client:
+        """The client of a site, with the site's seed; None: with the study's, as all clients of `minimize` have it."""
+        seeds = self.seeds if seed is None else Seeds.of(seed, len(self.sites))
         setting = Setting(
             self.box,
             self.algorithm_settings,
@@ -282,7 +284,7 @@ class Study:
             self.precision,
             self.protect,
         )
-        return setting.client(index, objective, self.seeds.clients[index], ledger)
+        return setting.client(index, objective, seeds.clients[index], ledger)
 
     def check(self, request: Message) -> None:
         """Raise a MessageError unless a server of this study may ask this."""

@@ -41,8 +41,13 @@ class Ledger(Protocol):
         """
         ...
 
-    def record(self, points: FloatArray, values: FloatArray, round: int, step: int, purpose: Purpose) -> None:
-        """Store queries that have just been made; their values are used only after this returns."""
+    def record(
+        self, points: FloatArray, values: FloatArray, round: int, step: int, purpose: Purpose, more: bool = False
+    ) -> None:
+        """Store queries that have just been made; their values are used only after this returns.
+
+        With `more`, further points of the same batch follow, and none is used before the last of them is stored.
+        """
         ...
 
     def fail(self, points: FloatArray, error: Exception, round: int, step: int, purpose: Purpose) -> None:
@@ -119,7 +124,7 @@ class Trajectory:
         points = self.box.from_cube(x)
         batches = [points] if self._vectorized else [points[i : i + 1] for i in range(len(points))]
         if self._pool is None:
-            answers = [self._paid(batch, purpose) for batch in batches]
+            answers = [self._paid(batch, purpose, more=i + 1 < len(batches)) for i, batch in enumerate(batches)]
         else:
             answers = self._paid_together(self._pool, batches, purpose)
         asked, values = np.concatenate([part for part, _ in answers]), join_values([part for _, part in answers])
@@ -209,12 +214,12 @@ class Trajectory:
         """Every query that was ever paid for; a ledger also knows those of requests that were given up."""
         return self.count if self._ledger is None else self._ledger.count
 
-    def _paid(self, points: FloatArray, purpose: Purpose) -> tuple[FloatArray, FloatArray]:
+    def _paid(self, points: FloatArray, purpose: Purpose, more: bool) -> tuple[FloatArray, FloatArray]:
         """A batch as it was asked, and its values, from the ledger or the objective; NaN marks a failed point."""
         if self.stopped:
             raise CancelledError("the run has ended")
         self.count += len(points)
-        asked, y = (points, self._evaluate(points)) if self._ledger is None else self._kept(points, purpose)
+        asked, y = (points, self._evaluate(points)) if self._ledger is None else self._kept(points, purpose, more)
         return asked, self._without_failures(y, asked)
 
     def _without_failures(self, y: FloatArray, points: FloatArray) -> FloatArray:
@@ -254,8 +259,8 @@ class Trajectory:
             answers = pool.ask(self._objective, [self._argument(batch) for batch in new])
             self.count += sum(map(len, new))
             try:
-                for batch, answer in zip(new, answers, strict=True):
-                    y = self._kept_answer(batch, answer, purpose)
+                for i, (batch, answer) in enumerate(zip(new, answers, strict=True)):
+                    y = self._kept_answer(batch, answer, purpose, more=i + 1 < len(new))
                     found.append((batch, self._without_failures(y, batch)))
                     if self.stopped:
                         raise CancelledError("the run has ended")
@@ -264,7 +269,7 @@ class Trajectory:
                 raise
         return found
 
-    def _kept_answer(self, points: FloatArray, answer: Answer, purpose: Purpose) -> FloatArray:
+    def _kept_answer(self, points: FloatArray, answer: Answer, purpose: Purpose, more: bool) -> FloatArray:
         """Values of a batch that was asked by others, in the ledger before they are used."""
         try:
             y = self._interpreted(points, answer)
@@ -273,10 +278,10 @@ class Trajectory:
                 self._ledger.fail(points, error, self.round, self.step, purpose)
             raise
         if self._ledger is not None:
-            self._ledger.record(points, y, self.round, self.step, purpose)
+            self._ledger.record(points, y, self.round, self.step, purpose, more)
         return y
 
-    def _kept(self, points: FloatArray, purpose: Purpose) -> tuple[FloatArray, FloatArray]:
+    def _kept(self, points: FloatArray, purpose: Purpose, more: bool) -> tuple[FloatArray, FloatArray]:
         """What the ledger has of a batch, as it is there, and the rest from the objective.
 
         Recorded points are not compared with those of the batch: these are computed, and another machine computes
@@ -284,10 +289,10 @@ class Trajectory:
         """
         ledger = self._ledger
         assert ledger is not None
-        return self._with_rest(*ledger.recall(len(points), self.round, self.step), points, purpose)
+        return self._with_rest(*ledger.recall(len(points), self.round, self.step), points, purpose, more)
 
     def _with_rest(
-        self, asked: FloatArray, known: FloatArray, points: FloatArray, purpose: Purpose
+        self, asked: FloatArray, known: FloatArray, points: FloatArray, purpose: Purpose, more: bool = False
     ) -> tuple[FloatArray, FloatArray]:
         """A batch of which the ledger had the beginning."""
         ledger, rest = self._ledger, points[len(asked) :]
@@ -299,7 +304,7 @@ class Trajectory:
         except Exception as error:
             ledger.fail(rest, error, self.round, self.step, purpose)
             raise
-        ledger.record(rest, y, self.round, self.step, purpose)
+        ledger.record(rest, y, self.round, self.step, purpose, more)
         return np.concatenate([asked, rest]), join_values([known, y])
 
     def _argument(self, points: FloatArray) -> FloatArray:

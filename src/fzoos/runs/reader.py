@@ -43,6 +43,15 @@ class StoredRun:
     landmarks: Landmarks = UNKNOWN
     tags: tuple[str, ...] = ()
 
+    def walk(self) -> dict[str, Any]:
+        """The coordinates of x over the rounds, those that moved most: read now, since few want them.
+
+        Raises:
+            StoreError: the file cannot be read any more.
+        """
+        with _reading(Path(self.name.rpartition(":")[0])) as reader:
+            return reader.walk(self.summary.id)
+
     def client(self, index: int) -> str:
         """A client's name: its site's, in a study."""
         sites = self.settings.get("sites")

@@ -91,7 +91,7 @@ def recommend_in(box: Box, walk: FloatArray) -> FloatArray:
     return np.array(walk[-1]) if np.array_equal(found, u[-1]) else box.from_cube(found)
 
 
-def recommend_for(study: Mapping[str, Any], walk: Sequence[FloatArray]) -> FloatArray:
+def recommend_for(study: Mapping[str, Any], walk: Sequence[FloatArray] | FloatArray) -> FloatArray:
     """The same for a stored run.
 
     Args:

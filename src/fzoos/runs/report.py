@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from fzoos import __version__
-from fzoos.runs.dashboard.data import details, dumps, row
+from fzoos.runs.dashboard.data import dumps
+from fzoos.runs.dashboard.rows import details, facts, row
 from fzoos.runs.plots import COLOURS
 from fzoos.runs.reader import StoredRun
 
@@ -50,8 +51,9 @@ def report(runs: Sequence[StoredRun]) -> str:
     rows, whole = [], []
     for place, run in enumerate(runs):
         path, key = Path(run.name.rpartition(":")[0]), {"key": str(place)}
-        rows.append(row(path, run.summary, run.settings) | key)
-        whole.append(details(path, run.summary, run.settings, run.result, run.failures, run.extra) | key)
+        known = (run.settings, run.result, run.failures, run.extra, run.landmarks, run.tags)
+        rows.append(row(path, run.summary, facts(run.settings), run.landmarks, run.tags) | key)
+        whole.append(details(path, run.summary, *known) | {"walk": run.walk()} | key)
     made = f"Made with fzoos {__version__} on {datetime.now().astimezone():%d %B %Y at %H:%M %Z}."
     data = {
         "path": "Report",

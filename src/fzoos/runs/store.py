@@ -26,7 +26,6 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -39,6 +38,7 @@ from fzoos.runs import digests, landmarks, tags
 from fzoos.runs.landmarks import Landmarks, landmarks_of
 from fzoos.runs.recommend import recommend_for
 from fzoos.runs.rows import array_of, bytes_of, finite, record_of, storable_text
+from fzoos.runs.summaries import Summary, summaries_of
 from fzoos.runs.tags import tags_of
 
 __all__ = ["Store", "StoreError", "Summary", "load"]
@@ -64,21 +64,6 @@ CREATE TABLE checkpoints (run INTEGER PRIMARY KEY, body BLOB NOT NULL, digest BL
 
 class StoreError(RuntimeError):
     """A file of runs cannot be used; the message says why."""
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A run in a list: id, name, when it began (seconds since 1970), status, and what it has reached and cost."""
-
-    id: int
-    name: str
-    started: float
-    status: str
-    rounds: int
-    queries: int
-    bytes: int
-    seconds: float
-    monitor: float | None
 
 
 class Store:
@@ -188,16 +173,13 @@ class Store:
     @property
     def runs(self) -> list[Summary]:
         """All of them, the oldest first; one whose process is gone is not running."""
-        text = (
-            "SELECT id, name, started, status, host, pid, bytes_up + bytes_down, seconds, queries, "
-            "(SELECT count(*) FROM rounds WHERE run = runs.id), "
-            "(SELECT monitor FROM rounds WHERE run = runs.id ORDER BY round DESC LIMIT 1) FROM runs ORDER BY id"
-        )
-        found = []
-        for id, name, started, status, host, pid, total, seconds, queries, rounds, monitor in self._db.execute(text):
-            status = "interrupted" if status == "running" and is_gone(host, pid) else status
-            found.append(Summary(id, name, started, status, rounds, sum(json.loads(queries)), total, seconds, monitor))
-        return found
+        return summaries_of(self._db)
+
+    def summary(self, run: int) -> Summary:
+        """One of them."""
+        for found in summaries_of(self._db, run):
+            return found
+        raise StoreError(f"{self.path} has no run {run}")
 
     @property
     def last(self) -> int | None:
@@ -277,17 +259,24 @@ class Store:
                 self._execute("UPDATE runs SET queries = ? WHERE id = ?", (json.dumps(list(queries)), run))
             digests.note(self._db, run)
 
-    def result(self, run: int) -> Result:
-        """The result of a run so far."""
+    def result(self, run: int, after: int = 0) -> Result:
+        """The result of a run so far.
+
+        Args:
+            run: its id.
+            after: of rounds up to this one only x is read, for somebody who has them; the history has the later ones.
+        """
         columns = "x, queries, bytes_up, bytes_down, seconds, status, message, host, pid, study, extra"
         text = (
-            "SELECT round, queries, bytes_up, bytes_down, seconds, step, monitor, diagnostics, clients, x FROM rounds "
-            "WHERE run = ? ORDER BY round"
+            "SELECT round, queries, bytes_up, bytes_down, seconds, step, monitor, diagnostics, clients FROM rounds "
+            "WHERE run = ? AND round > ? ORDER BY round"
         )
         self._db.execute("BEGIN")  # both at one moment: a run may be writing
         try:
             row = self._one(f"SELECT {columns} FROM runs WHERE id = ?", run)
-            rounds = self._db.execute(text, (run,)).fetchall()
+            walk = self._db.execute("SELECT round, x FROM rounds WHERE run = ? ORDER BY round", (run,)).fetchall()
+            known = min(after, walk[-1][0] - 1) if walk else 0  # the last one is read in any case
+            rounds = self._db.execute(text, (run, known)).fetchall()
         finally:
             self._db.execute("ROLLBACK")
         x, queries, bytes_up, bytes_down, seconds, status, message, host, pid, study, more = row
@@ -295,11 +284,11 @@ class Store:
             status, message = "interrupted", "its process is gone"
         per_client = tuple(json.loads(queries))
         history = tuple(record_of(row) for row in rounds)
-        walk = [array_of(round[-1]) for round in rounds] or [array_of(x)]
+        points = array_of(b"".join(body for _, body in walk) or x).reshape(max(len(walk), 1), -1)
         extra, space = json.loads(more), space_of(json.loads(study).get("bounds"))
         return Result(
             x=array_of(x),
-            rounds=len(history),
+            rounds=len(walk),
             queries=sum(per_client),
             queries_per_client=per_client,
             bytes_up=bytes_up,
@@ -307,8 +296,8 @@ class Store:
             seconds=seconds,
             status=status,
             message=message,
-            history=history,
-            recommended=recommend_for(json.loads(study), walk[-1:] if history and history[-1].feasible else walk),
+            history=tuple(record for record in history if record.round > after),
+            recommended=recommend_for(json.loads(study), points[-1:] if history and history[-1].feasible else points),
             failed=extra.get("failed", history[-1].failed if history else 0),
             first_failure=extra.get("first_failure", ""),
             feasible=history[-1].feasible if history else None,
@@ -386,8 +375,10 @@ def load(path: str | Path, run: int | None = None) -> Result:
         >>> bool((fzoos.load(folder).x == result.x).all())
         True
     """
+    from fzoos.runs.dashboard.data import Reader  # a Store that is only read: here, since it is made of the one above
+
     path = Path(path)
-    with Store(path / "result.db" if path.is_dir() else path, create=False) as store:
+    with Reader(path / "result.db" if path.is_dir() else path) as store:
         found = store.last if run is None else run
         if found is None:
             raise StoreError(f"{path} has no run yet")

@@ -15,7 +15,7 @@ from fzoos.engines.local_study import LocalStudy
 from fzoos.federation.study import Study
 from fzoos.result import Result
 from fzoos.testing.problem import run_checks
-from fzoos.testing.study import SITES, asked, make_study, objectives_of, temporary_folder
+from fzoos.testing.study import SITES, asked, copy_seeds, make_study, objectives_of, temporary_folder
 
 __all__ = ["EngineContract", "RunStudy", "check_engine"]
 
@@ -30,7 +30,8 @@ class RunStudy(Protocol):
 
         Args:
             study: the study; the black box of its site is `SiteObjective(site, folder)`.
-            folder: for the result, the journals and whatever else is to be there when the study goes on.
+            folder: for the result, the journals (*.journal, in any folder of it) and whatever else is to be there when
+                the study goes on.
             resume: whether it goes on with what is in the folder.
         """
         ...
@@ -61,9 +62,9 @@ class EngineContract:
         for algorithm in self.algorithms:
             study = make_study(algorithm)
             with _folders() as (here, there):
-                expected = LocalStudy(study, here, objectives_of(study, here)).run()
                 result = self.run(study, there, resume=False)
                 assert result.status == "completed"
+                expected = _local(study, here, there)
                 _same_numbers(result, expected)
                 counts = [len(points) for points in asked(study, there)]
                 assert counts == list(result.queries_per_client)
@@ -72,10 +73,10 @@ class EngineContract:
         """One round and then two more are three, without a query more."""
         algorithm = self.algorithms[-1]
         with _folders() as (here, there):
-            expected = LocalStudy(make_study(algorithm), here, objectives_of(make_study(algorithm), here)).run()
             first = self.run(make_study(algorithm, rounds=1), there, resume=False)
             assert (first.status, first.rounds) == ("completed", 1)
             result = self.run(make_study(algorithm), there, resume=True)
+            expected = _local(make_study(algorithm), here, there)
             _same_numbers(result, expected)
             counts = [len(points) for points in asked(make_study(algorithm), there)]
             assert counts == list(expected.queries_per_client)
@@ -87,9 +88,9 @@ class EngineContract:
             for folder in (here, there):
                 objectives_of(study, folder)
                 (folder / f"{SITES[1]}.raises").touch()
-            expected = LocalStudy(study, here, objectives_of(study, here)).run()
             result = self.run(study, there, resume=False)
             assert result.status == "completed"
+            expected = _local(study, here, there)
             _same_numbers(result, expected)
             assert "no value today" not in result.message
 
@@ -100,6 +101,12 @@ def _folders() -> Iterator[tuple[Path, Path]]:
         for name in ("here", "there"):
             (made / name).mkdir()
         yield made / "here", made / "there"
+
+
+def _local(study: Study, here: Path, there: Path) -> Result:
+    """The study with all sites in one process, and with the seeds that the engine's sites have in their journals."""
+    copy_seeds(study, there, here)
+    return LocalStudy(study, here, objectives_of(study, here)).run()
 
 
 def _same_numbers(found: Result, expected: Result) -> None:

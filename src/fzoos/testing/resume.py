@@ -108,7 +108,7 @@ class ResumeContract:
                     return objective
 
                 boxes = [fragile(box) for box in objectives_of(trial.study, folder)]
-                return LocalStudy(trial.study, folder, boxes).run(resume=True)
+                return LocalStudy(trial.study, folder, boxes, site_seed=trial.study.seed).run(resume=True)
 
             trial.compare(_until_done(attempt), folder)
             assert crashes[0] >= 2
@@ -134,7 +134,7 @@ class _Trial:
         self._path = self._stack.enter_context(temporary_folder())
         self.study = make_study(self._algorithm, rounds=4, participation=2)
         folder = self.folder("whole")
-        self.whole = LocalStudy(self.study, folder, objectives_of(self.study, folder)).run()
+        self.whole = LocalStudy(self.study, folder, objectives_of(self.study, folder), site_seed=self.study.seed).run()
         assert self.whole.status in ("completed", "converged")
         return self
 
@@ -171,7 +171,8 @@ class _Restarting:
         for client, request in requests.items():
             journal = self._folder / f"{self._study.sites[client]}.journal"
             try:
-                with StudySite(self._study, client, self._boxes[client], journal) as site:
+                box, seed = self._boxes[client], self._study.seed
+                with StudySite(self._study, client, box, journal, site_seed=seed) as site:
                     reply = site.answer(encode(request, self._study.id))
                 outcome.replies[client] = decode(reply, self._study.id)
             except Exception as error:

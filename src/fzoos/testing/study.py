@@ -15,6 +15,8 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms import ALGORITHMS
 from fzoos.algorithms.base import Algorithm
+from fzoos.federation.journal import Journal, read_about
+from fzoos.federation.site_seed import unseal
 from fzoos.federation.study import Study
 from fzoos.result import Result
 from fzoos.testing.quick import as_table, make_quick
@@ -23,6 +25,7 @@ __all__ = [
     "SITES",
     "SiteObjective",
     "asked",
+    "copy_seeds",
     "make_study",
     "objectives_of",
     "registered",
@@ -75,6 +78,18 @@ def asked(study: Study, folder: str | Path) -> list[list[list[float]]]:
     files = [Path(folder) / f"{site}.asked" for site in study.sites]
     bodies = [file.read_bytes() if file.exists() else b"" for file in files]
     return [np.frombuffer(body, "<f8").reshape(-1, study.dim).tolist() for body in bodies]
+
+
+def copy_seeds(study: Study, there: str | Path, here: str | Path) -> None:
+    """Begin journals for a `LocalStudy` in the folder `here` with the secret seeds of the sites whose journals are in
+    `there`: it is then the same run."""
+    found = {about["site"]: unseal(about) for about in map(read_about, Path(there).rglob("*.journal"))}
+    assert set(found) == set(study.sites), "the folder must hold a journal, *.journal, of each site"
+    assert len(set(found.values())) == len(found), "each site must have a seed of its own"
+    folder = Path(here) / "journals"
+    folder.mkdir(parents=True, exist_ok=True)
+    for site, seed in found.items():
+        Journal(folder / f"{site}.journal", study.id, site, seed=seed).close()
 
 
 def same_history(one: Result, two: Result) -> None:

@@ -1,5 +1,7 @@
 """The payload is what the client's parts send: each says its names and shapes, makes them, and takes the averages."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from fzoos import (
     FixedFZooS,
     FZooS,
     InitialDesign,
+    KnownNoise,
     Measured,
     Reciprocal,
     TrustRegion,
@@ -19,6 +22,7 @@ from fzoos import (
 from fzoos.algorithms.base import ClientContext, PayloadPart
 from fzoos.algorithms.fixed_fzoos import client
 from fzoos.algorithms.fixed_fzoos.parts import Part
+from fzoos.algorithms.fixed_fzoos.shared_length_scale import SharedLengthScale
 from fzoos.algorithms.fixed_fzoos.step_scale import StepScale
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Box
@@ -85,3 +89,33 @@ def test_a_new_number_touches_one_part(monkeypatch):
     assert first == (1, "update", [1.0, pytest.approx(np.linalg.norm(X0))])
     assert [(round, kind) for round, kind, _ in taken[::2]] == [(1, "update"), (2, "refresh"), (2, "update")]
     assert taken[2][2] == first[2]  # carried: the average of round 1
+
+
+@pytest.mark.parametrize(("told", "used"), [(math.log(0.7), 0.7), (50.0, 4.0), (-50.0, 0.25), (math.inf, 4.0)])
+def test_a_length_scale_from_elsewhere_stays_in_its_range(told, used) -> None:
+    """Nobody fits one outside [low, high]; a number that is there all the same must not reach the kernel."""
+    settings = FixedFZooS(fit=FitLengthScale(low=0.25, high=4.0))
+    trajectory = Trajectory(lambda x: 0.0, Box.of((0, 1), dim=D))
+    context = ClientContext(trajectory, np.random.default_rng(0), dim=D, clients=1, local_steps=2, projected=True)
+    half = settings.client(context)
+    scale = next(part for part in half._parts if isinstance(part, SharedLengthScale))
+    scale.take(X0, Message("refresh", 2, {"x": X0, "log_length_scale": np.array([told])}))
+    assert half._model.kernel.length_scale == pytest.approx(used, rel=1e-12)
+
+
+def test_step_control_knows_the_noise(monkeypatch) -> None:
+    """The standard deviation of an observation, which excuses errors of predictions, is the one that was given."""
+    told = []
+    observe = StepScale.observe
+
+    def spy(self, x, observed, predicted=None, noise=0.0):
+        if predicted is not None:
+            told.append(noise)
+        observe(self, x, observed, predicted, noise)
+
+    monkeypatch.setattr(StepScale, "observe", spy)
+    rng = np.random.default_rng(0)
+    noisy = lambda x: float(np.sum((x - 0.3) ** 2) + 0.2 * rng.standard_normal())
+    minimize([noisy], np.zeros(2), bounds=(-1, 1), algorithm=FixedFZooS(noise=KnownNoise(0.2)), rounds=4, seed=0)
+    assert len(told) >= 2
+    assert told == pytest.approx([0.2] * len(told))

@@ -21,8 +21,9 @@ LIMITS = {
     "length": (0.0, 1e12, -1e-300, 1.1e12),
     "participants": (1, 2**40, 0, 2**40 + 1),
     "share": (1e-12, 1.0, 0.0, 1.0000001),
+    "constrained": (0, 1, -1, 2),
 }
-WHOLE = ("seed", "sweep", "used", "pilot", "line", "turn", "participants")
+WHOLE = ("seed", "sweep", "used", "pilot", "line", "turn", "participants", "constrained")
 
 
 def test_every_number_has_its_test():

@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import scipy
 
 import fzoos.federation
 from fzoos.algorithms import ALGORITHMS
@@ -28,6 +29,8 @@ from fzoos.federation.site import StudySite
 from fzoos.federation.study import Study
 from fzoos.messages.codec import decode, encode
 from fzoos.testing import as_table, make_quick
+
+LOADED = scipy.fft, scipy.linalg, scipy.optimize  # here, once: not by each child that is forked
 
 TABLES = {name: as_table(make_quick(cls())) for name, cls in ALGORITHMS.items()} | {
     "fzoos-weights": {
@@ -104,7 +107,7 @@ def logged(folder, site, dim=2):
 def study(line, folder, settings, kill_query=None, **run):
     """A whole study."""
     made = make_study(**settings)
-    result = LocalStudy(made, folder, boxes(made, folder, kill_query)).run(**run)
+    result = LocalStudy(made, folder, boxes(made, folder, kill_query), site_seed=made.seed).run(**run)
     return {"x": result.x.tobytes().hex(), "status": result.status, "message": result.message}
 
 
@@ -113,7 +116,7 @@ def site(line, folder, settings, client, kill_query=None):
     made = make_study(**settings)
     name = made.sites[client]
     box = Box(CENTRES[client], Path(folder) / f"{name}.log", kill_query)
-    with StudySite(made, client, box, Path(folder) / f"{name}.journal", wait=5.0) as site:
+    with StudySite(made, client, box, Path(folder) / f"{name}.journal", wait=5.0, site_seed=made.seed) as site:
         while (data := receive(line)) is not None:
             send(line, site.answer(data))
 

@@ -23,11 +23,11 @@ class Wire:
         fault: called with (client, request) before the site sees a request; may raise `Lost`: then it does not.
         tamper: called with (client, request, reply bytes); what it returns is what the server gets.
         restart: whether every message meets a new site.
-        **site: further settings of the sites.
+        **site: further settings of the sites; their seed is the study's, so that runs can be compared.
     """
 
     def __init__(self, study, folder, objectives=None, *, fault=None, tamper=None, restart=False, **site):
-        self.study, self.folder, self.site = study, Path(folder), site
+        self.study, self.folder, self.site = study, Path(folder), {"site_seed": study.seed} | site
         self.objectives = objectives or [
             Box(CENTRES[i], self.folder / f"{site}.log") for i, site in enumerate(study.sites)
         ]

@@ -114,9 +114,9 @@ def test_the_horizontal_axis(visit, url):
 
 
 def test_log_and_linear(visit, tmp_path):
-    """F = 1, 0.1, 0.01 in rounds 1, 2, 3: on a log axis its points are equally far apart, on a linear one 10 to 1."""
+    """F = 1, 0.1, 0.01 at x0 and in rounds 1 and 2: on a log axis the steps are equal, on a linear one 10 to 1."""
     values = iter([1.0, 0.1, 0.01])
-    keep(tmp_path / "runs.db", rounds=3, monitor=lambda x: next(values))
+    keep(tmp_path / "runs.db", rounds=2, monitor=lambda x: next(values, 0.0))
 
     def steps():
         heights = [float(y) for y in re.findall(r"[ML]\S+ (\S+?)(?=[ML]|$)", curve(page))]
@@ -175,7 +175,7 @@ def test_everything_is_reached_with_the_keyboard(visit, url):
     page = drawn(visit(url))
     name = "e.id || e.name || e.getAttribute('aria-label') || e.className"
     reached = []
-    for _ in range(40):
+    for _ in range(60):
         page.keyboard.press("Tab")
         reached.append(page.evaluate(f"(() => {{ const e = document.activeElement; return {name}; }})()"))
     controls = [
@@ -184,6 +184,7 @@ def test_everything_is_reached_with_the_keyboard(visit, url):
         "filter",
         "all",
         "none",
+        "order",
         "Draw FZooS",
         "open",
         "against",
@@ -207,6 +208,12 @@ def test_everything_is_reached_with_the_keyboard(visit, url):
     assert tip.inner_text() != first
     page.keyboard.press("Escape")
     assert tip.is_hidden()
+    # So does the zoom.
+    before = curve(page)
+    page.keyboard.press("+")
+    assert curve(page) != before
+    page.keyboard.press("0")
+    assert curve(page) == before
 
 
 def test_every_control_has_a_name(visit, url):
@@ -311,8 +318,8 @@ def test_values_below_zero(visit, tmp_path):
         assert axes(page)[0] == "F"
         scale(page, "Log")
         has_lines(page, 0)
-        says(page, "3 values at or below zero")
-        page.get_by_label("F*").fill("-10")
+        says(page, "4 values at or below zero")  # x0 and three rounds
+        page.locator("#reference").fill("-10")
         has_lines(page, 1)
         assert axes(page)[0] == "F − F*, log scale"
 

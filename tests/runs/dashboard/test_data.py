@@ -10,7 +10,8 @@ import pytest
 
 from fzoos.result import Record
 from fzoos.runs.dashboard import data
-from fzoos.runs.dashboard.data import Reader, RunIndex, columns, dumps, plain
+from fzoos.runs.dashboard.data import Reader, RunIndex, dumps
+from fzoos.runs.dashboard.rows import columns, plain
 from fzoos.runs.store import Store, StoreError
 
 from .conftest import keep, wait_for
@@ -207,3 +208,47 @@ def test_a_run_whose_process_was_killed_is_interrupted(tmp_path, going_on):
         process.wait()
         run = wait_for(lambda: [run for run in index.refresh()["runs"] if run["status"] == "interrupted"])[0]
         assert index.details(run["key"])["message"] == "its process is gone"
+
+
+def test_where_x_went_is_as_much_as_a_plot_can_show(tmp_path):
+    """Of 30 coordinates the 20 that moved most, as shares of the box; of 1,001 rounds some, the last among them.
+
+    The i-th moves by i in a box of width 10, save the first: it moves by 50, most of all, but in a box of width 1000.
+    """
+    with Store(tmp_path / "runs.db") as store:
+        bounds = [[0, 1000]] + [[0, 10]] * 29
+        reach = np.array([50.0, *range(2, 31)])
+        run = store.begin("long", {"bounds": bounds}, np.zeros(30), clients=1)
+        store._execute("BEGIN")
+        for r in range(1, 1002):
+            record = Record(r, r, r, r, float(r), 0.1, None, {}, (r,), (0.0,))
+            store._insert(run, record, reach * r / 1001)
+        store._execute("COMMIT")
+    with RunIndex(tmp_path) as index:
+        walk = index.walk("runs.db:1")
+        assert walk["dim"] == 30
+        assert walk["names"] == [f"x{i}" for i in range(11, 31)]
+        assert walk["round"][0] == 0
+        assert walk["round"][-1] == 1001
+        assert 200 < len(walk["round"]) <= 402
+        assert [len(column) for column in walk["x"]] == [len(walk["round"])] * 20
+        assert walk["x"][-1][-1] == pytest.approx(30.0)
+        with pytest.raises(StoreError, match="no run"):
+            index.walk("runs.db:9")
+
+
+def test_runs_of_one_problem_and_of_one_setting(tmp_path):
+    """Seeds are of one group; another step size is another group of the same problem; another box another problem."""
+    path = tmp_path / "runs.db"
+    for settings in ({"seed": 1}, {"seed": 2}, {"local_steps": 3}, {"name": "another"}):
+        keep(path, rounds=1, **settings)
+    with Store(path) as store:
+        store.begin("FedZO", store.study(1) | {"bounds": [[0, 1], [0, 1]]}, np.zeros(2), clients=3)
+    with RunIndex(path) as index:
+        runs = index.refresh()["runs"][::-1]
+    groups, problems = [run["group"] for run in runs], [run["problem"] for run in runs]
+    assert groups[0] == groups[1]
+    assert len(set(groups)) == 4
+    assert len(set(problems[:4])) == 1
+    assert problems[4] != problems[0]
+    assert [run["seed"] for run in runs[:2]] == [1, 2]

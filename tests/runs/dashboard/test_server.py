@@ -215,6 +215,17 @@ def test_port_taken_foreign_file_and_ctrl_c(tmp_path, end):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["other.db", "runs.db"]
 
 
+def test_a_page_that_can_change_runs_has_a_token_on_this_machine_too(tmp_path):
+    """Other people may be logged in here; without `--edit` they can look, as before."""
+    keep(tmp_path / "runs.db", rounds=1)
+    for words, pattern in (
+        (["--edit"], r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}"),
+        ([], r"http://127\.0\.0\.1:\d+/"),
+    ):
+        with command(tmp_path, "--port", 0, *words, FZOOS_DASHBOARD_TOKEN="") as process:
+            assert re.fullmatch(pattern, process.stdout.readline().split()[-1])
+
+
 def _answers(visitor, address):
     try:
         return visitor.get(address).status_code == 200

@@ -6,6 +6,7 @@
     prior = "old.csv"             # points and values from before the study, which stay here: x1, x2, ..., value
     workers = 4                   # so many such processes, for the points of a batch; -1: one for each core
     max_epsilon = 5.0             # the loss of privacy at which it stops answering, in a study that has privacy
+    site_seed = 0                 # the run can be repeated; who knows it can compute values from replies; else secret
 
 Paths are relative to the file. It is `local/fzoos.toml` in the site's FLARE folder, or what the environment variable
 FZOOS_SITE names; there "{site}" stands for the site's name, for a simulator in which all sites share an environment.
@@ -67,6 +68,7 @@ class SiteSettings:
         if "journal" in values:
             self.journal = file.parent / values["journal"]
         self.max_epsilon: float | None = values.get("max_epsilon")
+        self.site_seed: int | None = values.get("site_seed")
         self.prior = file.parent / values["prior"] if "prior" in values else None
         self._objective = str(file.parent / values["objective"]) if "objective" in values else None
 

@@ -95,6 +95,7 @@ class Site:
             max_epsilon=settings.max_epsilon,
             prior=settings.prior,
             wait=_TURN,
+            site_seed=settings.site_seed,
         )
         return self._site
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.client.mod import secaggplus_mod
@@ -50,6 +50,9 @@ def client_app(
     - journal: the path of its journal (in a simulation: the folder `journals` of the run's config holds them all);
     - study: the path of its study.toml (without it: `study` of the run's config);
     - prior: the path of a CSV file with points and values from before the study, if there are any;
+    - max_epsilon: the loss of privacy at which the site stops answering, in a study that has privacy;
+    - site_seed: of the points that the site asks, so that a run can be repeated; who knows it can compute the site's
+      values from its replies, and without it the seed is secret (in a simulation: `site_seed` of the run's config);
     - and whatever the objective needs, such as its path.
 
     Args:
@@ -138,9 +141,16 @@ def _answer(data: bytes, addressee: str, context: Context, study: Study, factory
             return name, codec.encode_failure(f"this is {name!r}, the request is for {addressee!r}", study.id)
         objective = factory(context.node_config)
         # A process of this site that was killed a moment ago may still hold the journal.
-        prior = context.node_config.get("prior")
-        path = _journal(name, context)
-        site = StudySite(study, study.sites.index(name), objective, path, prior=prior, wait=_WAIT)
+        site = StudySite(
+            study,
+            study.sites.index(name),
+            objective,
+            _journal(name, context),
+            max_epsilon=cast(float | None, context.node_config.get("max_epsilon")),
+            prior=context.node_config.get("prior"),
+            wait=_WAIT,
+            site_seed=_site_seed(context),
+        )
     except JournalError as error:
         return name, codec.encode_failure(str(error), study.id)
     except Exception as error:
@@ -172,6 +182,12 @@ def _site(study: Study, context: Context) -> str:
     if site not in study.sites:
         raise ValueError(f"site is {site!r}, the study has {', '.join(study.sites)}")
     return site
+
+
+def _site_seed(context: Context) -> int | None:
+    """A server's run config decides it only where all sites are simulated on one machine."""
+    config = context.run_config if "partition-id" in context.node_config else context.node_config
+    return cast(int | None, context.node_config.get("site_seed", config.get("site_seed")))
 
 
 def _journal(site: str, context: Context) -> Path:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from fzoos.result import Record, Result
+from fzoos.runs.dashboard.rows import details, facts, row
+from fzoos.runs.dashboard.walk import ROUNDS, walk
+from fzoos.runs.landmarks import UNKNOWN, Landmarks, all_landmarks
 from fzoos.runs.plots import COLOURS
+from fzoos.runs.rows import array_of
 from fzoos.runs.store import Store, StoreError, Summary
+from fzoos.runs.tags import all_tags
 
-__all__ = ["SUFFIXES", "Reader", "RunIndex", "columns", "details", "dumps", "plain", "row"]
+__all__ = ["SUFFIXES", "Reader", "RunIndex", "dumps"]
 
 SUFFIXES = (".db", ".result")  # of the files in a folder that are taken for files of runs
 
@@ -50,7 +54,7 @@ class Reader(Store):
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._settings: dict[int, dict[str, Any]] = {}  # of each run that was listed
+        self._facts: dict[tuple[int, float, str], dict[str, Any]] = {}  # of each run that was listed
         if not self.path.is_file():
             raise StoreError(f"there is no file of runs at {self.path}")
         if not self.path.stat().st_size:
@@ -61,7 +65,8 @@ class Reader(Store):
                 if not self._check():
                     raise StoreError(f"{self.path} is empty: no run has begun in it")
             except sqlite3.OperationalError as error:
-                if "readonly" not in str(error) and "unable to open" not in str(error):
+                known = "readonly" in str(error) or "unable to open" in str(error)
+                if not known or os.access(self.path.parent, os.W_OK):  # there a process may just be making it
                     raise
                 self._db = self._connect("mode=ro&immutable=1")  # SQLite cannot put files of its own into the folder
                 return
@@ -99,91 +104,35 @@ class Reader(Store):
     def summaries(self) -> list[dict[str, Any]]:
         """One row of the list for each run, the oldest first."""
         with self._one_line():
-            return [self._summary(run) for run in self.runs]
+            landmarks, tags = all_landmarks(self._db), all_tags(self._db)
+            return [self._summary(run, landmarks.get(run.id, UNKNOWN), tags.get(run.id, ())) for run in self.runs]
 
     def details(self, run: int, after: int = 0) -> dict[str, Any]:
         """All that is shown of a run, with its rounds later than `after`."""
         with self._one_line():
-            result, settings = self.result(run), self.study(run)
-            summary = next(summary for summary in self.runs if summary.id == run)
-            return details(self.path, summary, settings, result, self.failures(run), self.extra(run), after)
+            result, settings = self.result(run, after), self.study(run)
+            known = (self.failures(run), self.extra(run), self.landmarks(run), self.tags(run))
+            return details(self.path, self.summary(run), settings, result, *known, after)
 
-    def _summary(self, run: Summary) -> dict[str, Any]:
-        if run.id not in self._settings:
-            self._settings[run.id] = self.study(run.id)
-        return row(self.path, run, self._settings[run.id])
+    def walk(self, run: int) -> dict[str, Any]:
+        """The coordinates of x over the rounds, the start first, as `walk` chooses them."""
+        with self._one_line():
+            last = self._one("SELECT max(round) FROM rounds WHERE run = ?", run)[0] or 0
+            each = max(1, math.ceil(last / ROUNDS))
+            rows = self._db.execute(
+                "SELECT round, x FROM rounds WHERE run = ? AND (round % ? = 0 OR round = ?) ORDER BY round",
+                (run, each, last),
+            ).fetchall()
+            x0 = self.landmarks(run).x0
+            points = [] if x0 is None else [(0, x0)]
+            points += [(round, array_of(x)) for round, x in rows]
+            return walk(self.study(run), [round for round, _ in points], [x for _, x in points])
 
-
-def row(path: Path, run: Summary, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A run in the list."""
-    algorithm = settings.get("algorithm")
-    name = algorithm.get("type") or algorithm.get("name") if isinstance(algorithm, dict) else algorithm
-    more = {"key": f"{path.name}:{run.id}", "file": path.name, "algorithm": name, "total": settings.get("rounds")}
-    return plain(asdict(run) | more)  # type: ignore[no-any-return]
-
-
-def details(
-    path: Path,
-    run: Summary,
-    settings: Mapping[str, Any],
-    result: Result,
-    failures: Sequence[tuple[int, int, str]],
-    extra: Mapping[str, Any],
-    after: int = 0,
-) -> dict[str, Any]:
-    """All that is shown of a run, with its rounds later than `after`; of values that JSON has."""
-    more = {
-        "message": result.message,
-        "settings": dict(settings),
-        "extra": dict(extra),
-        "clients": _names(settings, result),
-        "client_queries": list(result.queries_per_client),
-        "failed": result.failed,
-        "bytes_up": result.bytes_up,
-        "bytes_down": result.bytes_down,
-        "x": result.x.tolist(),
-        "failures": [list(failure) for failure in failures],
-        "history": columns([record for record in result.history if record.round > after]),
-    }
-    return row(path, run, settings) | plain(more)  # type: ignore[no-any-return]
-
-
-def columns(history: Sequence[Record]) -> dict[str, Any]:
-    """Records as columns: less to send, and what a plot needs.
-
-    Example:
-        >>> from fzoos.runs.dashboard.data import columns
-        >>> from fzoos.result import Record
-        >>> table = columns([Record(1, 40, 96, 64, 0.5, 0.1, 2.0, {"uncertainty": 0.3}, (20, 20), (0.1, None))])
-        >>> table["bytes"], table["monitor"], table["diagnostics"], table["distances"]
-        ([160], [2.0], {'uncertainty': [0.3]}, [[0.1, None]])
-    """
-    names = sorted({name for record in history for name in record.diagnostics})
-    return {
-        "round": [record.round for record in history],
-        "queries": [record.queries for record in history],
-        "bytes": [record.bytes_up + record.bytes_down for record in history],
-        "seconds": [record.seconds for record in history],
-        "step": [record.step for record in history],
-        "monitor": [record.monitor for record in history],
-        "diagnostics": {name: [record.diagnostics.get(name) for record in history] for name in names},
-        "distances": [[_short(value) for value in record.distances] for record in history],
-    }
-
-
-def plain(value: Any) -> Any:
-    """The same without NaN and infinity, which JSON does not have: they become None.
-
-    Example:
-        >>> from fzoos.runs.dashboard.data import plain
-        >>> plain({"step": [0.5, float("nan")]})
-        {'step': [0.5, None]}
-    """
-    if isinstance(value, dict):
-        return {str(name): plain(entry) for name, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    def _summary(self, run: Summary, landmarks: Landmarks, tags: Sequence[str]) -> dict[str, Any]:
+        key = run.id, run.started, run.status  # an id may be given again, and a run go on with more rounds
+        if key not in self._facts:
+            self._facts[key] = facts(self.study(run.id))
+        return row(self.path, run, self._facts[key], landmarks, tags)
 
 
 class RunIndex:
@@ -218,6 +167,7 @@ class RunIndex:
         self._books: dict[Path, _IndexedFile] = {}
         self._looked = -math.inf
         self._found: dict[str, Any] = {}
+        self._text = ""
         if not self.path.is_dir():
             self._books[self.path] = _IndexedFile(self.path)
             if self._books[self.path].problem:
@@ -227,9 +177,16 @@ class RunIndex:
         """The list of runs, the newest first, and what could not be read."""
         with self._lock:
             if time.monotonic() - self._looked > _FRESH:
-                self._found = self._refresh()
+                found = self._refresh()
+                if found != self._found:
+                    self._found, self._text = found, dumps(found)
                 self._looked = time.monotonic()
             return self._found
+
+    def listing(self) -> str:
+        """The same as JSON: made once for all who look."""
+        self.refresh()
+        return self._text
 
     def _refresh(self) -> dict[str, Any]:
         files = set(_files(self.path)) if self.path.is_dir() else {self.path}
@@ -256,12 +213,45 @@ class RunIndex:
             StoreError: there is no such run, or its file cannot be read any more.
         """
         self.refresh()
-        name, _, number = key.rpartition(":")
         with self._lock:
-            book = next((book for file, book in self._books.items() if file.name == name), None)
-            if book is None or book.reader is None or not number.isdecimal():
-                raise StoreError(f"there is no run {key!r}")
-            return book.reader.details(int(number), after)
+            book, run = self._find(key)
+            assert book.reader is not None
+            return book.reader.details(run, after)
+
+    def walk(self, key: str) -> dict[str, Any]:
+        """The coordinates of a run's x over its rounds.
+
+        Raises:
+            StoreError: there is no such run, or its file cannot be read any more.
+        """
+        self.refresh()
+        with self._lock:
+            book, run = self._find(key)
+            assert book.reader is not None
+            return book.reader.walk(run)
+
+    def file_of(self, key: str) -> tuple[Path, int]:
+        """The file of a run, and its id there.
+
+        Raises:
+            StoreError: there is no such run.
+        """
+        self.refresh()
+        with self._lock:
+            book, run = self._find(key)
+            return book.path, run
+
+    def changed(self) -> None:
+        """Something was written: what is asked for next is read anew."""
+        with self._lock:
+            self._looked = -math.inf
+
+    def _find(self, key: str) -> tuple[_IndexedFile, int]:
+        name, _, number = key.rpartition(":")
+        book = next((book for file, book in self._books.items() if file.name == name), None)
+        if book is None or book.reader is None or not (number.isascii() and number.isdecimal()):
+            raise StoreError(f"there is no run {key!r}")
+        return book, int(number)
 
     def close(self) -> None:
         """Close all files."""
@@ -331,17 +321,6 @@ class _IndexedFile:
 
 def _files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES and file.is_file())
-
-
-def _names(settings: Mapping[str, Any], result: Result) -> list[str]:
-    sites = settings.get("sites")
-    count = len(result.queries_per_client)
-    return list(map(str, sites)) if sites and len(sites) == count else [f"client {i}" for i in range(count)]
-
-
-def _short(value: float | None) -> float | None:
-    """Six digits are enough for a plot, and a third of the size."""
-    return value if value is None else float(f"{value:.6g}")
 
 
 def dumps(value: Any) -> str:

@@ -11,12 +11,13 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Guard", "is_loopback"]
+__all__ = ["SECRET_HEADER", "Guard", "is_loopback", "refuse_change"]
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+SECRET_HEADER = "x-fzoos-secret"
 _HEADERS = {
     "content-security-policy": POLICY,
     "cross-origin-opener-policy": "same-origin",
@@ -98,6 +99,37 @@ class Guard:
     def _fits(self, given: str) -> bool:
         assert self._token is not None
         return secrets.compare_digest(given.encode(), self._token.encode())
+
+
+def refuse_change(headers: Headers, secret: str) -> str | None:
+    """Why a request may not change anything; None: it may.
+
+    A page of another site can make a visitor's browser send requests here, with the visitor's cookie if it is on
+    another port of the same machine. What it cannot do is to have our origin, to send JSON or a header of its own
+    without being allowed to, or to read the secret, which only our own page has. Each is asked for.
+
+    Args:
+        headers: of the request, which the guard has let pass.
+        secret: what our own page was given.
+
+    Example:
+        >>> from starlette.datastructures import Headers
+        >>> from fzoos.runs.dashboard.guard import refuse_change
+        >>> ours = {"host": "127.0.0.1:8366", "origin": "http://127.0.0.1:8366", "content-type": "application/json"}
+        >>> refuse_change(Headers(ours | {"x-fzoos-secret": "s3cret"}), "s3cret") is None
+        True
+        >>> refuse_change(Headers(ours | {"x-fzoos-secret": "s3cret", "origin": "http://evil.example"}), "s3cret")
+        'changes are taken from this page only'
+    """
+    host, origin = headers.get("host", ""), headers.get("origin", "")
+    ours = bool(host) and origin in (f"http://{host}", f"https://{host}")  # https: behind a proxy
+    if not ours or headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        return "changes are taken from this page only"
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        return "changes are sent as application/json"
+    if not secrets.compare_digest(headers.get(SECRET_HEADER, "").encode(), secret.encode()):
+        return "this page is of an earlier start of the dashboard: load it again"
+    return None
 
 
 def _name(host: str) -> str:

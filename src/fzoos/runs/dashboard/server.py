@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from importlib.resources import files
 
+from fzoos.runs.dashboard.changes import change_run
 from fzoos.runs.dashboard.data import RunIndex, dumps
 from fzoos.runs.store import StoreError
 
@@ -25,7 +26,7 @@ try:
     from starlette.routing import Mount, Route
     from starlette.staticfiles import StaticFiles
 
-    from fzoos.runs.dashboard.guard import Guard, is_loopback
+    from fzoos.runs.dashboard.guard import Guard, is_loopback, refuse_change
 except ImportError:
     raise ImportError("the dashboard needs Starlette and uvicorn: pip install 'fzoos[dashboard]'") from None
 
@@ -34,6 +35,7 @@ __all__ = ["PORT", "application", "serve", "token_for"]
 PORT = 8366
 _PORTS_TRIED = 100
 _INTERVAL = 0.5  # seconds between two checks of the files
+_LONGEST_CHANGE = 10_000  # bytes of a request that changes a run
 _HEARTBEAT = 15.0  # seconds after which something is sent on a silent connection, so that a dead one is noticed
 
 
@@ -43,6 +45,7 @@ def application(
     local: bool = True,
     cookie: str = "fzoos",
     stopping: Callable[[], bool] = lambda: False,
+    edit: bool = False,
 ) -> Starlette:
     """The page as an ASGI application.
 
@@ -52,20 +55,29 @@ def application(
         local: whether it answers to names of this machine only.
         cookie: the name of the cookie that keeps the token.
         stopping: whether the server is about to end; streams end when it is.
+        edit: whether runs may be renamed, tagged and deleted; a token is then needed.
+
+    Raises:
+        ValueError: there is no token, but runs may be changed.
 
     Example:
         >>> import tempfile
         >>> from fzoos.runs.dashboard.data import RunIndex
         >>> from fzoos.runs.dashboard.server import application
         >>> [route.path for route in application(RunIndex(tempfile.mkdtemp())).routes]
-        ['/', '/api/runs', '/api/run', '/events', '/static']
+        ['/', '/api/runs', '/api/run', '/api/walk', '/events', '/static']
     """
 
+    if edit and token is None:
+        raise ValueError("a page that can change runs needs a token")
+    secret = secrets.token_urlsafe(24)  # of this start: only our own page has it
+
     async def page(request: Request) -> Response:
-        return HTMLResponse(files("fzoos.runs.dashboard").joinpath("static", "index.html").read_text(encoding="utf-8"))
+        text = files("fzoos.runs.dashboard").joinpath("static", "index.html").read_text(encoding="utf-8")
+        return HTMLResponse(text.replace("<html ", f'<html data-secret="{secret}" ', 1) if edit else text)
 
     async def runs(request: Request) -> Response:
-        return _json(dumps(await run_in_threadpool(index.refresh)))
+        return _json(await run_in_threadpool(index.listing))
 
     async def run(request: Request) -> Response:
         after = request.query_params.get("after", "0")
@@ -77,6 +89,24 @@ def application(
             return _json(dumps({"error": str(error)}), 404)
         return _json(dumps(found))
 
+    async def walk(request: Request) -> Response:
+        try:
+            return _json(dumps(await run_in_threadpool(index.walk, request.query_params.get("key", ""))))
+        except StoreError as error:
+            return _json(dumps({"error": str(error)}), 404)
+
+    async def change(request: Request) -> Response:
+        refusal = refuse_change(request.headers, secret)
+        if refusal is not None:
+            return _json(dumps({"error": refusal}), 403)
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > _LONGEST_CHANGE:
+                return _json(dumps({"error": "the change is too long"}), 413)
+        status, answer = await run_in_threadpool(change_run, index, body)
+        return _json(dumps(answer), status)
+
     async def events(request: Request) -> Response:
         return StreamingResponse(_events(index, stopping), media_type="text/event-stream")
 
@@ -85,6 +115,8 @@ def application(
             Route("/", page),
             Route("/api/runs", runs),
             Route("/api/run", run),
+            Route("/api/walk", walk),
+            *([Route("/api/change", change, methods=["POST"])] if edit else []),
             Route("/events", events),
             Mount("/static", StaticFiles(packages=[("fzoos.runs.dashboard", "static")])),
         ],
@@ -97,7 +129,7 @@ async def _events(index: RunIndex, stopping: Callable[[], bool]) -> AsyncIterato
     yield "retry: 1000\n\n"
     sent, last = "", -_HEARTBEAT
     while not stopping():
-        text = dumps(await run_in_threadpool(index.refresh))
+        text = await run_in_threadpool(index.listing)
         if text != sent:
             yield f"event: runs\ndata: {text}\n\n"
         elif time.monotonic() - last > _HEARTBEAT:
@@ -118,6 +150,7 @@ def serve(
     port: int = PORT,
     token: str | None = None,
     announce: Callable[[str, int], object] = print,
+    edit: bool = False,
 ) -> None:
     """Serve the page until Ctrl-C.
 
@@ -127,28 +160,31 @@ def serve(
         port: the first port to try; 0: any.
         token: the token that a visitor must give; None: none is needed if only this machine can reach the page.
         announce: called with the address and the port, once the page can be opened.
+        edit: whether runs may be renamed, tagged and deleted; with a token, also on this machine.
 
     Raises:
         ValueError: the token is too short, or could not be part of an address.
         OSError: nothing can listen there.
     """
     local = is_loopback(host)
-    token = token_for(host, token)
+    token = token_for(host, token, edit)
     listener = _listen(host, port)
     port = listener.getsockname()[1]
 
     def stopping() -> bool:
         return server.should_exit
 
-    app = application(index, token, local, f"fzoos-{port}", stopping)
+    app = application(index, token, local, f"fzoos-{port}", stopping, edit)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, ws="none", lifespan="off"))
     announce(_address(host, port, token), port)
     with listener:
         server.run(sockets=[listener])
 
 
-def token_for(host: str, token: str | None) -> str | None:
+def token_for(host: str, token: str | None, edit: bool = False) -> str | None:
     """The token that a visitor must know: the given one, or a new one if the page is seen beyond this machine.
+
+    A page that can change runs always has one: other people may be logged in on this machine.
 
     Example:
         >>> from fzoos.runs.dashboard.server import token_for
@@ -157,7 +193,7 @@ def token_for(host: str, token: str | None) -> str | None:
     """
     if token is not None and not re.fullmatch(r"[A-Za-z0-9_-]{16,}", token):
         raise ValueError(f"token must be of at least 16 letters, digits, - and _; got {len(token)} characters")
-    return secrets.token_urlsafe(24) if token is None and not is_loopback(host) else token
+    return secrets.token_urlsafe(24) if token is None and (edit or not is_loopback(host)) else token
 
 
 def _listen(host: str, port: int) -> socket.socket:

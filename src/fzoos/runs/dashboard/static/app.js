@@ -1,7 +1,7 @@
 // Puts the page together: what is looked at (`view`), where it comes from (`source`), and drawing it.
 "use strict";
 
-const DRAWN_AT_FIRST = 5; // runs, the newest
+const DRAWN_AT_FIRST = 8; // lines: the newest of one task, each with all of its seeds
 
 const view = {
   selected: new Set(),
@@ -12,12 +12,18 @@ const view = {
   metric: "monitor",
   reference: "",
   scales: {},
+  lines: "", // "runs" or "groups"; until the reader has chosen: groups where there are several seeds
+  grouped: false,
   differences: false,
+  sort: { column: "", down: false },
   colours: [],
-  slots: new Map(), // of each run drawn, which colour; it keeps it as others come and go
+  slots: new Map(), // of each line drawn, which colour; it keeps it as others come and go
+  owner: new Map(), // of each run, the line that it belongs to: its own or its group's
   labels: new Map(),
+  groupLabels: new Map(),
 
-  slot(key) {
+  slot(run) {
+    const key = this.owner.get(run) || run;
     if (!this.slots.has(key)) {
       const taken = new Set(this.slots.values());
       let free = 0;
@@ -35,12 +41,15 @@ const view = {
   label(key) {
     return this.labels.get(key) || key;
   },
+  groupLabel(id) {
+    return this.groupLabels.get(id) || id;
+  },
 };
 
 const data = document.getElementById("data");
 const layout = document.getElementById("layout");
 const source = data ? new ReportSource(JSON.parse(data.textContent)) : new LiveSource(soon, connected);
-const list = new RunList({ pick, open: focusOn, pickAll });
+const list = new RunList({ pick, open: focusOn, pickAll, pickTask, again: soon });
 const plots = new Plots(document.getElementById("plots"), view, changed);
 const tables = new Tables(document.getElementById("tables"), view, changed);
 
@@ -64,10 +73,7 @@ function changed() {
 function pick(key, on) {
   view.touched = true;
   if (on) view.selected.add(key);
-  else {
-    view.selected.delete(key);
-    view.slots.delete(key);
-  }
+  else view.selected.delete(key);
   changed();
 }
 
@@ -80,9 +86,24 @@ function focusOn(key) {
 
 function pickAll(keys) {
   view.touched = true;
-  for (const key of view.slots.keys()) if (!keys.includes(key)) view.slots.delete(key);
   view.selected = new Set(keys);
   changed();
+}
+
+// The runs of one task; its newest is in focus.
+function pickTask(problem) {
+  const runs = source.state.runs.filter((run) => run.problem === problem);
+  view.focus = runs.length ? runs[0].key : view.focus;
+  pickAll(ofOneTask(runs));
+}
+
+// The newest lines of the newest run's task: each run with those that differ in their seed only.
+function ofOneTask(runs) {
+  const same = runs.filter((run) => run.problem === runs[0].problem);
+  const groups = new Set();
+  for (const run of same) if (groups.size < DRAWN_AT_FIRST) groups.add(run.group);
+  const found = same.filter((run) => groups.has(run.group)).slice(0, MOST_DRAWN);
+  return found.map((run) => run.key).reverse(); // the oldest has the first colour
 }
 
 function draw() {
@@ -110,8 +131,10 @@ function draw() {
     focus,
     focus ? full(focus.key) : null,
     focus ? source.pace(focus.key) : null,
+    source,
   );
-  plots.show(drawn, focus ? full(focus.key) : null);
+  const ready = focus ? full(focus.key) : null;
+  plots.show(drawn, ready, ready ? source.walk(focus) : null);
   tables.show(drawn, focus ? full(focus.key) : null);
   document.title = focus
     ? `${focus.status === "running" && focus.total ? `${focus.rounds}/${focus.total} ` : ""}${focus.name} · fzoos`
@@ -120,38 +143,68 @@ function draw() {
 
 // Which runs are drawn, and which is in focus, when the reader has not said or what was said is gone.
 function settle(runs) {
-  const keys = runs.map((run) => run.key);
-  for (const key of view.selected) {
-    if (keys.includes(key)) continue;
-    view.selected.delete(key);
-    view.slots.delete(key);
+  const keys = new Set(runs.map((run) => run.key));
+  for (const key of view.selected) if (!keys.has(key)) view.selected.delete(key);
+  if (!view.touched && runs.length) {
+    view.selected = new Set(source.live ? ofOneTask(runs) : [...keys]);
+    view.focus = runs[0].key;
   }
-  if (!view.touched) {
-    const first = source.live ? keys.slice(0, DRAWN_AT_FIRST).reverse() : keys; // the oldest has the first colour
-    for (const key of first) view.selected.add(key);
-    view.focus = keys[0] || null;
-  }
-  if (!keys.includes(view.focus)) view.focus = [...view.selected].at(-1) || keys[0] || null;
-  const names = new Map();
-  for (const run of runs) names.set(run.name, (names.get(run.name) || 0) + 1);
-  const files = new Set(runs.map((run) => run.file)).size > 1;
-  view.labels = new Map(
-    runs.map((run) => [
-      run.key,
-      names.get(run.name) > 1 ? `${run.name} (${files ? `${run.file}, ` : ""}run ${run.id})` : run.name,
-    ]),
-  );
+  if (!keys.has(view.focus)) view.focus = [...view.selected].at(-1) || (runs.length ? runs[0].key : null);
+  const drawn = runs.filter((run) => view.selected.has(run.key));
+  group(drawn);
+  view.labels = labels(runs);
+  const lines = new Set([...view.selected].map((key) => view.owner.get(key)));
+  for (const id of view.slots.keys()) if (!lines.has(id)) view.slots.delete(id);
   for (const key of view.selected) view.slot(key);
+}
+
+// Which runs are one line.
+function group(drawn) {
+  const seeds = new Map();
+  for (const run of drawn) seeds.set(run.group, (seeds.get(run.group) || 0) + 1);
+  const several = [...seeds.values()].some((count) => count > 1);
+  view.grouped = several && view.lines !== "runs";
+  view.owner = new Map(drawn.map((run) => [run.key, view.grouped ? `group ${run.group}` : run.key]));
+  view.groupLabels = groupLabels(drawn, source.details, view.owner);
+  const node = document.getElementById("lines");
+  node.hidden = !several;
+  choose(node, view.grouped ? "groups" : "runs");
+}
+
+// No two runs have the same text: where names are the same, the seed or the number says which it is.
+function labels(runs) {
+  const names = new Map();
+  for (const run of runs) {
+    if (!names.has(run.name)) names.set(run.name, []);
+    names.get(run.name).push(run);
+  }
+  const files = new Set(runs.map((run) => run.file)).size > 1;
+  const found = new Map();
+  for (const [name, same] of names) {
+    const seeds = new Set(same.map((run) => run.seed));
+    for (const run of same) {
+      const number = files ? `${run.file}, run ${run.id}` : `run ${run.id}`;
+      const apart = seeds.size === same.length && !seeds.has(null) ? `seed ${run.seed}` : number;
+      found.set(run.key, same.length > 1 ? `${name} (${apart})` : name);
+    }
+  }
+  return found;
 }
 
 function useColours(colours) {
   view.colours = colours;
   colours.forEach((colour, i) => {
     // On a dark ground the same hues, lighter; black becomes the colour of the text.
-    const value =
-      colour === "#000000" ? "var(--ink)" : `light-dark(${colour}, color-mix(in oklab, ${colour}, white 28%))`;
+    const lighter = `color-mix(in oklab, ${colour}, white ${lift(colour)}%)`;
+    const value = colour === "#000000" ? "var(--ink)" : `light-dark(${colour}, ${lighter})`;
     document.documentElement.style.setProperty(`--c${i}`, value);
   });
+}
+
+// How much white a colour needs to be seen on a dark ground.
+function lift(colour) {
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) / 255);
+  return 0.3 * red + 0.59 * green + 0.11 * blue < 0.3 ? 50 : 28;
 }
 
 function notice(problems) {
@@ -174,7 +227,7 @@ function remember() {
   const parts = new URLSearchParams();
   if (view.touched) parts.set("runs", [...view.selected].join("|"));
   if (view.touched && view.focus) parts.set("focus", view.focus);
-  for (const name of ["against", "across", "metric", "reference"]) if (view[name]) parts.set(name, view[name]);
+  for (const name of ["against", "across", "metric", "reference", "lines"]) if (view[name]) parts.set(name, view[name]);
   for (const [id, scale] of Object.entries(view.scales)) parts.set(`scale-${id}`, scale);
   history.replaceState(null, "", `#${parts}`);
 }
@@ -192,6 +245,7 @@ function recall() {
   among("against", Object.keys(KINDS));
   among("across", ["linear", "log"]);
   among("metric", ["monitor", "step"]);
+  among("lines", ["runs", "groups"]);
   view.reference = parts.get("reference") || "";
   for (const [name, value] of parts)
     if (name.startsWith("scale-") && ["linear", "log"].includes(value)) view.scales[name.slice(6)] = value;
@@ -207,6 +261,10 @@ function begin() {
       changed();
     });
   }
+  document.getElementById("lines").addEventListener("change", (event) => {
+    view.lines = event.target.value;
+    changed();
+  });
   const switcher = document.getElementById("theme");
   choose(switcher, theme.get());
   switcher.addEventListener("change", (event) => {

@@ -1,4 +1,4 @@
-// A plot of lines: axes, grid, and a read-out under the pointer or the arrow keys.
+// A plot of lines: axes, grid, bands, and a read-out under the pointer or the arrow keys.
 "use strict";
 
 const KINDS = {
@@ -27,7 +27,10 @@ class Chart {
     this.plot = null;
     this.pointed = null; // where the read-out stands, in pixels
     this.size = "";
-    this.svg.addEventListener("pointermove", (event) => this.point(this.local(event)));
+    this.drawn = [];
+    this.zoom = new Zoom(this);
+    host.append(this.zoom.button);
+    this.svg.addEventListener("pointermove", (event) => this.zoom.box || this.point(this.local(event)));
     this.svg.addEventListener("pointerdown", (event) => this.point(this.local(event)));
     // A finger leaves at once; what it has read stays until the next touch.
     this.svg.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && this.leave());
@@ -43,8 +46,8 @@ class Chart {
     }).observe(host);
   }
 
-  // plot: title, unit (what y is), series [{id, name, colour, dash, x, y, faint, alive}], kind (of x), xLog, yLog,
-  // fromZero, empty (what to say where there is nothing to draw).
+  // plot: heading (of the card), title, unit (what y is), series [{id, name, colour, dash, x, y, low, high, faint,
+  // alive}], kind (of x), xLog, yLog, fromZero, empty (what to say where there is nothing to draw).
   show(plot) {
     this.plot = plot;
     this.draw();
@@ -69,7 +72,8 @@ class Chart {
         const y = one.y[i];
         const known = y !== null && y !== undefined;
         if (known && !fits(y, plot.yLog)) hidden++;
-        points.push(known && fits(x, plot.xLog) && fits(y, plot.yLog) ? { x, y } : null);
+        const point = one.low ? { x, y, low: one.low[i], high: one.high[i] } : { x, y };
+        points.push(known && fits(x, plot.xLog) && fits(y, plot.yLog) ? point : null);
       });
       return { ...one, points };
     });
@@ -89,25 +93,30 @@ class Chart {
         svg("text", { class: "nothing", x: width / 2, y: height / 2, "text-anchor": "middle" }, plot.empty),
       );
       this.tip.hidden = true;
+      this.frame = null;
+      this.zoom.button.hidden = true;
       return;
     }
     const kind = KINDS[plot.kind];
     this.svg.setAttribute("tabindex", "0");
     const names =
       plot.series.length > 6 ? `${plot.series.length} lines` : plot.series.map((one) => one.name).join(", ");
-    this.svg.setAttribute("aria-label", `${plot.title} against ${kind.label}: ${names}. The arrow keys read values.`);
+    const keys = "The arrow keys read values, plus and minus zoom, 0 shows all.";
+    this.svg.setAttribute("aria-label", `${plot.title} against ${kind.label}: ${names}. ${keys}`);
 
-    const [yLow, yHigh] = this.range(
-      all.map((point) => point.y),
-      plot.yLog,
-      plot.fromZero,
-    );
-    const [xLow, xHigh] = this.range(
+    const whole = this.range(
       all.map((point) => point.x),
       plot.xLog,
       true,
       0,
     );
+    const near = this.zoom.of(`${plot.kind} ${plot.xLog} ${plot.yLog} ${plot.unit}`);
+    const [xLow, xHigh] = near ? near.x : whole;
+    const within = near ? all.filter((point) => point.x >= xLow && point.x <= xHigh) : all;
+    const heights = (within.length ? within : all).flatMap((point) =>
+      point.low === undefined ? [point.y] : [point.y, point.high, ...(fits(point.low, plot.yLog) ? [point.low] : [])],
+    );
+    const [yLow, yHigh] = near?.y || this.range(heights, plot.yLog, plot.fromZero && !near);
     const yTicks = this.ticks(yLow, yHigh, plot.yLog, "number", Math.max(2, Math.floor((height - TOP - BOTTOM) / 38)));
     measure.font = getComputedStyle(this.svg).font;
     const left = Math.ceil(Math.max(30, ...yTicks.map((tick) => measure.measureText(tick.text).width + 14)));
@@ -121,6 +130,12 @@ class Chart {
     const px = place(xLow, xHigh, plot.xLog, left, right);
     const py = place(yLow, yHigh, plot.yLog, bottom, TOP);
     this.frame = { left, right, top: TOP, bottom, width, height };
+    const unplace = (low, high, log, from, to) => (pixel) => {
+      const share = (pixel - from) / (to - from);
+      return log ? low * (high / low) ** share : low + (high - low) * share;
+    };
+    const back = { x: unplace(xLow, xHigh, plot.xLog, left, right), y: unplace(yLow, yHigh, plot.yLog, bottom, TOP) };
+    this.scale = { back, whole };
 
     const grid = svg("g", { class: "grid" });
     const labels = svg("g", { class: "ticks" });
@@ -157,14 +172,18 @@ class Chart {
       kind.label + (plot.xLog ? ", log scale" : ""),
     );
 
-    const lines = svg("g", { class: "lines" });
+    const lines = near ? this.window(left, right, bottom) : svg("g", { class: "lines" });
+    const seen = ({ px, py }) => !near || (px > left - 1 && px < right + 1 && py > TOP - 1 && py < bottom + 1);
     for (const one of series) {
       const points = one.points.map((point) => point && { ...point, px: px(point.x), py: py(point.y) });
       const solid = points.filter(Boolean);
       if (!solid.length) continue;
       const group = svg("g", { class: `line${one.faint ? " faint" : ""}`, "data-id": one.id, "--colour": one.colour });
+      const edge = (value) => (fits(value, plot.yLog) ? py(value) : bottom); // below what a log axis has
+      if (one.low) group.append(svg("path", { class: "band", d: this.band(solid, edge) }));
       group.append(
         svg("path", {
+          class: "curve",
           d: this.path(points, right - left),
           "stroke-dasharray": DASHES[(one.dash || 0) % DASHES.length],
         }),
@@ -173,13 +192,28 @@ class Chart {
       if (one.alive) group.append(svg("circle", { class: "pulse", cx: last.px, cy: last.py, r: 4 }));
       if (!one.faint) group.append(svg("circle", { cx: last.px, cy: last.py, r: solid.length === 1 ? 4 : 3 }));
       lines.append(group);
-      this.drawn.push({ ...one, points: solid });
+      const visible = solid.filter(seen);
+      if (visible.length) this.drawn.push({ ...one, points: visible });
     }
     this.cross = svg("line", { class: "cross", y1: TOP, y2: bottom, visibility: "hidden" });
     this.dots = svg("g", { class: "dots" });
     this.svg.append(grid, base, labels, unit, title, lines, this.cross, this.dots);
     if (this.lit) this.highlight(this.lit);
     if (this.pointed) this.point(this.pointed);
+  }
+
+  // What is outside of it is not seen.
+  window(left, right, bottom) {
+    const [width, height] = [right - left, bottom - TOP];
+    return svg("svg", { class: "lines", x: left, y: TOP, width, height, viewBox: `${left} ${TOP} ${width} ${height}` });
+  }
+
+  // Along the upper edge and back along the lower one.
+  band(points, edge) {
+    const at = (point, value) => `${point.px.toFixed(1)} ${edge(value).toFixed(1)}`;
+    const upper = points.map((point) => at(point, point.high));
+    const lower = points.map((point) => at(point, point.low)).reverse();
+    return `M${[...upper, ...lower].join("L")}Z`;
   }
 
   range(values, log, fromZero, margin = 0.06) {
@@ -318,6 +352,10 @@ class Chart {
   }
 
   press(event) {
+    if (this.frame && this.zoom.key(event.key, this.pointed?.x)) {
+      event.preventDefault();
+      return;
+    }
     if (!this.drawn.length) return;
     if (event.key === "Escape") {
       this.leave();

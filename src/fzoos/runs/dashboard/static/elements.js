@@ -61,3 +61,8 @@ const STATUS = {
 function pill(status) {
   return html("span", { class: `pill ${status}` }, STATUS[status] || status);
 }
+
+// A tag of a run.
+function chip(tag) {
+  return html("span", { class: "chip" }, tag);
+}

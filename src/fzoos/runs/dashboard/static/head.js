@@ -1,7 +1,7 @@
 // The run in focus: what it is, what it has reached and what it cost.
 "use strict";
 
-function showHead(node, run, details, pace) {
+function showHead(node, run, details, pace, source) {
   const history = details ? details.history : null;
   const shown = run && [
     run,
@@ -14,11 +14,21 @@ function showHead(node, run, details, pace) {
     const message = details ? details.message : "";
     const facts = [
       run.algorithm === run.name ? null : run.algorithm,
+      run.task && !run.name.includes(run.task) ? run.task : null,
+      run.seed === null ? null : `seed ${run.seed}`,
       `${run.file}, run ${run.id}`,
       `begun ${format.when(run.started)}`,
       message,
     ];
-    const title = html("div", { class: "title" }, html("h1", {}, run.name), pill(run.status));
+    const tags = run.tags.length ? html("span", { class: "tags" }, run.tags.map(chip)) : null;
+    const title = html(
+      "div",
+      { class: "title" },
+      html("h1", {}, run.name),
+      pill(run.status),
+      tags,
+      editButtons(run, source),
+    );
     const line = html("p", { class: "facts" }, facts.filter(Boolean).join(" · "));
     return [html("div", {}, title, line), html("dl", { class: "tiles" }, tiles(run, details, pace))];
   });
@@ -29,14 +39,11 @@ function tiles(run, details, pace) {
   const steps = details ? details.history.step : [];
   const found = [];
   if (values.length || run.monitor !== null) {
-    const best = values.length ? Math.min(...values) : run.monitor;
-    found.push(
-      tile(
-        "F",
-        format.number(run.monitor),
-        best < run.monitor ? `lowest ${format.number(best)}` : values.length > 1 ? "the lowest so far" : "",
-      ),
-    );
+    const best = values.length ? least(values) : run.monitor;
+    const lowest = best < run.monitor ? `lowest ${format.number(best)}` : null;
+    const words = [lowest || (values.length > 1 ? "the lowest so far" : null)];
+    if (run.minimum !== null) words.push(`F − F* ${format.number(run.monitor - run.minimum, 3)}`);
+    found.push(tile("F", format.number(run.monitor), words.filter(Boolean).join("\n")));
   } else {
     found.push(tile("Last step", steps.length ? format.number(steps.at(-1)) : "–", "no monitor was given"));
   }

@@ -161,3 +161,8 @@ const ticks = {
     );
   },
 };
+
+// The smallest of many numbers; Math.min takes only so many.
+function least(values) {
+  return values.reduce((low, value) => (value < low ? value : low), Infinity);
+}

@@ -17,21 +17,28 @@ class Plots {
     this.cards = new Map();
   }
 
-  show(runs, focus) {
+  show(runs, focus, walk) {
     const metric = this.metric(runs);
     this.convergence(runs, metric);
-    const names = new Set(["correction_length", "uncertainty"]);
-    for (const run of runs) for (const name of Object.keys(run.history.diagnostics)) names.add(name);
-    for (const name of names) this.diagnostic(name, runs);
+    const names = new Set();
+    for (const run of runs)
+      for (const [name, values] of Object.entries(run.history.diagnostics))
+        if (values.some(Boolean)) names.add(name); // all zeros: nothing was corrected
+    for (const name of [...names].sort()) this.diagnostic(name, runs);
     this.distances(focus);
+    this.coordinates(focus, walk);
+    const last = ["distances", "coordinates"];
     for (const [id, card] of this.cards) {
-      const wanted = id === "convergence" || id === "distances" || names.has(id);
+      const wanted = id === "convergence" || last.includes(id) || names.has(id);
       if (!wanted) {
         card.node.remove();
         this.cards.delete(id);
       }
     }
-    this.node.append(this.cards.get("distances").node); // always the last
+    last.forEach((id, i) => {
+      const { node } = this.cards.get(id);
+      if (this.node.children[this.node.children.length - last.length + i] !== node) this.node.append(node);
+    });
   }
 
   // F where a run among those drawn has a monitor; otherwise the length of the steps.
@@ -60,7 +67,6 @@ class Plots {
         type: "text",
         inputmode: "decimal",
         size: "7",
-        placeholder: "0",
         id: "reference",
         oninput: () => {
           this.view.reference = card.below.value;
@@ -70,7 +76,7 @@ class Plots {
       card.below.value = this.view.reference;
       card.minus = html(
         "label",
-        { class: "reference", title: "A value that is subtracted from F, such as its smallest" },
+        { class: "reference", title: "What is subtracted from F; empty: its smallest value, where it is stored" },
         "F* ",
         card.below,
       );
@@ -82,20 +88,24 @@ class Plots {
     card.metric.querySelector("[value=monitor]").disabled = !monitored.length;
     choose(card.metric, metric);
     card.minus.hidden = metric !== "monitor";
-    const reference = metric === "monitor" ? Number(this.view.reference.replace("−", "-")) || 0 : 0;
+    const typed = this.view.reference.trim().replace("−", "-");
+    const stored = typed === "" && monitored.length > 0 && monitored.every((run) => run.minimum !== null);
+    card.below.placeholder = stored ? "stored" : "0";
+    const number = Number(typed) || 0;
     const drawn = metric === "monitor" ? monitored : runs;
-    const series = drawn.map((run) =>
-      this.series(
-        run,
-        run.history[metric].map((value) => (value === null ? null : value - reference)),
-      ),
-    );
-    const title = metric === "step" ? "step length" : reference ? "F − F*" : "F";
+    const lines = drawn.map((run) => {
+      if (metric === "step") return this.series(run, run.history.step);
+      const excess = stored ? aboveMinimum(run) : (value) => (value === null ? null : value - number);
+      return this.series(run, fromStart(run).map(excess), true);
+    });
+    const series = this.view.grouped ? joinGroups(lines, drawn, this.view) : lines;
+    const title = metric === "step" ? "step length" : stored || number ? "F − F*" : "F";
     const without = runs.length - drawn.length;
     const missing = `; ${without} ${without === 1 ? "run has" : "runs have"} no monitor`;
-    const subject = reference ? `F less ${format.number(reference)}` : "F";
-    const about = `${subject} at x after each round${without ? missing : ""}.`;
-    setText(card.about, metric === "step" ? "How far x moved in each round." : about);
+    const subject = stored ? "F less its smallest value, F*," : number ? `F less ${format.number(number)}` : "F";
+    const means = series.some((line) => line.low) ? " Bands: the standard error of a mean over seeds." : "";
+    const about = `${subject} at x0 and after each round${without ? missing : ""}.${means}`;
+    setText(card.about, metric === "step" ? `How far x moved in each round.${means}` : about);
     this.plot(card, {
       title,
       unit: title,
@@ -136,7 +146,10 @@ class Plots {
     this.plot(card, {
       title,
       unit,
-      series: having.map((run) => this.series(run, run.history.diagnostics[name])),
+      series: this.joined(
+        having.map((run) => this.series(run, run.history.diagnostics[name])),
+        having,
+      ),
       empty,
     });
   }
@@ -165,14 +178,41 @@ class Plots {
     });
   }
 
-  series(run, y) {
+  joined(lines, runs) {
+    return this.view.grouped ? joinGroups(lines, runs, this.view) : lines;
+  }
+
+  // x of the run in focus: where it began and where it went.
+  coordinates(run, walk) {
+    const title = "Coordinates of x";
+    const card = this.card("coordinates", title);
+    const names = (run && walk && walk.names) || [];
+    const some = names.length && walk.dim > names.length ? `; the ${names.length} of ${walk.dim} that moved most` : "";
+    setText(card.about, run ? `${run.name}: x at the start and after each round${some}.` : "");
+    const at = new Map(run ? run.history.round.map((round, i) => [round, i]) : []);
+    const place = (round) => (round === 0 ? 0 : run.history[this.view.against][at.get(round)]);
+    const kept = names.length ? walk.round.map((round) => round === 0 || at.has(round)) : [];
+    const count = this.view.colours.length;
+    const series = names.map((name, i) => ({
+      id: `coordinate ${i}`,
+      name,
+      colour: `var(--c${i % count})`,
+      dash: Math.floor(i / count),
+      x: walk.round.filter((_, k) => kept[k]).map(place),
+      y: walk.x[i].filter((_, k) => kept[k]),
+    }));
+    this.plot(card, { title, unit: "x", series, empty: run ? "No round is complete yet" : "Choose a run in the list" });
+  }
+
+  series(run, y, start = false) {
+    const x = run.history[this.view.against];
     return {
       id: run.key,
       name: this.view.label(run.key),
       colour: this.view.colour(run.key),
       dash: this.view.dash(run.key),
       alive: run.status === "running",
-      x: run.history[this.view.against],
+      x: start && y.length > x.length ? [0, ...x] : x,
       y,
     };
   }
@@ -182,8 +222,11 @@ class Plots {
     const chosen = this.view.scales[card.id];
     const yLog = chosen ? chosen === "log" : suitsLog(values);
     choose(card.scale, yLog ? "log" : "linear");
-    const fromZero = card.id !== "convergence";
+    const fromZero = card.id !== "convergence" && card.id !== "coordinates";
+    card.csv.disabled = card.png.disabled = !values.length;
     card.chart.show({
+      id: card.id,
+      heading: card.title,
       title,
       unit,
       series,
@@ -210,7 +253,12 @@ class Plots {
         this.again();
       },
     );
-    const controls = html("div", { class: "controls" }, scale);
+    const file = (kind) => `fzoos-${id.replaceAll("_", "-")}-${this.view.against}.${kind}`;
+    const saver = (kind, onclick) =>
+      html("button", { type: "button", class: "small", "aria-label": `Save ${title} as ${kind}`, onclick }, kind);
+    const png = saver("PNG", () => savePicture(card.chart, file("png")));
+    const csv = saver("CSV", () => saveTable(plotRows(card.chart.plot), file("csv")));
+    const controls = html("div", { class: "controls" }, scale, html("span", { class: "savers" }, png, csv));
     const host = html("div");
     const node = html(
       "section",
@@ -219,7 +267,7 @@ class Plots {
       host,
     );
     this.node.append(node);
-    const card = { id, node, about, controls, scale, chart: new Chart(host) };
+    const card = { id, title, node, about, controls, scale, png, csv, chart: new Chart(host) };
     this.cards.set(id, card);
     return card;
   }
@@ -227,6 +275,23 @@ class Plots {
   highlight(id) {
     for (const card of this.cards.values()) card.chart.highlight(id);
   }
+}
+
+// F from the start on, where it is known there.
+function fromStart(run) {
+  const { start } = run;
+  return start === null || start === undefined ? run.history.monitor : [start, ...run.history.monitor];
+}
+
+// F - F*. What rounding cannot tell from F* is drawn as just above it: a log axis has no zero.
+function aboveMinimum(run) {
+  const size = Math.max(Math.abs(run.minimum), Math.abs(run.start ?? 0), Number.MIN_VALUE);
+  const finest = Number.EPSILON * size;
+  return (value) => {
+    if (value === null) return null;
+    const excess = value - run.minimum;
+    return Math.abs(excess) < 16 * finest ? Math.max(excess, finest) : excess;
+  };
 }
 
 // Values of very different size, all above zero.

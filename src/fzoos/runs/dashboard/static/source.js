@@ -5,6 +5,8 @@ class LiveSource {
   // changed(): something is new; connected(state): "live", "lost" or "refused".
   constructor(changed, connected) {
     this.live = true;
+    this.secret = document.documentElement.dataset.secret || null; // there if runs may be changed
+    this.walks = new Map(); // of each run looked at, where its x went
     this.state = null;
     this.details = new Map();
     this.seen = new Map(); // of each run that goes on, when it came to how many rounds
@@ -69,6 +71,43 @@ class LiveSource {
     return last.rounds > first.rounds ? (last.at - first.at) / (last.rounds - first.rounds) : null;
   }
 
+  // Where the x of a run went, as far as it is known here; what is new is asked for every few seconds at most.
+  walk(run) {
+    const known = this.walks.get(run.key);
+    const fits = known && known.started === run.started;
+    const due = !fits || (known.rounds !== run.rounds && performance.now() - known.at > 3000);
+    if (due && !this.busy.has(`walk ${run.key}`)) this.fetchWalk(run);
+    return fits ? known.walk : null;
+  }
+
+  async fetchWalk(run) {
+    this.busy.add(`walk ${run.key}`);
+    try {
+      const answer = await fetch(`api/walk?key=${encodeURIComponent(run.key)}`);
+      const walk = answer.ok ? await answer.json() : null;
+      this.walks.set(run.key, { walk, rounds: run.rounds, started: run.started, at: performance.now() });
+      this.changed();
+    } catch {
+      // the connection is lost; the stream notices too
+    } finally {
+      this.busy.delete(`walk ${run.key}`);
+    }
+  }
+
+  // Rename, tag or delete a run; what went wrong, or null.
+  async change(run, what) {
+    try {
+      const answer = await fetch("api/change", {
+        method: "POST",
+        headers: { "content-type": "application/json", "x-fzoos-secret": this.secret },
+        body: JSON.stringify({ key: run.key, started: run.started, ...what }),
+      });
+      return answer.ok ? null : (await answer.json()).error;
+    } catch {
+      return "The dashboard does not answer.";
+    }
+  }
+
   want(keys) {
     this.wanted = new Set(keys);
     this.refresh();
@@ -76,7 +115,7 @@ class LiveSource {
 
   refresh() {
     if (!this.state) return;
-    for (const run of this.state.runs) if (this.wanted.has(run.key) && this.stale(run)) this.fetch(run.key);
+    for (const run of this.state.runs) if (this.wanted.has(run.key) && this.stale(run)) this.fetch(run);
   }
 
   stale(run) {
@@ -84,17 +123,19 @@ class LiveSource {
     return !known || known.rounds !== run.rounds || known.status !== run.status || known.queries !== run.queries;
   }
 
-  async fetch(key) {
+  // Of a run that goes on, what is new; of one that has ended, all: which x is recommended follows from all rounds.
+  async fetch({ key, status }) {
     if (this.busy.has(key)) return;
     this.busy.add(key);
     try {
       const known = this.details.get(key);
-      const after = known ? known.history.round.at(-1) || 0 : 0;
+      const after = known && status === "running" ? known.history.round.at(-1) || 0 : 0;
       const answer = await fetch(`api/run?key=${encodeURIComponent(key)}&after=${after}`);
       if (!answer.ok) return;
       const fresh = await answer.json();
       if (this.details.get(key) !== known) return; // it was forgotten meanwhile
-      if (known) fresh.history = joined(known.history, fresh.history);
+      if (after) fresh.history = joined(known.history, fresh.history);
+      if (status === "running") fresh.recommended = null; // it is not known before the end
       this.details.set(key, fresh);
       this.changed();
     } catch {
@@ -108,11 +149,16 @@ class LiveSource {
 class ReportSource {
   constructor(data) {
     this.live = false;
+    this.secret = null;
     this.state = data;
     this.details = new Map(data.details.map((details) => [details.key, details]));
   }
 
   want() {}
+
+  walk(run) {
+    return this.details.get(run.key).walk;
+  }
 
   pace() {
     return null;

@@ -1,6 +1,19 @@
 // The tables: runs side by side, clients, failures, settings and the point reached.
 "use strict";
 
+// Of the runs side by side: a name, and what it says.
+const COLUMNS = [
+  ["Run", "Its name"],
+  ["Status", "How it ended"],
+  ["F", "F at the last x"],
+  ["Lowest F", "F at its best"],
+  ["F − F*", "The lowest F less the smallest that there is, where it is known"],
+  ["Rounds", "Complete rounds"],
+  ["Queries", "Of all clients"],
+  ["Bytes", "Up and down"],
+  ["Time", "Seconds"],
+];
+
 class Tables {
   constructor(node, view, again) {
     this.view = view;
@@ -36,13 +49,14 @@ class Tables {
     node.hidden = runs.length < 2;
     const rows = runs.map((run) => {
       const values = run.history.monitor.filter((value) => value !== null);
-      const best = values.length ? Math.min(...values) : null;
+      const best = values.length ? least(values) : null;
       return [
         run.key,
         this.view.label(run.key),
         run.status,
         run.monitor,
         best,
+        best === null || run.minimum === null ? null : best - run.minimum,
         run.rounds,
         run.queries,
         run.bytes,
@@ -51,22 +65,70 @@ class Tables {
       ];
     });
     const lowest = Math.min(...rows.map((row) => row[4] ?? Infinity));
-    rebuild(node, rows, () => [
-      html("div", { class: "card-head" }, html("h2", {}, "Side by side")),
-      table(
-        ["Run", "Status", "F", "Lowest F", "Rounds", "Queries", "Bytes", "Time"],
-        rows.map(([, label, status, last, best, rounds, queries, bytes, seconds, colour]) => [
+    const { column, down } = this.view.sort;
+    const at = COLUMNS.findIndex(([name]) => name === column);
+    if (at >= 0) rows.sort((a, b) => (down ? -1 : 1) * inOrder(a[at + 1], b[at + 1]));
+    rebuild(node, [rows, this.view.sort], () => [
+      html(
+        "div",
+        { class: "card-head" },
+        html("h2", {}, "Side by side"),
+        html(
+          "button",
+          {
+            type: "button",
+            class: "small",
+            "aria-label": "Save this table as CSV",
+            onclick: () =>
+              saveTable([COLUMNS.map(([name]) => name), ...rows.map((row) => row.slice(1, 10))], "fzoos-runs.csv"),
+          },
+          "CSV",
+        ),
+      ),
+      this.sortable(
+        rows.map(([, label, status, last, best, excess, rounds, queries, bytes, seconds, colour]) => [
           html("th", { scope: "row" }, html("i", { class: "swatch", "--colour": colour }), label),
           html("td", {}, pill(status)),
           html("td", { class: "right" }, format.number(last)),
           html("td", { class: `right${best === lowest ? " lowest" : ""}` }, format.number(best)),
+          html("td", { class: "right" }, format.number(excess, 3)),
           ...[format.count(rounds), format.count(queries), format.bytes(bytes), format.seconds(seconds)].map((text) =>
             html("td", { class: "right" }, text),
           ),
         ]),
-        2,
       ),
     ]);
+    if (this.refocus) node.querySelector(`[data-column="${this.refocus}"]`).focus();
+    this.refocus = null;
+  }
+
+  // A click on a heading sorts by it, another one the other way round.
+  sortable(rows) {
+    const { column, down } = this.view.sort;
+    const view = table(
+      COLUMNS.map(([name]) => name),
+      rows,
+      2,
+    );
+    view.querySelectorAll("thead th").forEach((head, i) => {
+      const [name, words] = COLUMNS[i];
+      const chosen = name === column;
+      if (chosen) head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const sort = () => {
+        this.view.sort = { column: name, down: chosen && !down };
+        this.refocus = name; // its button is built anew
+        this.again();
+      };
+      const sign = chosen ? (down ? " ↓" : " ↑") : "";
+      head.replaceChildren(
+        html(
+          "button",
+          { type: "button", class: "sort", "data-column": name, title: words, onclick: sort },
+          name + sign,
+        ),
+      );
+    });
+    return view;
   }
 
   clients(run) {
@@ -127,12 +189,20 @@ class Tables {
         reason,
       ]),
     );
-    rebuild(node, [rows, runs.length], () => [
+    const lost = runs
+      .filter((run) => run.failed)
+      .map((run) => [this.view.label(run.key), run.failed, lastLine(run.first_failure)]);
+    rebuild(node, [rows, lost, runs.length], () => [
       html(
         "div",
         { class: "card-head" },
         html("h2", {}, "Failures", rows.length ? html("span", { class: "count" }, format.count(rows.length)) : null),
       ),
+      ...lost.map(([name, count, first]) => {
+        const many = `${format.count(count)} queries failed and were left out`;
+        const queries = count === 1 ? "1 query failed and was left out" : many;
+        return html("p", { class: "quiet lost" }, `${name}: ${queries}${first ? `; the first: ${first}` : "."}`);
+      }),
       rows.length
         ? table(
             ["Run", "Round", "Client", "Reason"],
@@ -192,41 +262,73 @@ class Tables {
     const node = this.parts.point;
     node.hidden = !run;
     if (!run) return;
-    rebuild(node, [run.key, run.x], () => {
-      const text = `[${run.x.join(", ")}]`;
-      const copy = html(
-        "button",
-        {
-          type: "button",
-          class: "copy",
-          onclick: async () => {
-            await navigator.clipboard.writeText(text);
-            setText(copy, "Copied");
-            setTimeout(() => setText(copy, "Copy"), 1500);
-          },
-        },
-        "Copy",
-      );
-      return [
-        html(
-          "div",
-          { class: "card-head" },
-          html(
-            "div",
-            {},
-            html("h2", {}, "The point reached"),
-            html("p", { class: "about" }, `${run.name}: x of the last complete round, d = ${run.x.length}.`),
-          ),
-          navigator.clipboard ? copy : null,
-        ),
-        html(
-          "p",
-          { class: "vector", tabindex: "0", role: "group", "aria-label": "x" },
-          run.x.map((value) => html("span", {}, format.number(value, 5))),
-        ),
-      ];
-    });
+    const other = run.recommended;
+    rebuild(node, [run.key, run.x, run.variables, other], () => [
+      vector(
+        "The point reached",
+        `${run.name}: x of the last complete round, d = ${run.x.length}.`,
+        run,
+        run.x,
+        run.variables,
+      ),
+      other
+        ? vector(
+            other.advised ? "The recommended x" : "The mean of the last rounds",
+            `${run.name}: ${other.advice}.`,
+            run,
+            other.x,
+            other.variables,
+          )
+        : null,
+    ]);
   }
+}
+
+// A point, with what it means where its variables have names, and a button that copies it.
+function vector(title, about, run, x, variables) {
+  const text = `[${x.join(", ")}]`;
+  const copy = html(
+    "button",
+    {
+      type: "button",
+      class: "copy",
+      "aria-label": `Copy ${title.toLowerCase()}`,
+      onclick: async () => {
+        await navigator.clipboard.writeText(text);
+        setText(copy, "Copied");
+        setTimeout(() => setText(copy, "Copy"), 1500);
+      },
+    },
+    "Copy",
+  );
+  const named = (value, i) => (run.coordinates ? `${run.coordinates[i]} = ${value}` : value);
+  const means = Object.entries(variables || {}).map(([name, value]) => `${name} = ${value}`);
+  return html(
+    "div",
+    { class: "point" },
+    html(
+      "div",
+      { class: "card-head" },
+      html("div", {}, html("h2", {}, title), html("p", { class: "about" }, about)),
+      navigator.clipboard ? copy : null,
+    ),
+    means.length ? html("p", { class: "means" }, means.join(", ")) : null,
+    html(
+      "p",
+      { class: "vector", tabindex: "0", role: "group", "aria-label": title },
+      x.map((value, i) => html("span", {}, named(format.number(value, 5), i))),
+    ),
+  );
+}
+
+// Texts by the alphabet, numbers by size, what is not known last.
+function inOrder(a, b) {
+  if (a === null || b === null) return (a === null) - (b === null);
+  return typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : a - b;
+}
+
+function lastLine(text) {
+  return (text || "").trim().split("\n").at(-1);
 }
 
 // Columns from `right` on hold numbers.

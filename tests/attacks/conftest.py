@@ -1,0 +1,6 @@
+"""The attacker's tools."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,153 @@
+"""DeComFL, HiSo, FedLBFGS, and FZooS() beyond 50 dimensions: where a site asks, all know. Values follow from replies.
+
+A seed of the site's own changes nothing here. Secure aggregation does: the server has sums, of which only what is said
+of F follows. There is one exception, the directions that FZooS() deals out: each is asked by one site alone.
+"""
+
+import numpy as np
+import pytest
+from attacker import Observed, error, make_study, opening, secret
+
+from fzoos.algorithms.decomfl import DeComFL
+from fzoos.algorithms.fzoos.control import Control, Mode
+from fzoos.algorithms.fzoos.directions import star_directions
+from fzoos.algorithms.fzoos.star import LINE
+from fzoos.messages.message import Message
+from fzoos.surrogates.trend import fit_slope
+
+DIM = 60
+X = np.full(DIM, 0.4)
+
+
+def other(x):
+    """The objective of a second site."""
+    return float(np.sum((x - 0.7) ** 2) + x[3] * x[4])
+
+
+# Slopes along directions that all draw
+
+
+@pytest.mark.parametrize("name", ["decomfl", "hiso"])
+def test_slopes_are_differences_of_values(tmp_path, name):
+    """s lambda is f_i(x + lambda z) - f_i(x): the protocol is that all know z, and a site sends nothing but slopes."""
+    study = make_study({"name": name}, DIM, local_steps=1)
+    request = opening(study, "update", seed=study.seeds.shared)
+    if name == "hiso":
+        half = study.algorithm_settings.server(DIM, 1, study.optimizer_settings)
+        request = Message("update", 1, half.start(X), request.scalars)
+    seen = Observed(study, tmp_path, [request], public=False)
+    step = study.algorithm_settings.differences.step
+    assert error(step * seen.replies[0].arrays["s"], seen.differences) < 1e-10
+
+
+def test_a_gradient_by_coordinates(tmp_path):
+    """g_j lambda is the difference along coordinate j; which way is drawn from the seed that all share."""
+    study = make_study({"name": "fedlbfgs"}, DIM)
+    half = study.algorithm_settings.server(DIM, 1, study.optimizer_settings)
+    request = Message("update", 1, half.start(X), {"seed": study.seeds.shared})
+    seen = Observed(study, tmp_path, [request], public=False)
+    signs = np.random.default_rng(study.seeds.shared).choice([-1.0, 1.0], DIM)
+    step = study.algorithm_settings.difference
+    true = np.array([secret(x) - secret(X) for x in X + step * np.diag(signs)])
+    assert error(step * signs * seen.replies[0].arrays["g"], true) < 1e-9
+
+
+# The star of FZooS()
+
+
+def control_of(mode, **changes):
+    return Control(7, mode, 0.05, reach=0.2, **changes)
+
+
+def star_of(control):
+    """Where a site asks, as the server knows it: x, and one point along each direction."""
+    directions = star_directions(control, DIM)
+    rows = np.vstack([directions.common, directions.own])
+    signs = np.where(np.arange(len(rows)) % 2, 1.0, -1.0)[:, None]
+    return np.vstack([X, X + control.radius * np.sqrt(DIM) * signs * rows]), directions
+
+
+def values_of_star(points, fresh, curvature):
+    """The differences of which `fit_slope`, which is linear in them, makes these numbers."""
+    unit = np.eye(len(points))[1:]
+    columns = [np.append(*_slope(points, row)) for row in unit]
+    wanted = np.append(fresh, curvature)
+    return np.linalg.lstsq(np.array(columns).T, wanted, rcond=1e-13)[0]
+
+
+def _slope(points, values):
+    slope = fit_slope(points, values, X, 1e-8)
+    return slope.gradient, slope.curvature
+
+
+def replies_of(folder, control, objective=secret, requests=1):
+    study = make_study({"name": "fzoos"}, DIM)
+    first = Message("refresh", 1, {"x": X}, control.scalars())
+    seen = Observed(study, folder, [first], public=False, objective=objective)
+    return study, first, seen
+
+
+@pytest.mark.parametrize("mode", [Mode.SHARED, Mode.DEALT])
+def test_the_star_of_a_site(tmp_path, mode):
+    """All values of the star follow from the fresh gradient and the curvature, by one linear system."""
+    turn = {"turn": 1, "participants": 2, "share": 0.5} if mode is Mode.DEALT else {}
+    control = control_of(mode, **turn)
+    _, _, seen = replies_of(tmp_path, control)
+    points, directions = star_of(control)
+    fresh, curvature = seen.replies[0].arrays["fresh"], seen.replies[0].arrays["star"][0]
+    if mode is Mode.DEALT:  # what only this site asked counts 1 / omega
+        inside = (directions.common @ fresh) @ directions.common
+        fresh = inside + (fresh - inside) * control.share
+    found = values_of_star(points, fresh, curvature)
+    assert error(found, seen.differences[: len(found)]) < 1e-6
+
+
+def test_the_lines_are_differences_as_they_are(tmp_path):
+    """Ten differences of values, at points that the server chose."""
+    control = control_of(Mode.SHARED)
+    study, first, seen = replies_of(tmp_path, control)
+    payload = dict(seen.replies[0].arrays)
+    second = Message("update", 1, payload, control.scalars())
+    seen = Observed(study, tmp_path / "again", [first, second], public=False)
+    lines = [-payload[name] / np.linalg.norm(payload[name]) for name in ("fresh", "memory")]
+    points = np.vstack([X + control.reach * np.array(LINE)[:, None] * line for line in lines])
+    true = np.array([secret(np.clip(p, 0.0, 1.0)) - secret(X) for p in points])
+    assert error(seen.replies[1].arrays["lines"], true) < 1e-12
+
+
+def test_of_a_secure_sum_the_mean_follows_and_no_site(tmp_path):
+    """Shared directions: what was exact for a site is now exact for F, and says nothing of one of two sites alone."""
+    control = control_of(Mode.SHARED)
+    both = [replies_of(tmp_path / name, control, f)[2] for name, f in (("one", secret), ("two", other))]
+    means = [0.5 * sum(seen.replies[0].arrays[name] for seen in both) for name in ("fresh", "star")]
+    found = values_of_star(star_of(control)[0], means[0], means[1][0])
+    of_mean = 0.5 * sum(seen.differences[: len(found)] for seen in both)
+    assert error(found, of_mean) < 1e-6
+    assert min(error(found, seen.differences[: len(found)]) for seen in both) > 0.3
+
+
+def test_of_a_secure_sum_dealt_directions_follow(tmp_path):
+    """Dealt directions: each is asked by one site, and the sum has that site's slope. Secure aggregation does not hide
+    it."""
+    share, seen, own = 0.5, [], []
+    for turn, f in enumerate((secret, other)):
+        control = control_of(Mode.DEALT, turn=turn, participants=2, share=share)
+        seen.append(replies_of(tmp_path / str(turn), control, f)[2])
+        own.append(star_of(control)[1].own)
+    mean = share * sum(one.replies[0].arrays["fresh"] for one in seen)
+    for site, rows in enumerate(own):
+        alone = seen[site].replies[0].arrays["fresh"] * share
+        assert error(rows @ mean, rows @ alone) < 1e-10
+        step = control.radius * np.sqrt(DIM)
+        count = len(star_of(control)[1].common)
+        signs = np.where((count + np.arange(len(rows))) % 2, 1.0, -1.0)
+        f = (secret, other)[site]
+        true = np.array([f(X + step * s * row) - f(X) for s, row in zip(signs, rows, strict=True)])
+        slopes = signs * (rows @ mean) * step  # of first order: less what curvature all directions have in common
+        assert np.corrcoef(slopes, true)[0, 1] > 0.9
+
+
+def test_decomfl_is_a_protocol_of_shared_seeds():
+    """Said where it is declared: directions are everybody's."""
+    assert DeComFL.shares_seed
+    assert DeComFL.rebuilds

@@ -1,0 +1,41 @@
+"""FedCMA sends where a search ended, which depends on the order of values alone; FedBPT sends a value."""
+
+import numpy as np
+import pytest
+from attacker import Observed, make_study, opening, secret
+
+from fzoos.algorithms.separable_cma import SeparableCMA
+
+DIM, POPULATION = 20, 12
+
+
+def generation(study):
+    """The points of the first generation of a site that draws from the study's seed."""
+    rng = np.random.default_rng(study.seeds.clients[0])
+    deviations = np.full(DIM, study.algorithm_settings.deviation)
+    return SeparableCMA(np.full(DIM, 0.4), deviations, POPULATION, int(rng.integers(2**32))).ask()
+
+
+@pytest.mark.parametrize("public", [True, False], ids=["public seed", "secret seed"])
+def test_the_order_of_values(tmp_path, public):
+    """The new mean is sum_k w_k x_(k) over the better half: with the lambda <= d points known, the weights and so the
+    order follow from one linear system. Of the values themselves nothing is sent."""
+    study = make_study({"name": "fedcma", "population": POPULATION}, DIM, local_steps=1)
+    seen = Observed(study, tmp_path, [opening(study, "update")], public=public)
+    points = generation(study)
+    moved = seen.replies[0].arrays["x"] - 0.4
+    found, misfit, *_ = np.linalg.lstsq((points - 0.4).T, moved, rcond=None)
+    half = POPULATION // 2
+    if public:
+        assert misfit[0] < 1e-20
+        assert np.array_equal(np.argsort(-found)[:half], np.argsort(seen.values)[:half])
+    else:
+        assert misfit[0] > 0.01 * float(moved @ moved)
+
+
+def test_fedbpt_tells_a_value(tmp_path):
+    """The loss at the mean that is sent, as it is: no seed hides it, and secure aggregation refuses FedBPT."""
+    study = make_study({"name": "fedbpt", "population": POPULATION}, DIM, local_steps=1)
+    seen = Observed(study, tmp_path, [opening(study, "update")], public=False)
+    reply = seen.replies[0].arrays
+    assert float(reply["loss"][0]) == secret(reply["x"])

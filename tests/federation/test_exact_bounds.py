@@ -1,0 +1,43 @@
+"""Budgets at the exact bound: what just fits is allowed, one more is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fzoos import FedZO, FiniteDifferences, minimize
+from fzoos.federation.counts import QueryCounts
+from fzoos.federation.limits import Limits
+from fzoos.federation.server_state import ServerState
+
+CHEAP = FedZO(differences=FiniteDifferences(count=4))
+ROUND = 2 * (4 + 1)  # queries of a client: T = 2, Q = 4
+
+
+def state(**values):
+    return ServerState({"x": np.zeros(3)}, np.random.default_rng(0), **values)
+
+
+@pytest.mark.parametrize(("budget", "rounds"), [(4 * ROUND - 1, 1), (4 * ROUND, 2), (4 * ROUND + 1, 2)])
+def test_queries_of_a_run(budget, rounds):
+    """Two clients, hence 2 ROUND a round."""
+    result = minimize(
+        [lambda x: float(x @ x)] * 2, np.ones(3), bounds=(-1, 1), algorithm=CHEAP, rounds=5, local_steps=2,
+        max_queries=budget,
+    )  # fmt: skip
+    assert (result.status, result.rounds, result.queries) == ("budget", rounds, 2 * ROUND * rounds)
+
+
+@pytest.mark.parametrize(("budget", "allowed"), [(30 + 5 + 2 * ROUND - 1, False), (30 + 5 + 2 * ROUND, True)])
+def test_queries_of_a_second_try(budget, allowed):
+    """30 are counted, 5 may have been made, and two clients begin once more."""
+    counts = QueryCounts(CHEAP, dim=3, local_steps=2)
+    assert counts.most == ROUND
+    assert counts.allow_retry(state(queries=[10, 20, 0], unknown=[0, 0, 5]), [0, 1], budget) is allowed
+
+
+def test_seconds():
+    """A round begins while there is time, and none when it is up."""
+    limits = Limits(max_seconds=2.0)
+    assert limits.before(state(queries=[0], seconds=np.nextafter(2.0, 0.0))) is None
+    assert "the budget is 2" in limits.before(state(queries=[0], seconds=2.0))

@@ -1,0 +1,163 @@
+"""A site's own seed: secret, kept in its journal, never sent, and good for an exact replay."""
+
+import json
+import sqlite3
+from contextlib import closing
+
+import numpy as np
+import pytest
+from fault_jobs import CENTRES, TABLES, Box, make_study
+from wire import Wire
+
+from fzoos import minimize
+from fzoos.engines import LocalStudy
+from fzoos.federation.conductor import conduct
+from fzoos.federation.journal import Journal, JournalError, read_about
+from fzoos.federation.salvage import salvage, verify
+from fzoos.federation.site_seed import unseal
+
+DRAWING = sorted(set(TABLES) - {"decomfl", "hiso", "fedlbfgs"})  # these ask along directions that all know
+
+
+def boxes(study):
+    return [Box(CENTRES[i]) for i in range(len(study.sites))]
+
+
+def journal_of(folder, site="a"):
+    return folder / "journals" / f"{site}.journal"
+
+
+def asked(folder, site="a"):
+    with closing(sqlite3.connect(journal_of(folder, site))) as db:
+        return [x for (x,) in db.execute("SELECT x FROM queries ORDER BY id")]
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_two_runs_of_one_study_ask_other_points(folder, name):
+    """The study says nothing of where a site asks: with the same study, objectives and x0, the points differ."""
+    study = make_study(name, sites=("a", "b"), rounds=1)
+    for run in ("one", "two"):
+        LocalStudy(study, folder / run, boxes(study)).run()
+    for site in study.sites:
+        one, two = asked(folder / "one", site), asked(folder / "two", site)
+        assert len(set(one) - set(two)) > len(set(one)) // 2  # x itself is asked in both
+
+
+def test_seeds_have_128_bits_and_differ(folder):
+    study = make_study(sites=("a", "b", "c"), rounds=1)
+    LocalStudy(study, folder, boxes(study)).run()
+    seeds = [unseal(read_about(journal_of(folder, site))) for site in study.sites]
+    assert len(set(seeds)) == 3
+    assert min(seeds) > 2**100  # one in 2^28 secret seeds is smaller
+    assert oct(journal_of(folder).stat().st_mode & 0o777) == "0o600"
+
+
+def test_no_message_and_no_file_of_the_server_has_a_seed(folder):
+    """Neither as a number nor as text, in all bytes that leave the sites and in all that the server stores."""
+    study, left = make_study("fzoos-weights", sites=("a", "b"), rounds=2), []
+    with Wire(study, folder, site_seed=None, tamper=lambda i, request, data: left.append(data) or data) as wire:
+        conduct(study, wire, folder / "result.db")
+    kept = left + [file.read_bytes() for file in folder.glob("result.db*")]
+    for site in study.sites:
+        seed = unseal(read_about(folder / f"{site}.journal"))
+        forms = [f"{seed:x}".encode(), str(seed).encode(), seed.to_bytes(16, "little"), seed.to_bytes(16, "big")]
+        assert not any(form in data for form in forms for data in kept)
+        with closing(sqlite3.connect(folder / f"{site}.journal")) as db:
+            states = [json.loads(text)["state"] for (text,) in db.execute("SELECT generator FROM replies")]
+        assert not any(str(state["state"]).encode() in data for state in states for data in kept)
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_a_site_that_starts_anew_for_each_message_replays_its_secret(folder, name):
+    """Begun with secret seeds and restarted for every message, a study ends as with the same seeds in one piece."""
+    study = make_study(name, sites=("a", "b"), rounds=3)
+    (folder / "restarted").mkdir()
+    with Wire(study, folder / "restarted", restart=True, site_seed=None) as wire:
+        result = conduct(study, wire, folder / "restarted" / "result.db")
+    (folder / "whole" / "journals").mkdir(parents=True)
+    for site in study.sites:
+        seed = unseal(read_about(folder / "restarted" / f"{site}.journal"))
+        Journal(journal_of(folder / "whole", site), study.id, site, seed=seed).close()
+    whole = LocalStudy(study, folder / "whole", boxes(study)).run()
+    assert result.x.tobytes() == whole.x.tobytes()
+
+
+def test_with_the_studys_seed_it_is_the_run_of_minimize(folder):
+    study = make_study("fedzo", sites=("a", "b"), rounds=2)
+    settings = {"bounds": study.bounds, "rounds": 2, "local_steps": study.local_steps, "seed": study.seed}
+    settings |= {"algorithm": study.algorithm_settings, "optimizer": study.optimizer_settings}
+    plain = minimize(boxes(study), study.start, **settings)
+    same, other, secret = (
+        LocalStudy(study, folder / str(seed), boxes(study), site_seed=seed).run() for seed in (study.seed, 99, None)
+    )
+    assert np.array_equal(same.x, plain.x)
+    assert not np.array_equal(other.x, plain.x)
+    assert not np.array_equal(secret.x, plain.x)
+
+
+def test_another_seed_in_the_settings_is_refused(folder):
+    with Journal(folder / "a.journal", "s", "a", seed=7):
+        pass
+    with pytest.raises(JournalError, match="begun with another seed"):
+        Journal(folder / "a.journal", "s", "a", seed=8)
+    for same in (7, None):
+        with Journal(folder / "a.journal", "s", "a", seed=same) as journal:
+            assert journal.seed == 7
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, "7", True])
+def test_a_seed_is_a_whole_number(folder, seed):
+    study = make_study(sites=("a",))
+    with pytest.raises((TypeError, ValueError), match="site_seed"):
+        LocalStudy(study, folder, boxes(study), site_seed=seed).run()
+
+
+@pytest.mark.parametrize(
+    "change", ["UPDATE about SET value = replace(value, '7', '6')", "DELETE FROM about"], ids=["flipped", "gone"]
+)
+def test_a_damaged_seed_is_seen_and_salvaged_without_it(folder, change):
+    """A wrong seed would replay other directions in silence. What was asked is saved, what was replied is given up."""
+    study = make_study("fedzo", sites=("a",), rounds=2)
+    LocalStudy(study, folder, boxes(study), site_seed=7).run()
+    path = journal_of(folder)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(f"{change} WHERE name = 'seed'")
+    with pytest.raises(JournalError, match="the site's seed is not what it was"):
+        Journal(path, study.id, "a")
+    assert verify(path).problems == ("the site's seed is damaged",)
+    salvage(path, folder / "new.journal")
+    with Journal(folder / "new.journal", study.id, "a") as journal:
+        assert journal.seed not in (None, 6, 7)
+        assert journal.count == len(asked(folder))
+        assert not any(request.reply for request in journal.requests())
+
+
+def test_a_salvaged_journal_has_the_seed(folder):
+    study = make_study("fedzo", sites=("a",), rounds=2)
+    whole = LocalStudy(study, folder / "whole", boxes(study), site_seed=7).run()
+    LocalStudy(study, folder / "parts", boxes(study), site_seed=7).run(callback=lambda record: True)
+    path = journal_of(folder / "parts")
+    salvage(path, folder / "new.journal")
+    for file in path.parent.glob("a.journal*"):
+        file.unlink()
+    (folder / "new.journal").rename(path)
+    for ending in ("-wal", "-shm", ".rows"):
+        beside = folder / f"new.journal{ending}"
+        if beside.exists():
+            beside.rename(path.with_name(path.name + ending))
+    assert LocalStudy(study, folder / "parts", boxes(study)).run(resume=True).x.tobytes() == whole.x.tobytes()
+
+
+def test_a_journal_from_before_goes_on_with_the_studys_seed(folder):
+    """Such a journal has no seed; its site drew from the study's, and so it does to the end, salvaged or not."""
+    study = make_study("fedzo", sites=("a",), rounds=3)
+    whole = LocalStudy(study, folder / "whole", boxes(study), site_seed=study.seed).run()
+    LocalStudy(study, folder / "old", boxes(study), site_seed=study.seed).run(callback=lambda record: True)
+    with closing(sqlite3.connect(journal_of(folder / "old"))) as db, db:
+        db.execute("DELETE FROM about WHERE name = 'seed'")
+        db.execute("UPDATE about SET value = '1' WHERE name = 'format'")
+    salvage(journal_of(folder / "old"), folder / "new.journal")
+    assert verify(folder / "new.journal").problems == ()
+    with Journal(folder / "new.journal", study.id, "a") as journal:
+        assert journal.seed is None
+    assert LocalStudy(study, folder / "old", boxes(study)).run(resume=True).x.tobytes() == whole.x.tobytes()

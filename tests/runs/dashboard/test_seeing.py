@@ -1,0 +1,421 @@
+"""What the page makes of runs, in a real browser: means over seeds, F*, zoom, files, and changes that ask first."""
+
+import csv
+import json
+import re
+import sqlite3
+import time
+
+import numpy as np
+import pytest
+
+from fzoos import Choice, FedProx, FedZO, FZooS, Integer, Log, Space, minimize
+from fzoos.runs.edit import RunEditor
+from fzoos.runs.reader import read, runs_at
+from fzoos.runs.report import report
+from fzoos.tasks import Levy, Quadratic
+
+from .conftest import keep, serving
+from .test_browser import PATIENCE, PHONE, PLOT, axes, drawn, has_lines, lines, says, scale, text_of, until, wide
+
+TOKEN = "a-word-that-nobody-guesses"
+NASTY = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
+
+
+def solve(path, task, algorithm, **settings):
+    settings = {"rounds": 3, "local_steps": 2, "seed": task.seed} | settings
+    return minimize(task.objectives, task.x0, bounds=task.bounds, vectorized=True, algorithm=algorithm,
+                    monitor=task.value, store=path, **settings)  # fmt: skip
+
+
+def quadratic(seed=0):
+    return Quadratic(dim=4, clients=2, seed=seed)
+
+
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory):
+    """Another task, then two algorithms with three seeds each on one; not to be changed."""
+    path = tmp_path_factory.mktemp("seeds") / "runs.db"
+    solve(path, Levy(dim=3, clients=2), FedZO())
+    for algorithm in (FedZO(), FedProx()):
+        for seed in range(3):
+            solve(path, quadratic(seed), algorithm)
+    return path
+
+
+@pytest.fixture(scope="module")
+def url(seeds):
+    with serving(seeds) as address:
+        yield address
+
+
+def points(page):
+    """The points of the first line, in pixels."""
+    path = page.locator(f"{PLOT} .curve").first.get_attribute("d")
+    return [tuple(map(float, pair)) for pair in re.findall(r"[ML](\S+) ([^ML]+)", path)]
+
+
+def saved(page, button):
+    """The file that a button saves."""
+    with page.expect_download() as download:
+        button.click()
+    return download.value
+
+
+def rows_of(download):
+    with open(download.path(), encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+def test_it_opens_with_the_runs_of_one_task(visit, url, seeds):
+    """The newest run's: the run on Levy's function is in the list, and not drawn."""
+    page = drawn(visit(url))
+    has_lines(page, 2)
+    assert page.locator("#list .run").count() == 7
+    assert page.locator("#list input:checked").count() == 6
+    page.locator("#task").select_option(label="levy C=5 d=3 N=2 (1)")
+    has_lines(page, 1)
+    assert page.locator("#list .run").count() == 1
+    assert page.locator("#list input:checked").count() == 1
+
+
+def test_seeds_are_one_line_with_a_band(visit, url, seeds):
+    """The values of the mean, and its standard error, against those of the runs themselves."""
+    page = drawn(visit(url))
+    has_lines(page, 2)
+    assert page.locator(f"{PLOT} .band").count() == 2
+    assert page.locator(".legend li").all_inner_texts() == ["FedZO (3 seeds)", "FedProx (3 seeds)"]
+    table = rows_of(saved(page, page.get_by_label("Save Convergence as CSV")))
+    assert table[0] == ["line", "rounds", "F − F*", "lower", "upper"]
+    shown = np.array([[float(cell) for cell in row[1:]] for row in table[1:] if row[0] == "FedZO (3 seeds)"])
+    values = []
+    for seed in range(3):
+        task, kept = quadratic(seed), read(f"{seeds}:{2 + seed}").result
+        values.append([task.value(task.x0), *(record.monitor for record in kept.history)])
+    excess = np.array(values) - np.array([[quadratic(seed).minimum] for seed in range(3)])
+    mean, error = excess.mean(axis=0), excess.std(axis=0, ddof=1) / np.sqrt(3)
+    assert shown[:, 0].tolist() == [0, 1, 2, 3]
+    assert np.allclose(shown[:, 1:], np.stack([mean, mean - error, mean + error], axis=1), rtol=1e-9)
+    page.get_by_label("Each run").check()
+    has_lines(page, 6)
+    assert page.locator(f"{PLOT} .band").count() == 0
+    page.reload()
+    has_lines(page, 6)  # the choice is in the address
+
+
+def test_a_log_axis_shows_the_best_values(visit, tmp_path):
+    """F* = -0.025 + 0.1/d is below zero: with it stored, the curve is F - F*, from x0 on, and no value is left out."""
+    solve(tmp_path / "runs.db", quadratic(), FZooS(), rounds=12)
+    assert read(str(tmp_path)).result.fun - quadratic().minimum < 1e-4
+    with serving(tmp_path) as url:
+        page = drawn(visit(url))
+        assert axes(page)[0] == "F − F*, log scale"
+        assert len(points(page)) == 13
+        assert points(page)[0][0] == min(x for x, _ in points(page))
+        assert text_of(page, f"{PLOT} .note") == ""
+        page.locator("#reference").fill("0")
+        until(page, lambda: axes(page)[0].startswith("F") and "F*" not in axes(page)[0])
+
+
+def test_names_are_never_cut_to_the_same_text(visit, tmp_path):
+    """Long names that differ at their end only, and runs of one name: in the list, the legend and the tables."""
+    path = tmp_path / "runs.db"
+    name = "a very long name of a run that says everything about what was tried on that day in the laboratory "
+    for end in ("one", "two"):
+        keep(path, rounds=1, name=name + end)
+    for seed in (3, 4):
+        keep(path, rounds=1, name="twin", seed=seed, local_steps=seed)
+    for _ in range(2):
+        keep(path, rounds=1, name="same", local_steps=1)
+    cut = (
+        "nodes => nodes.filter((n) => n.scrollWidth > n.clientWidth + 1 && getComputedStyle(n).overflowX !== 'visible')"
+    )
+    with serving(path) as url:
+        for size in ({}, PHONE):
+            page = drawn(visit(url, **size))
+            page.get_by_text("Runs", exact=True).last.dispatch_event("click")
+            until(page, lambda page=page: page.locator(".legend li").count() >= 5)
+            for where in ("#list .name", "#list .meta", ".legend li", "#table-comparison th"):
+                assert page.locator(where).evaluate_all(f"nodes => ({cut})(nodes).length") == 0
+            page.get_by_label("Each run").check(force=True)
+            has_lines(page, 6)
+            labels = page.locator(".legend li").all_inner_texts()
+            assert len(set(labels)) == 6
+            assert {"twin (seed 3)", "twin (seed 4)", "same (run 5)", "same (run 6)"} <= set(labels)
+            assert not wide(page)
+
+
+def test_the_table_is_sorted_by_a_click(visit, url):
+    page = drawn(visit(url))
+    has_lines(page, 2)
+    head = page.locator("#table-comparison thead")
+    column = "rows => rows.map((row) => row.children[3].textContent)"
+
+    def values():
+        texts = page.locator("#table-comparison tbody tr").evaluate_all(column)
+        return [float(text.replace("−", "-").replace(",", "").split("×")[0]) for text in texts]
+
+    head.get_by_role("button", name="Lowest F").click()
+    until(page, lambda: head.locator("[aria-sort=ascending]").count() == 1)
+    assert values() == sorted(values())
+    assert page.evaluate("document.activeElement.dataset.column") == "Lowest F"
+    page.keyboard.press("Enter")
+    until(page, lambda: head.locator("[aria-sort=descending]").count() == 1)
+    assert values() == sorted(values(), reverse=True)
+    table = rows_of(saved(page, page.get_by_label("Save this table as CSV")))
+    assert len(table) == 7
+    assert table[0][:3] == ["Run", "Status", "F"]
+
+
+def test_the_list_is_sorted_and_filtered(visit, url, seeds):
+    page = drawn(visit(url))
+    page.locator("#order").select_option("value")
+    values = {f"runs.db:{run.id}": run.monitor for run in runs_at(seeds)}
+    keys = "items => items.map((item) => item.dataset.key)"
+    until(page, lambda: page.locator("#list .run").evaluate_all(keys) == sorted(values, key=values.get))
+    page.locator("#filter").fill("levy")
+    until(page, lambda: page.locator("#list .run").count() == 1)
+    assert text_of(page, "#count") == "1 of 7"
+
+
+def test_zoom(visit, url):
+    """A rectangle is looked at closely: its corners become those of the plot; the button shows all again."""
+    page = drawn(visit(url))
+    has_lines(page, 2)
+    before = points(page)
+    box = page.locator(f"{PLOT} svg").first.bounding_box()
+    x = [box["x"] + before[i][0] for i in (1, 2)]
+    page.mouse.move(x[0], box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move((x[0] + x[1]) / 2, box["y"] + 62)
+    page.mouse.move(x[1], box["y"] + 64)
+    assert page.locator(".choosing").count() == 1
+    page.mouse.up()
+    after = points(page)
+    left, right = before[0][0], before[3][0]
+    assert after[1][0] == pytest.approx(left, abs=1.5)
+    assert after[2][0] == pytest.approx(right, abs=1.5)
+    page.get_by_role("button", name="Whole plot").first.click()
+    assert points(page) == before
+    page.locator(f"{PLOT} svg").first.dblclick(position={"x": 200, "y": 100})
+    assert points(page) != before
+    page.get_by_label("Queries", exact=True).check()
+    says(page, "queries of all clients")
+    assert page.get_by_role("button", name="Whole plot").count() == 0  # another axis: all of it
+
+
+def test_coordinates_of_x(visit, tmp_path):
+    """Those of the run in focus, from x0 on, by the names of the variables."""
+    space = Space(rate=Log(1e-5, 1e-1), depth=Integer(1, 12), kernel=Choice("rbf", "linear"))
+
+    def loss(rate, depth, kernel):
+        return (np.log10(rate) + 3) ** 2 + (depth - 5) ** 2 + (kernel == "rbf")
+
+    start = {"rate": 1e-2, "depth": 2, "kernel": "rbf"}
+    result = minimize([loss], start, bounds=space, rounds=4, seed=0, store=tmp_path / "runs.db")
+    with serving(tmp_path) as url:
+        page = drawn(visit(url))
+        has_lines(page, 4, "#plot-coordinates")
+        table = rows_of(saved(page, page.get_by_label("Save Coordinates of x as CSV")))
+        assert {row[0] for row in table[1:]} == {"rate", "depth", "kernel=rbf", "kernel=linear"}
+        rates = [float(row[2]) for row in table if row[0] == "rate"]
+        assert rates[0] == pytest.approx(1e-2)
+        assert rates[-1] == pytest.approx(result.x[0], rel=1e-7)
+        assert f"depth = {result.variables['depth']}" in text_of(page, "#table-point .means")
+
+
+@pytest.mark.parametrize(("seed", "advised"), [(0, False), (1, True)])
+def test_the_recommended_x(visit, tmp_path, seed, advised):
+    """A mean of the last rounds that is worse than the last x is not called recommended."""
+    task = Levy(dim=5, clients=3, seed=seed)
+    result = solve(tmp_path / "runs.db", task, FZooS(), rounds=15, local_steps=10)
+    assert not np.array_equal(result.recommended, result.x)
+    assert (task.value(result.recommended) < result.fun) is advised
+    with serving(tmp_path) as url:
+        page = drawn(visit(url))
+        title = "The recommended x" if advised else "The mean of the last rounds"
+        assert page.locator("#table-point h2").all_inner_texts() == ["The point reached", title]
+        assert ("take x" in text_of(page, "#table-point .point:last-child .about")) is not advised
+
+
+def test_queries_that_failed(visit, tmp_path):
+    def flaky(x):
+        return float("nan") if x[0] > 0.05 else float(x @ x)
+
+    result = minimize([flaky], np.zeros(2), bounds=(-1, 1), algorithm=FedZO(), rounds=2, seed=0, on_failure="skip",
+                      store=tmp_path / "runs.db")  # fmt: skip
+    assert result.failed
+    with serving(tmp_path) as url:
+        page = drawn(visit(url))
+        assert f"{result.failed} queries failed and were left out; the first: " in text_of(page, "#table-failures")
+        assert f"{result.failed} failed" in page.locator(".tiles").inner_text()
+
+
+def test_a_plot_is_saved_as_a_picture(visit, url, tmp_path):
+    """PNG, as wide as two pixels for one of the page, with something drawn on it in colours of the lines."""
+    page = drawn(visit(url, color_scheme="dark"))
+    has_lines(page, 2)
+    download = saved(page, page.get_by_label("Save Convergence as PNG"))
+    assert download.suggested_filename == "fzoos-convergence-round.png"
+    body = download.path().read_bytes()
+    assert body.startswith(b"\x89PNG\r\n\x1a\n")
+    width = int.from_bytes(body[16:20], "big")
+    assert width == 2 * page.locator(f"{PLOT} .chart").evaluate("node => node.clientWidth")
+    pytest.importorskip("matplotlib")
+    from matplotlib.image import imread
+
+    download.save_as(tmp_path / "plot.png")
+    pixels = imread(tmp_path / "plot.png")[:, :, :3]
+    stroke = page.locator(f"{PLOT} .curve").last.evaluate("""node => {
+        const canvas = document.createElement("canvas").getContext("2d");
+        canvas.fillStyle = getComputedStyle(node).stroke;
+        canvas.fillRect(0, 0, 1, 1);
+        return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+    }""")
+    near = np.abs(pixels - np.array(stroke) / 255).max(axis=2) < 0.02
+    assert near.sum() > 500
+
+
+def test_a_csv_file_has_no_formulas(visit, tmp_path):
+    """A spreadsheet would run a name that begins like one."""
+    keep(tmp_path / "runs.db", rounds=1, name='=HYPERLINK("x"), "y"')
+    with serving(tmp_path) as url:
+        page = drawn(visit(url))
+        table = rows_of(saved(page, page.get_by_label("Save Convergence as CSV")))
+        assert table[1][0] == '\'=HYPERLINK("x"), "y"'
+
+
+@pytest.fixture
+def editable(tmp_path):
+    """Three runs that may be changed."""
+    path = tmp_path / "runs.db"
+    for name in ("first", "second", "third"):
+        keep(path, rounds=2, name=name)
+    with serving(path, token=TOKEN, edit=True) as address:
+        yield path, f"{address}?token={TOKEN}"
+
+
+def test_rename_tag_and_delete(visit, editable):
+    path, url = editable
+    page = drawn(visit(url))
+    page.get_by_role("button", name="Rename").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("a better name")
+    page.keyboard.press("Enter")
+    until(page, lambda: page.locator("h1").inner_text() == "a better name")
+    page.get_by_role("button", name="Tags").click()
+    dialog.get_by_label("Tags").fill("kept, noisy")
+    dialog.get_by_role("button", name="Save").click()
+    until(page, lambda: page.locator("#head .chip").all_inner_texts() == ["kept", "noisy"])
+    page.locator("#filter").fill("noisy")
+    until(page, lambda: page.locator("#list .run").count() == 1)
+    page.locator("#filter").fill("")
+    assert [(run.name, read(f"{path}:{run.id}").tags) for run in runs_at(path)][-1] == (
+        "a better name",
+        ("kept", "noisy"),
+    )
+    # Deleting asks; not saying yes leaves everything, and the question names the run.
+    page.get_by_role("button", name="Delete").click()
+    assert "a better name" in dialog.inner_text()
+    assert "cannot be brought back" in dialog.inner_text()
+    assert page.evaluate("document.activeElement.textContent") == "Cancel"
+    page.keyboard.press("Enter")
+    until(page, lambda: dialog.count() == 0)
+    page.get_by_role("button", name="Delete").click()
+    page.keyboard.press("Escape")
+    until(page, lambda: dialog.count() == 0)
+    assert len(runs_at(path)) == 3
+    page.get_by_role("button", name="Delete").click()
+    dialog.get_by_role("button", name="Delete run 3").click()
+    until(page, lambda: page.locator("#list .run").count() == 2)
+    has_lines(page, 2)
+    assert [run.name for run in runs_at(path)] == ["first", "second"]
+
+
+def test_a_change_that_is_refused_is_said(browser, editable):
+    """The browser itself reports the answer 409, so its console is not asked here."""
+    path, url = editable
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(url)
+    drawn(page)
+    page.get_by_role("button", name="Delete").click()
+    with sqlite3.connect(path) as db:
+        db.execute("INSERT INTO checkpoints VALUES (3, x'00', x'00')")
+    db.close()
+    page.get_by_role("dialog").get_by_role("button", name="Delete run 3").click()
+    says(page, "is a study's", "dialog [role=alert]")
+    assert len(runs_at(path)) == 3
+    context.close()
+
+
+def test_texts_stay_texts_wherever_they_are_shown(visit, editable, tmp_path):
+    """Names and tags with HTML in them, given by the page itself: in list, head, legend, tables, dialogs and menus."""
+    path, url = editable
+    with RunEditor(path) as editor:
+        for run in editor.runs[:2]:
+            editor.rename(run.id, run.started, NASTY)
+            editor.tag(run.id, run.started, ["<b>bold</b>", "<img src=x onerror=alert(1)>"])
+    solve(path, Levy(dim=3, clients=2), FedZO(), rounds=1, name=NASTY)
+    page = drawn(visit(url))
+    page.on("dialog", lambda dialog: pytest.fail("a script of a name was run"))
+    page.get_by_role("button", name="Rename").click()
+    page.get_by_role("dialog").get_by_label("Name").fill(NASTY + "!")
+    page.keyboard.press("Enter")
+    until(page, lambda: page.locator("h1").inner_text() == NASTY + "!")
+    page.get_by_role("button", name="All", exact=True).click()
+    until(page, lambda: page.locator("#table-comparison tbody tr").count() == 4)
+    page.get_by_role("button", name="Delete").click()
+    assert NASTY in page.get_by_role("dialog").inner_text()
+    page.keyboard.press("Escape")
+    assert "<b>bold</b>" in page.locator("#list").inner_text()
+    assert page.locator("img, #list b, #head b, .legend b").count() == 0
+    assert page.locator("script:not([src])").count() == 0
+    saved(page, page.get_by_label("Save Convergence as PNG"))
+    assert page.title() == f"{NASTY}! · fzoos"
+    file = tmp_path / "report.html"
+    file.write_text(report([read(f"{path}:{run.id}") for run in runs_at(path)]), encoding="utf-8")
+    page = drawn(visit(file.as_uri()))
+    assert "<b>bold</b>" in page.locator("#list").inner_text()
+    assert page.locator("img").count() == 0
+    assert page.title().startswith("<img")
+
+
+def test_a_report_shows_the_same_and_changes_nothing(visit, seeds, tmp_path):
+    file = tmp_path / "report.html"
+    file.write_text(report([read(f"{seeds}:{run}") for run in range(2, 8)]), encoding="utf-8")
+    page = drawn(visit(file.as_uri()))
+    has_lines(page, 2)
+    has_lines(page, 4, "#plot-coordinates")
+    assert page.get_by_role("button", name="Delete").count() == 0
+    assert len(rows_of(saved(page, page.get_by_label("Save Convergence as CSV")))) == 1 + 2 * 4
+
+
+def test_ten_thousand_runs(visit, tmp_path):
+    """The page has a part of them, finds any, and answers within seconds."""
+    path = tmp_path / "runs.db"
+    keep(path, rounds=3)
+    with sqlite3.connect(path) as db:
+        [row] = db.execute("SELECT * FROM runs").fetchall()
+        rounds = db.execute("SELECT * FROM rounds").fetchall()
+        settings = json.loads(row[2])
+        for run in range(2, 10_001):
+            study = json.dumps(settings | {"seed": run % 5, "local_steps": 2 + run // 5})
+            name = f"try number{run // 5}."
+            db.execute(f"INSERT INTO runs VALUES ({','.join('?' * 14)})", (run, name, study, row[3] + run, *row[4:]))
+            db.executemany(f"INSERT INTO rounds VALUES ({','.join('?' * 11)})", [(run, *r[1:]) for r in rounds])
+    db.close()
+    with serving(path) as url:
+        began = time.monotonic()
+        page = drawn(visit(url))
+        assert time.monotonic() - began < PATIENCE / 1000
+        assert page.locator("#list .run").count() <= 150
+        assert text_of(page, "#count") == "10,000"
+        page.get_by_role("button", name="Show more").click()
+        until(page, lambda: 150 < page.locator("#list .run").count() <= 300)
+        page.locator("#filter").fill("try number1234.")
+        until(page, lambda: page.locator("#list .run").count() == 5)
+        page.get_by_role("button", name="All", exact=True).click()
+        until(page, lambda: [line[:5] for line in lines(page)] == ["group"])
+        scale(page, "Log")
+        assert not wide(page)
