@@ -23,7 +23,7 @@ LIMITS = {
     "share": (1e-12, 1.0, 0.0, 1.0000001),
     "constrained": (0, 1, -1, 2),
 }
-WHOLE = ("seed", "sweep", "used", "pilot", "line", "turn", "participants", "constrained")
+WHOLE = ("seed", "sweep", "used", "pilot", "line", "turn", "participants")
 
 
 def test_every_number_has_its_test():
