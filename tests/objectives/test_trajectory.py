@@ -387,3 +387,15 @@ def test_what_the_ledger_has_is_taken_as_it_is(vectorized, known):
     np.testing.assert_allclose(t.box.from_cube(t.x)[:known], recorded)
     np.testing.assert_array_equal(t.x[known:], x[known:])  # bit for bit what was asked for
     assert t.count == 3
+
+
+@pytest.mark.parametrize("dim", [1, 400])
+def test_rough_distances(dim):
+    """To a few digits less than the differences' own sums of squares, from any point on."""
+    rng = np.random.default_rng(0)
+    trajectory = Trajectory(lambda x: x.sum(axis=1), Box.of((0, 1), dim=dim), vectorized=True)
+    x = rng.random(dim)
+    trajectory.query(np.vstack([rng.random((20, dim)), x + 1e-6 * rng.standard_normal((5, dim))]).clip(0, 1))
+    found, error = trajectory.rough_distances(x, 7)
+    assert error < 1e-9
+    np.testing.assert_allclose(found, np.sum((trajectory.x[7:] - x) ** 2, axis=1), atol=error, rtol=0)

@@ -74,3 +74,23 @@ def test_gradient_of_the_mean():
     process, at, h = GradientProcess(POINTS, GRADIENTS, LENGTH, np.full(3, 1e-3)), np.array([0.6, 0.9]), 1e-5
     differences = [(process(at + h * e)[0] - process(at - h * e)[0]) / (2 * h) for e in np.eye(2)]
     np.testing.assert_allclose(process(at)[1], differences, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize(("count", "dim"), [(1, 4), (3, 2), (4, 9), (6, 50), (15, 20)])
+def test_few_points_in_many_dimensions(count, dim):
+    """The equations of all n d derivatives, written out: what is left out of them was not needed."""
+    rng = np.random.default_rng(count)
+    points, gradients, at = rng.random((count, dim)), rng.standard_normal((count, dim)), rng.random(dim)
+    points[-1] = points[0] + 1e-3 * (points[-1] - points[0])  # nearly the same point twice
+    length, ridges = 1.3, rng.uniform(1e-3, 1e-1, count)
+
+    def between(x, z):
+        gap = (x - z)[:, None] / length
+        return np.exp(-0.5 * np.sum(gap**2)) * (np.eye(dim) - gap @ gap.T) / length**2
+
+    matrix = np.block([[between(x, z) for z in points] for x in points])
+    weights = np.linalg.solve(matrix + np.diag(np.repeat(ridges, dim)) / length**2, gradients.ravel())
+    expected = np.hstack([between(at, z) for z in points]) @ weights
+    np.testing.assert_allclose(
+        GradientProcess(points, gradients, length, ridges)(at)[1], expected, rtol=1e-9, atol=1e-12
+    )

@@ -111,3 +111,19 @@ def test_x_is_not_held_by_reference(trajectory):
     surrogate.at(at)
     at += 0.8
     assert_conditioned_on(surrogate.at(at), x[np.argsort(np.linalg.norm(x - at, axis=1))[:8]])
+
+
+def test_what_is_no_longer_nearest_stays_for_a_while(trajectory):
+    """The nearest 100 are always in use, never more than 105, and the factor is not made anew at every step."""
+    surrogate, x = LocalSurrogate(trajectory, KERNEL, NOISE, points=100), np.full(3, 0.2)
+    trajectory.query(points(300))
+    made, last = 0, None
+    for step in range(40):
+        x = x + 0.002
+        gp = surrogate.at(x)
+        made, last = made + (gp is not last), gp
+        assert set(trajectory.nearest(x, 100)) <= set(surrogate._in_use)
+        assert len(gp) == len(set(surrogate._in_use)) <= 105
+        assert_conditioned_on(gp, trajectory.x[surrogate._in_use])
+        trajectory.query(x[None] + 0.001 * points(1, seed=step))
+    assert 1 < made < 20

@@ -23,6 +23,8 @@ OnFailure = Literal["raise", "skip"]
 Purpose = Literal["initial", "refresh", "active", "difference", "query"]
 """What a query is for: the initial design, the server's x and around it, exploring, a finite difference, anything."""
 
+_ROUNDING = 1e-12  # share of |p|^2 that is lost in it, and more
+
 log = logging.getLogger("fzoos")
 
 
@@ -371,6 +373,15 @@ class Trajectory:
             return np.arange(len(self))
         ranks = self._norms.array[:, 0] - 2.0 * (self.x @ x)  # squared distances, but for |x|^2 which all share
         return np.sort(np.argpartition(ranks, count)[:count])
+
+    def rough_distances(self, x: FloatArray, first: int = 0) -> tuple[FloatArray, float]:
+        """Squared distances to x of the points from number `first` on, shape (n - first,), and how wrong they may be.
+
+        |p|^2 - 2 p.x + |x|^2 is one pass over the points, but loses the digits that |p|^2 has in excess.
+        """
+        norms, own = self._norms.array[first:, 0], float(x @ x)
+        error = _ROUNDING * (float(norms.max(initial=0.0)) + own)
+        return norms - 2.0 * (self.x[first:] @ x) + own, error
 
 
 def _rounding_generator(seed: np.random.SeedSequence | None) -> np.random.Generator:

@@ -8,11 +8,16 @@ from fzoos._util.arrays import FloatArray
 
 __all__ = ["GradientProcess"]
 
+_sum = np.add.reduce  # np.sum without what it asks before: this is called some fifty times a round
+_SMALL = 200  # equations that take no longer than finding the plane
+
 
 class GradientProcess:
     """Posterior mean of a process with k(x, x') = exp(-|x - x'|^2 / 2 l^2), given noisy gradients.
 
         Cov(grad(x), grad(x')) = k(x, x') (I - (x - x') (x - x')^T / l^2) / l^2
+
+    With n <= d points n (n - 1) equations are enough, and n for what is orthogonal to all x - x'.
 
     Args:
         points: where the gradients are known, shape (n, d).
@@ -30,19 +35,31 @@ class GradientProcess:
     """
 
     def __init__(self, points: FloatArray, gradients: FloatArray, length: float, ridges: FloatArray) -> None:
-        count, dim = points.shape
-        self._points, self._length = points, length
+        self._points, self._length2 = points, length**2
         gap = points[:, None] - points
         near = np.exp(-0.5 * np.sum(gap * gap, axis=-1) / length**2)
-        blocks = near[:, :, None, None] * (np.eye(dim) - gap[..., :, None] * gap[..., None, :] / length**2)
-        matrix = blocks.transpose(0, 2, 1, 3).reshape(count * dim, count * dim)
-        matrix[np.diag_indices(count * dim)] += np.repeat(ridges, dim)
-        self._weights = np.linalg.solve(matrix, gradients.ravel()).reshape(count, dim)  # times l^2
+        if len(points) > points.shape[1] or points.size <= _SMALL:
+            self._weights = _weights(near, gap, length, gradients, ridges)
+            return
+        # Fewer points than dimensions: across the plane that they span the coordinates do not know of each other.
+        basis = np.linalg.qr((points[1:] - points[0]).T)[0]
+        within = gradients @ basis
+        across = np.linalg.solve(near + np.diag(ridges), gradients - within @ basis.T)
+        self._weights = across + _weights(near, gap @ basis, length, within, ridges) @ basis.T
 
     def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
         """Its mean, up to a constant, and the mean's gradient."""
         gap = x - self._points
-        near = np.exp(-0.5 * np.sum(gap * gap, axis=1) / self._length**2)
-        along = np.sum(gap * self._weights, axis=1)
-        gradient = (near[:, None] * (self._weights - (along / self._length**2)[:, None] * gap)).sum(axis=0)
+        near = np.exp(-0.5 * _sum(gap * gap, 1) / self._length2)
+        along = _sum(gap * self._weights, 1)
+        gradient = _sum(near[:, None] * (self._weights - (along / self._length2)[:, None] * gap), 0)
         return float(near @ along), gradient
+
+
+def _weights(near: FloatArray, gap: FloatArray, length: float, gradients: FloatArray, ridges: FloatArray) -> FloatArray:
+    """The covariance's inverse times the gradients, times l^2."""
+    count, dim = gradients.shape
+    blocks = near[:, :, None, None] * (np.eye(dim) - gap[..., :, None] * gap[..., None, :] / length**2)
+    matrix = blocks.transpose(0, 2, 1, 3).reshape(count * dim, count * dim)
+    matrix[np.diag_indices(count * dim)] += np.repeat(ridges, dim)
+    return np.asarray(np.linalg.solve(matrix, gradients.ravel()), dtype=np.float64).reshape(count, dim)

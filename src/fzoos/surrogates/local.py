@@ -14,13 +14,16 @@ __all__ = ["LocalSurrogate"]
 
 
 _LEAST_NOISE = 1e-12
+_SPARE = 0.05  # points beyond the nearest n, over n
+_SMALL = 100  # points whose factor is quickly made anew
 
 
 class LocalSurrogate:
     """The Gaussian process conditioned on the points in use: the whole trajectory, or the `points` nearest to x.
 
-    As long as the points in use only grow, the factor is extended, O(n^2); when the nearest n have changed, it is made
-    anew, O(n^3) with the small n. While x stays where it is, what was queried since the choice is added to it.
+    As long as the points in use only grow, the factor is extended, O(n^2). From one step to the next nearly all of the
+    nearest n are the same: what is no longer among them stays in use until there are n / 20 too many, then the factor
+    is made anew, O(n^3). While x stays where it is, what was queried since the choice is added to it.
 
     Args:
         trajectory: the client's queries.
@@ -42,6 +45,7 @@ class LocalSurrogate:
         self._trajectory, self._kernel = trajectory, kernel
         self.ridge = noise if isinstance(noise, Ridge) else Ridge(noise)
         self._points, self._device = points, device
+        self._spare = 0 if points is None or points < _SMALL else int(points * _SPARE)
         self._clear()
 
     def use(self, ridge: Ridge) -> None:
@@ -64,9 +68,10 @@ class LocalSurrogate:
             new = np.arange(self._seen, len(self._trajectory))
         else:
             chosen = self._trajectory.nearest(x, self._points)
-            if not np.array_equal(chosen[: len(self._in_use)], self._in_use):
+            new = chosen[~np.isin(chosen, self._in_use)]
+            if len(self._in_use) + len(new) > len(chosen) + self._spare:
                 self._clear()
-            new = chosen[len(self._in_use) :]
+                new = chosen
         self._gp.append(self._trajectory.x[new], self._trajectory.y[new])
         self._in_use = np.concatenate([self._in_use, new])
         self._chosen_at, self._seen = x.copy(), len(self._trajectory)

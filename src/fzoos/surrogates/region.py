@@ -18,7 +18,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 
-__all__ = ["Choice", "RegionProcess"]
+__all__ = ["Choice", "RegionProcess", "Shape"]
 
 _LENGTHS = np.geomspace(0.3, 30.0, 5)  # l, in units of rho
 _RIDGES = (1e-13, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -27,6 +27,7 @@ _EXACT = 1e-12  # a ridge below it is for the arithmetic, not for noise
 _MOST_OUTLIERS = 3  # at once
 _LEAST_RHO = 1e-12  # points may all be the same
 _TINY = 1e-300
+_sum = np.add.reduce  # np.sum without what it asks before
 
 
 class Polynomial(NamedTuple):
@@ -49,6 +50,13 @@ class Choice(NamedTuple):
     ridge: float
 
 
+class Shape(NamedTuple):
+    """What of a choice has no unit: l over rho, and the polynomial."""
+
+    length: float
+    polynomial: Polynomial
+
+
 class _Fit(NamedTuple):
     """K = Q diag(v) Q^T with the ridge in v,  alpha = K^-1 (y - m),  a^2 = alpha.(y - m) / n."""
 
@@ -67,7 +75,7 @@ class RegionProcess:
         points: shape (n, d), in the unit cube.
         values: shape (n,), of any scale: they are divided by their range.
         centre: where the quadratic is expanded, shape (d,).
-        like: take this choice; None: the one of the greatest evidence.
+        like: take this choice, or of this shape that of the greatest evidence; None: of all.
         plain: whether there is neither a polynomial nor noise to choose.
 
     Example:
@@ -85,7 +93,7 @@ class RegionProcess:
         points: FloatArray,
         values: FloatArray,
         centre: FloatArray,
-        like: Choice | None = None,
+        like: Choice | Shape | None = None,
         *,
         plain: bool = False,
     ) -> None:
@@ -94,37 +102,49 @@ class RegionProcess:
         self._range, self._lowest = max(float(np.ptp(values)), _TINY), float(values.min())
         products = self.offsets @ self.offsets.T
         squares = np.diag(products)[:, None] + np.diag(products) - 2.0 * products
-        self._fit = _best(squares, products / self.rho2, (values - self._lowest) / self._range, self._grid(like, plain))
+        scaled = (values - self._lowest) / self._range
+        self._fit = _best(squares, products / self.rho2, scaled, *self._grid(like, plain))
+        length, b, _ = self._fit.choice
+        self._length2 = length**2
+        self._bowl = b.bowl * (self._fit.alpha @ _sum(self.offsets**2, 1)) / self.rho2**2
 
-    def _grid(self, like: Choice | None, plain: bool) -> list[tuple[float, Polynomial, Sequence[float]]]:
-        """(l, polynomial, ridges) to try. A star of d + 1 points says nothing of l, nor of a quadratic."""
+    def _grid(
+        self, like: Choice | Shape | None, plain: bool
+    ) -> tuple[Sequence[float], Sequence[Polynomial], Sequence[float]]:
+        """l, polynomials and ridges to try. A star of d + 1 points says nothing of l, nor of a quadratic."""
+        rho = math.sqrt(self.rho2)
+        if isinstance(like, Choice):
+            return (like.length,), (like.polynomial,), (like.ridge,)
         if like is not None:
-            return [(like.length, like.polynomial, (like.ridge,))]
+            return (rho * like.length,), (like.polynomial,), _RIDGES
         count, dim = self.offsets.shape
-        rho, star = math.sqrt(self.rho2), count <= dim + 1
-        lengths = rho * (_LENGTHS[-1:] if star else _LENGTHS)
+        star = count <= dim + 1
+        lengths = [float(length) for length in rho * (_LENGTHS[-1:] if star else _LENGTHS)]
         if plain:
-            return [(float(length), _NONE, (_SMOOTH,)) for length in lengths]
-        kinds = (_NONE, _BOWL) if star else (_NONE, _BOWL, _QUADRATIC)
-        return [(float(length), kind, _RIDGES) for length in lengths for kind in kinds]
+            return lengths, (_NONE,), (_SMOOTH,)
+        return lengths, (_NONE, _BOWL) if star else (_NONE, _BOWL, _QUADRATIC), _RIDGES
 
     @property
     def choice(self) -> Choice:
         """l, b and the ridge in use."""
         return self._fit.choice
 
+    @property
+    def shape(self) -> Shape:
+        """The same without units."""
+        return Shape(self.choice.length / math.sqrt(self.rho2), self.choice.polynomial)
+
     def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
-        """mu(x) and grad mu(x)."""
-        (length, b, _), alpha = self._fit.choice, self._fit.alpha
-        u = x - self.centre
+        """mu(x) and grad mu(x): called some fifty times a round, so that nothing is done twice."""
+        b, alpha, u = self._fit.choice.polynomial, self._fit.alpha, x - self.centre
         gap = u - self.offsets
-        near = np.exp(-0.5 * np.sum(gap * gap, axis=1) / length**2) * alpha
-        s = self.offsets @ u / self.rho2
-        bowl = b.bowl * (alpha @ np.sum(self.offsets**2, axis=1)) / self.rho2**2
-        polynomial = alpha @ (b.linear * s + b.square * s * s) + bowl * (u @ u)
-        slope = (alpha * (b.linear + 2.0 * b.square * s)) @ self.offsets / self.rho2 + 2.0 * bowl * u
-        value = self._lowest + self._range * (self._fit.mean + near.sum() + polynomial)
-        return float(value), self._range * (slope - (near @ gap) / length**2)
+        near = np.exp(-0.5 * _sum(gap * gap, 1) / self._length2) * alpha
+        value, slope = self._fit.mean + _sum(near), -(near @ gap) / self._length2
+        if b.linear:
+            s = self.offsets @ u / self.rho2
+            value += alpha @ (b.linear * s + b.square * s * s) + self._bowl * (u @ u)
+            slope += (alpha * (b.linear + 2.0 * b.square * s)) @ self.offsets / self.rho2 + 2.0 * self._bowl * u
+        return float(self._lowest + self._range * value), self._range * slope
 
     @property
     def sigma(self) -> float:
@@ -175,25 +195,59 @@ class RegionProcess:
 
 
 def _best(
-    squares: FloatArray, s: FloatArray, values: FloatArray, grid: list[tuple[float, Polynomial, Sequence[float]]]
+    squares: FloatArray,
+    s: FloatArray,
+    values: FloatArray,
+    lengths: Sequence[float],
+    kinds: Sequence[Polynomial],
+    ridges: Sequence[float],
 ) -> _Fit:
     """The choice of the greatest evidence: least n/2 log a^2 + 1/2 sum log v. One eigendecomposition for all ridges."""
-    least, best = math.inf, None
     bowl = np.outer(np.diag(s), np.diag(s))
-    for length, b, ridges in grid:
-        polynomial = b.linear * s + b.square * s * s + b.bowl * bowl
-        spectrum, vectors = np.linalg.eigh(np.exp(-0.5 * squares / length**2) + polynomial)
-        spectrum = np.maximum(spectrum, 0.0)
-        turned, ones = vectors.T @ values, vectors.T @ np.ones(len(values))
-        for ridge in ridges:
-            v = spectrum + ridge * b.unit
-            mean = (ones @ (turned / v)) / (ones @ (ones / v))
-            rest = turned - mean * ones
-            amplitude = max(rest @ (rest / v) / len(values), _TINY)
-            cost = 0.5 * len(values) * math.log(amplitude) + 0.5 * np.sum(np.log(v))
+    polynomials = [(b, b.linear * s + b.square * s * s + b.bowl * bowl if b.linear else 0.0) for b in kinds]
+    least, best = math.inf, None
+    for length in lengths:
+        near = np.exp(-0.5 * squares / length**2)
+        for b, polynomial in polynomials:
+            spectrum, vectors = np.linalg.eigh(near + polynomial)
+            decomposed = _Decomposed(np.maximum(spectrum, 0.0), vectors, values)
+            cost, ridge = decomposed.likeliest(np.array(ridges), b.unit)
             if cost < least:
-                choice = Choice(length, b, ridge)
-                least, best = cost, _Fit(choice, float(amplitude), float(mean), vectors @ (rest / v), v, vectors)
+                least, best = cost, (decomposed, Choice(length, b, ridge))
     if best is None:
         raise ValueError("the values of the surrogate are not finite")
-    return best
+    return best[0].fit(best[1])
+
+
+class _Decomposed:
+    """K = Q diag(spectrum) Q^T, and the values and ones in its coordinates.
+
+    Args:
+        spectrum: shape (n,).
+        vectors: Q, shape (n, n).
+        values: shape (n,).
+    """
+
+    def __init__(self, spectrum: FloatArray, vectors: FloatArray, values: FloatArray) -> None:
+        self._spectrum, self._vectors = spectrum, vectors
+        self._turned, self._ones = vectors.T @ values, vectors.T @ np.ones(len(values))
+
+    def likeliest(self, ridges: FloatArray, unit: float) -> tuple[float, float]:
+        """The least cost over the ridges, and the ridge that has it; infinite where values are not finite."""
+        v = self._spectrum + (ridges * unit)[:, None]
+        by_v, ones = self._ones / v, self._ones
+        mean = (by_v @ self._turned) / (by_v @ ones)
+        rest = self._turned - mean[:, None] * ones
+        amplitude = np.maximum(_sum(rest * rest / v, 1) / len(ones), _TINY)
+        costs = 0.5 * len(ones) * np.log(amplitude) + 0.5 * _sum(np.log(v), 1)
+        at = int(np.argmin(np.where(np.isnan(costs), np.inf, costs)))
+        return (math.inf if math.isnan(costs[at]) else float(costs[at])), float(ridges[at])
+
+    def fit(self, choice: Choice) -> _Fit:
+        """Mean, amplitude and weights."""
+        turned, ones = self._turned, self._ones
+        v = self._spectrum + choice.ridge * choice.polynomial.unit
+        mean = (ones @ (turned / v)) / (ones @ (ones / v))
+        rest = turned - mean * ones
+        amplitude = max(float(rest @ (rest / v)) / len(ones), _TINY)
+        return _Fit(choice, amplitude, float(mean), self._vectors @ (rest / v), v, self._vectors)

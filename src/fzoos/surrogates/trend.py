@@ -21,6 +21,7 @@ from fzoos._util.arrays import FloatArray
 __all__ = ["Slope", "fit_slope", "length_scale", "without_outliers"]
 
 _LENGTH = 0.5  # l over the diagonal of the cube: only its polynomial regime matters
+_PANEL = 64  # rows of the kernel that are worked on at a time
 _CUT = 8.0  # standard deviations: slopes along random directions are normal, and none of 10^14 is further off
 
 
@@ -63,31 +64,50 @@ def fit_slope(points: FloatArray, values: FloatArray, x: FloatArray, ridge: floa
         >>> round(slope.curvature, 2)
         2.0
     """
-    length = length_scale(len(x))
     offsets = points - x
     squares = np.sum(offsets * offsets, axis=1)
-    distances = np.maximum(squares[:, None] + squares - 2.0 * (offsets @ offsets.T), 0.0)
-    factor = _factor(np.exp(-0.5 * distances / length**2), ridge)
     largest = max(float(squares.max()), np.finfo(float).tiny)
     trend = np.stack([np.ones(len(values)), squares / largest], axis=1)
-    solved = scipy.linalg.cho_solve(factor, np.column_stack([trend, values]))
+    factor = _factor(offsets, squares, ridge)
+    solved = scipy.linalg.cho_solve(factor, np.column_stack([trend, values]), check_finite=False)
     weights = np.linalg.lstsq(trend.T @ solved[:, :2], trend.T @ solved[:, 2], rcond=1e-12)[0]
     alpha = solved[:, 2] - solved[:, :2] @ weights
-    gradient = (alpha * np.exp(-0.5 * squares / length**2) / length**2) @ offsets
+    length2 = length_scale(len(x)) ** 2
+    gradient = (alpha * np.exp(-0.5 * squares / length2) / length2) @ offsets
     return Slope(gradient, float(2.0 * weights[1] / largest))
 
 
-def _factor(kernel: FloatArray, ridge: float) -> tuple[FloatArray, bool]:
-    """Cholesky factor of kernel + ridge I; the ridge grows tenfold until there is one."""
-    diagonal = np.diag_indices(len(kernel))
-    kernel[diagonal] = 1.0 + ridge
+def _factor(offsets: FloatArray, squares: FloatArray, ridge: float) -> tuple[FloatArray, bool]:
+    """Cholesky factor of the kernel + ridge I; the ridge grows tenfold until there is one."""
+    if not np.all(np.isfinite(squares)):
+        raise ValueError("the points of the surrogate are not finite")
+    diagonal = 1.0 + ridge
     while True:
+        kernel = _half_kernel(offsets, squares)
+        kernel[np.diag_indices(len(kernel))] = diagonal
         try:
-            lower, is_lower = scipy.linalg.cho_factor(kernel, lower=True)
+            # What is above the diagonal here is below it for LAPACK: nothing is copied.
+            lower, is_lower = scipy.linalg.cho_factor(kernel.T, lower=True, overwrite_a=True, check_finite=False)
             return lower, bool(is_lower)
         except np.linalg.LinAlgError:
             ridge *= 10.0
-            kernel[diagonal] += ridge
+            diagonal += ridge
+
+
+def _half_kernel(offsets: FloatArray, squares: FloatArray) -> FloatArray:
+    """exp(-|u_i - u_j|^2 / 2 l^2) for j >= i, and anything below, in panels of rows that stay in cache."""
+    length2 = length_scale(offsets.shape[1]) ** 2
+    kernel: FloatArray = offsets @ offsets.T
+    for start in range(0, len(kernel), _PANEL):
+        rows = kernel[start : start + _PANEL, start:]
+        distances = squares[start : start + _PANEL, None] + squares[start:]
+        rows *= 2.0
+        distances -= rows
+        np.maximum(distances, 0.0, out=distances)
+        distances *= -0.5
+        distances /= length2
+        np.exp(distances, out=rows)
+    return kernel
 
 
 def without_outliers(values: FloatArray) -> NDArray[np.bool_]:

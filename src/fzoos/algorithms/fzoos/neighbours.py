@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext
 from fzoos.surrogates.merit import Choices, MeritProcess
-from fzoos.surrogates.region import Choice, RegionProcess
+from fzoos.surrogates.region import Choice, RegionProcess, Shape
 from fzoos.surrogates.trend import without_outliers
 
 __all__ = ["Neighbours"]
@@ -24,6 +24,7 @@ _NOISY, _MORE = 1e-3, 3  # from this ridge on a client has noise, and uses three
 _REACH = 30.0  # points further than this many Delta sqrt(d) cost digits, and are left out while enough others are left
 _HEIGHT, _STEEP = 0.25, 100.0  # of the fence, from where on it counts and how much
 _HALVINGS = 30
+_NEW = 1.0 / 30.0  # share of the points from which on shapes are compared again where there is noise: of 180 six
 _STAR = 5  # values of a star with which an outlier can be told
 
 
@@ -40,6 +41,8 @@ class Neighbours:
         self._outliers: set[int] = set()  # of the trajectory
         self._fence: RegionProcess | None = None
         self._noisy = False
+        self._shape: Shape | None = None  # of the last surrogate
+        self._searched = 0, 0  # points there were, and points in use, when all shapes were tried
 
     @property
     def count(self) -> int:
@@ -82,6 +85,11 @@ class Neighbours:
             x = (x + centre) / 2.0
         return x
 
+    @property
+    def fenced(self) -> bool:
+        """Whether values have failed near the last centre."""
+        return self._fence is not None
+
     def fence(self, x: FloatArray) -> tuple[float, FloatArray]:
         """What is added to the surrogate at x, and its gradient."""
         if self._fence is None:
@@ -100,6 +108,8 @@ class Neighbours:
             if like is not None:
                 return process
             out = process.outliers() if len(near) > len(centre) + 2 else []
+            if isinstance(process, RegionProcess):
+                self._shape = None if out else process.shape
             if not out:
                 self._noisy = self._noisy or process.choice.ridge >= _NOISY
                 return process
@@ -109,11 +119,20 @@ class Neighbours:
         self, near: NDArray[np.intp], centre: FloatArray, like: Choice | Choices | None
     ) -> RegionProcess | MeritProcess:
         trajectory = self._context.trajectory
-        if trajectory.merit is None:
-            assert not isinstance(like, Choices)
-            return RegionProcess(trajectory.x[near], trajectory.y[near], centre, like)
-        assert not isinstance(like, Choice)
-        return MeritProcess(trajectory.x[near], trajectory.table[near], centre, trajectory.merit, like)
+        if trajectory.merit is not None:
+            assert not isinstance(like, Choice)
+            return MeritProcess(trajectory.x[near], trajectory.table[near], centre, trajectory.merit, like)
+        assert not isinstance(like, Choices)
+        shape = self._known_shape(len(near)) if like is None else like
+        return RegionProcess(trajectory.x[near], trajectory.y[near], centre, shape)
+
+    def _known_shape(self, used: int) -> Shape | None:
+        """With noise that of the last search through all, until a thirtieth of the points is new or more are used."""
+        asked, then = len(self._context.trajectory), self._searched
+        if self._noisy and self._shape is not None and asked - then[0] + abs(used - then[1]) < used * _NEW:
+            return self._shape
+        self._searched = asked, used
+        return None
 
     def _near(self, x: FloatArray, delta: float) -> NDArray[np.intp]:
         """The nearest max(60, 3 d) credible points, thrice that with noise; those beyond the reach cost digits."""

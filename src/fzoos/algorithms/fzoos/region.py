@@ -181,9 +181,12 @@ class RegionClient:
 
         def local(t: FloatArray) -> tuple[float, FloatArray]:
             point = x + delta * t
-            (own, own_slope), (other, other_slope) = process(point), excess(point)
-            fence, fence_slope = self._neighbours.fence(point)
-            return (own - reference + other) / unit + fence, delta * ((own_slope + other_slope) / unit + fence_slope)
+            (own, slope), (other, other_slope) = process(point), excess(point)
+            value, slope = (own - reference + other) / unit, (slope + other_slope) / unit
+            if self._neighbours.fenced:
+                fence, fence_slope = self._neighbours.fence(point)
+                value, slope = value + fence, slope + fence_slope
+            return value, delta * slope
 
         return local
 

@@ -20,6 +20,7 @@ from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import LARGEST, ClientContext
 from fzoos.algorithms.fzoos.control import Control, Mode
 from fzoos.algorithms.fzoos.directions import Directions, star_directions
+from fzoos.algorithms.fzoos.memory import Memory
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays
 from fzoos.surrogates.trend import Slope, fit_slope, without_outliers
@@ -28,7 +29,6 @@ __all__ = ["HIGH", "LINE", "LOW", "StarClient", "StarNumbers", "inward"]
 
 LINE = (0.25, 0.5, 1.0, 2.0, 4.0)  # where a line is asked, in units of L
 _POINTS = 2  # nearest points of the surrogate with memory, over d
-_DIGITS = 9  # of squared distances
 _FLOOR = 1e-8  # the ridge of a star's own surrogate
 
 
@@ -57,8 +57,7 @@ class StarClient:
 
     def __init__(self, context: ClientContext) -> None:
         self._context = context
-        self._outliers: set[int] = set()  # of the trajectory
-        self._private: set[int] = set()  # asked by this client alone
+        self._memory = Memory(context.trajectory)
         self._centre = math.nan  # f_i(x)
         self._had_centre = False
         self._x = np.zeros(context.dim)
@@ -71,7 +70,7 @@ class StarClient:
         signs, first = np.where(np.arange(len(rows)) % 2, 1.0, -1.0)[:, None], len(self._context.trajectory)
         points, values, good = self._ask_star(np.vstack([x, x + length * signs * rows]))
         if len(directions.own):
-            self._private.update(range(first + 1, len(self._context.trajectory)))
+            self._memory.keep_private(first + 1)
         self._x, self._centre = x, float(values[0])
         failed = float(self._had_centre and math.isnan(self._centre))
         self._had_centre = self._had_centre or not math.isnan(self._centre)
@@ -105,7 +104,7 @@ class StarClient:
         arms = np.flatnonzero(good[1:]) + 1
         credible = without_outliers(values[arms]) if len(arms) else np.empty(0, dtype=bool)
         index = first + np.cumsum(good) - 1  # where the trajectory has them: failed ones are left out
-        self._outliers.update(int(index[k]) for k in arms[~credible])
+        self._memory.leave_out(index[arms[~credible]])
         good[arms[~credible]] = False
         return points, values, good
 
@@ -115,19 +114,14 @@ class StarClient:
         Where directions are shared the clients differ: only what all have asked adds up to a surrogate of the mean.
         """
         trajectory = self._context.trajectory
-        left_out = self._outliers | self._private if control.mode is Mode.SHARED else self._outliers
-        distances = np.sum((trajectory.x - x) ** 2, axis=1)
-        distances[list(left_out)] = np.inf
-        # The arms of a star are all as far: the newest first, so that the choice is not left to rounding.
-        rank = np.lexsort((-np.arange(len(distances)), np.round(distances, _DIGITS)))
-        near = rank[: min(_POINTS * len(x) + 1, len(distances) - len(left_out))]
+        near = self._memory.nearest(x, _POINTS * len(x) + 1, private=control.mode is not Mode.SHARED)
         return fit_slope(trajectory.x[near], trajectory.y[near] - self._centre, x, control.ridge).gradient
 
     def _own_pair(self, x: FloatArray, length: float, slope: Slope) -> tuple[float, float]:
         """f_i(x + H u) - f_i(x - H u) along the own gradient: as it is, and as predicted."""
         pair, count = self._context.project(_pair(x, length, slope.gradient)), len(self._context.trajectory)
         first, second = self._context.query(pair, "refresh")
-        self._private.update(range(count, len(self._context.trajectory)))
+        self._memory.keep_private(count)
         if math.isnan(first) or math.isnan(second):
             return 0.0, 0.0
         return float(first - second), slope.between(pair[0], pair[1], x)

@@ -54,7 +54,7 @@ class Reader(Store):
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._facts: dict[tuple[int, float, str], dict[str, Any]] = {}  # of each run that was listed
+        self._rows: dict[int, tuple[Any, dict[str, Any]]] = {}  # of each run that was listed, and what it was made of
         if not self.path.is_file():
             raise StoreError(f"there is no file of runs at {self.path}")
         if not self.path.stat().st_size:
@@ -129,10 +129,10 @@ class Reader(Store):
             return walk(self.study(run), [round for round, _ in points], [x for _, x in points])
 
     def _summary(self, run: Summary, landmarks: Landmarks, tags: Sequence[str]) -> dict[str, Any]:
-        key = run.id, run.started, run.status  # an id may be given again, and a run go on with more rounds
-        if key not in self._facts:
-            self._facts[key] = facts(self.study(run.id))
-        return row(self.path, run, self._facts[key], landmarks, tags)
+        shown = run, landmarks, tags
+        if run.id not in self._rows or self._rows[run.id][0] != shown:
+            self._rows[run.id] = shown, row(self.path, run, facts(self.study(run.id)), landmarks, tags)
+        return self._rows[run.id][1]
 
 
 class RunIndex:

@@ -152,7 +152,7 @@ function settle(runs) {
   if (!keys.has(view.focus)) view.focus = [...view.selected].at(-1) || (runs.length ? runs[0].key : null);
   const drawn = runs.filter((run) => view.selected.has(run.key));
   group(drawn);
-  view.labels = labels(runs);
+  view.labels = labels(runs, new Set(drawn.map((run) => run.name)));
   const lines = new Set([...view.selected].map((key) => view.owner.get(key)));
   for (const id of view.slots.keys()) if (!lines.has(id)) view.slots.delete(id);
   for (const key of view.selected) view.slot(key);
@@ -172,12 +172,9 @@ function group(drawn) {
 }
 
 // No two runs have the same text: where names are the same, the seed or the number says which it is.
-function labels(runs) {
-  const names = new Map();
-  for (const run of runs) {
-    if (!names.has(run.name)) names.set(run.name, []);
-    names.get(run.name).push(run);
-  }
+function labels(runs, wanted) {
+  const names = new Map([...wanted].map((name) => [name, []]));
+  for (const run of runs) if (names.has(run.name)) names.get(run.name).push(run);
   const files = new Set(runs.map((run) => run.file)).size > 1;
   const found = new Map();
   for (const [name, same] of names) {

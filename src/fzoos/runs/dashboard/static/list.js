@@ -119,9 +119,13 @@ class RunList {
   }
 
   update(row, run, view, several) {
+    const picked = view.selected.has(run.key);
+    const shown = JSON.stringify([run, picked, view.colour(run.key), view.focus === run.key, several]);
+    if (row.shown === shown) return; // of many rows few change
+    row.shown = shown;
     setText(row.name, run.name);
     row.box.setAttribute("aria-label", `Draw ${run.name}, run ${run.id}`);
-    row.box.checked = view.selected.has(run.key);
+    row.box.checked = picked;
     row.item.style.setProperty("--colour", view.colour(run.key));
     row.item.classList.toggle("picked", row.box.checked);
     if (view.focus === run.key) row.button.setAttribute("aria-current", "true");

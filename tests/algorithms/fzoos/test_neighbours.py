@@ -1,0 +1,34 @@
+"""Which shapes of surrogates a client compares: all of them, but not in every round where there is noise."""
+
+import numpy as np
+import pytest
+
+from fzoos import FZooS, minimize
+from fzoos.algorithms.fzoos import neighbours
+
+
+@pytest.mark.parametrize(("noise", "searches_all"), [(0.0, True), (0.3, False)])
+def test_shapes_are_compared_again(monkeypatch, noise, searches_all):
+    """Without noise in every round. With it, once 180 points are in use, in every third: six of them are new then."""
+    tried: list[bool] = []
+
+    class Watched(neighbours.RegionProcess):
+        def __init__(self, points, values, centre, like=None, **options):
+            super().__init__(points, values, centre, like, **options)
+            if not isinstance(like, neighbours.Choice):
+                tried.append(like is None)
+
+    monkeypatch.setattr(neighbours, "RegionProcess", Watched)
+    rng = np.random.default_rng(0)
+    minimize(
+        lambda x: float(np.sum((x - 0.3) ** 2) + noise * rng.standard_normal()),
+        np.zeros(2),
+        bounds=(-1, 1),
+        algorithm=FZooS(),
+        rounds=120,
+        tolerance=0.0 if noise else 1e-6,
+        seed=0,
+    )
+    assert all(tried) == searches_all
+    if not searches_all:
+        assert sum(tried[-15:]) == 5
