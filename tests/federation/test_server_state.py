@@ -79,7 +79,8 @@ def test_a_field_that_an_older_checkpoint_lacks():
 @pytest.mark.parametrize("plan", [None, [4, [0, 2], 11]])
 def test_of_the_last_release(plan):
     """Its names of the same things, as `Server.state` of commit 753bf51 wrote them."""
-    without = {"distances": [], "moves": [], "failed": {}, "kept": {}}
+    without = {"distances": [], "moves": [], "failed": {}, "kept": {}, "asked": {}}
+    without |= {"constrained": False, "violated": False, "feasible": None}
     state = replace(full(), **without, **({} if plan else {"plan": None, "refreshed": None}))
     server = {
         "round": 3,
