@@ -14,10 +14,11 @@ from numpy.typing import ArrayLike
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_number
+from fzoos._util.describe import describe
 from fzoos.algorithms import Algorithm, FZooS
 from fzoos.algorithms.optimizers import Adam, Optimizer
 from fzoos.engines.local import LocalEngine
-from fzoos.federation.client import Client
+from fzoos.federation.history import RunHistory
 from fzoos.federation.limits import Limits
 from fzoos.federation.rounds import RoundLoop
 from fzoos.federation.server import Server
@@ -29,8 +30,8 @@ from fzoos.objectives.parallel import point_pools
 from fzoos.objectives.prior import read_prior
 from fzoos.objectives.space import NamedObjective, search_box, space_of
 from fzoos.objectives.trajectory import OnFailure
-from fzoos.result import Record, Result, Status
-from fzoos.runs.recommend import recommend_in
+from fzoos.result import Record, Result
+from fzoos.runs.recording import Recording, find_recording
 from fzoos.runs.writer import RunWriter
 
 __all__ = ["minimize"]
@@ -55,6 +56,7 @@ def minimize(
     max_bytes: int | None = None,
     target: float | None = None,
     patience: int | None = None,
+    share_values: bool = False,
     on_failure: OnFailure = "raise",
     precision: Precision = "float64",
     prior: Sequence[Any] | None = None,
@@ -67,6 +69,7 @@ def minimize(
     progress: bool = False,
     store: str | Path | None = None,
     name: str | None = None,
+    start: Result | str | int | None = None,
 ) -> Result:
     """Minimise F(x) = sum_i omega_i f_i(x) over a box, from values of the private f_i only.
 
@@ -92,15 +95,20 @@ def minimize(
             Clients of weight zero never take part.
         vectorized: whether objectives take batches. Finite differences, initial designs and active queries then go out
             as one batch each.
-        max_queries: the run stops before a round that would take all clients together beyond this number; it says so
-            where that is the first one.
+        max_queries: all clients together never make more. Where less than a round is left, the last one is cut: it has
+            fewer local steps, or in FZooS() fewer directions. Where not even the first one can be made, the result and
+            the log say so.
         tolerance: the run ends, "converged", after three rounds that moved no coordinate of x by more than this share
             of the box; 0: it never does; None: the algorithm's own, 1e-6 of FZooS() and 0 of those that step for ever.
         max_seconds: no round begins after so many seconds, without the monitor's and the callback's.
         max_bytes: the run stops before a round that would take all messages together beyond this number, if it costs
             what the dearest one so far did.
-        target: the run stops when the monitor's value is at most this.
-        patience: the run stops when the monitor has had no lower value for so many rounds.
+        target: the run stops when F(x) is at most this, by the monitor or by `share_values`.
+        patience: the run stops when F(x) has had no lower value for so many rounds.
+        share_values: after each round all clients are asked for f_i(x), and the weighted sum is F(x): `Result.fun`,
+            `Result.best_x`, `target` and `patience` then need no monitor. It costs one exchange a round and one query a
+            client, which the next round does not make again if it begins at x, as that of most algorithms does. Without
+            it, or a monitor, F stays unknown: the server of a study would not know it either.
         on_failure: what happens when an objective raises, or returns NaN or infinity: "raise" ends the run with an
             `ObjectiveError`; "skip" counts the point (`Result.failed`), leaves it out and goes on; the first failure is
             logged and is in `Result.first_failure`.
@@ -125,6 +133,11 @@ def minimize(
         progress: show a progress bar.
         store: a file (SQLite; made if it is not there) in which the run is kept, round by round: see `fzoos.load`.
         name: of the run in that file; default: the algorithm's.
+        start: a run that goes on: its result, or its name or id in `store`, where it is then continued. All else is
+            given as it was, but with more `rounds`, `max_queries` and the like, which count those before. Nothing is
+            asked again: the run is made again from the values of its queries, and ends with the bits of one that was
+            longer from the start, on the same machine with the same version. One that had converged makes three rounds
+            more at least.
 
     Returns:
         A `Result`; after Ctrl-C too, with what was reached so far.
@@ -148,6 +161,16 @@ def minimize(
         >>> result = minimize(site(4.0), np.zeros(5), scale=2.0, rounds=30, rng=0)
         >>> result.success, result.nit < 30, bool(np.all(abs(result["x"] - 4.0) < 0.05))
         (True, True, True)
+
+        A run that goes on:
+
+        >>> from fzoos import FedZO
+        >>> settings = {"bounds": (-1, 1), "algorithm": FedZO(), "seed": 0}
+        >>> first = minimize(site(0.3), np.zeros(5), rounds=5, **settings)
+        >>> more = minimize(site(0.3), np.zeros(5), rounds=8, start=first, **settings)
+        >>> at_once = minimize(site(0.3), np.zeros(5), rounds=8, **settings)
+        >>> bool(np.all(more.x == at_once.x)), more.queries == at_once.queries, more.history[:5] == first.history
+        (True, True, True)
     """
     objectives = [objectives] if callable(objectives) else objectives
     _check_settings(algorithm, optimizer, rounds, local_steps, max_queries, on_failure, seed)
@@ -157,9 +180,11 @@ def minimize(
     check_precision(precision)
     _check_callables(objectives, monitor, callback)
     limits = Limits(max_seconds, max_bytes, target, patience)
-    if limits.need_values and monitor is None:
-        raise ValueError(f"{limits.need_values[0]} needs a monitor: without one nobody knows F")
-    start, box = search_box(x0, bounds, scale)
+    if share_values and monitor is not None:
+        raise ValueError("share_values and monitor both say what F(x) is: give one of them")
+    if limits.need_values and monitor is None and not share_values:
+        raise ValueError(f"{limits.need_values[0]} needs a monitor or share_values: without one nobody knows F")
+    begin, box = search_box(x0, bounds, scale)
     space = space_of(bounds)
     if space is not None and monitor is not None:
         monitor = NamedObjective(monitor, space)
@@ -168,7 +193,21 @@ def minimize(
     data = _check_prior(prior, count, algorithm, box)
     omega = check_weights(weights, count)
 
-    seeds = Seeds.of(_root(seed, rng), count)
+    root = np.random.SeedSequence(given) if not isinstance(given := _root(seed, rng), np.random.SeedSequence) else given
+    settings: dict[str, Any] = {"algorithm": algorithm, "optimizer": optimizer, "rounds": rounds}
+    settings |= {"local_steps": local_steps, "bounds": _plain_bounds(bounds, box), "weights": weights}
+    settings |= {"participation": participation, "seed": rng if seed is None else seed, "precision": precision}
+    settings |= {} if scale is None else {"scale": scale}
+    settings |= {"share_values": True} if share_values else {}
+    past = None if start is None else find_recording(start, store)
+    if past is not None and past.result.feasible is not None:
+        raise ValueError("start is a run with constraints, which cannot go on; begin a new one with x0=start.x")
+    if past is not None:
+        root = past.take_up(describe(settings), rounds, count)
+        settings["seed"] = past.settings["seed"]
+    if not isinstance(settings["seed"], int):
+        settings["entropy"] = Recording.entropy(root)
+    seeds = Seeds.of(root, count)
     setting = Setting(box, algorithm, optimizer, count, local_steps, vectorized, on_failure, precision)
     named = [setting.named(f) for f in objectives]
     with ExitStack() as stack:
@@ -181,7 +220,7 @@ def minimize(
         server = Server(
             engine,
             server_algorithm,
-            box.to_cube(start),
+            box.to_cube(begin),
             local_steps=local_steps,
             weights=omega,
             participants=count_participants(participation, count),
@@ -189,16 +228,14 @@ def minimize(
             rng=np.random.default_rng(seeds.server),
             optimizer=optimizer,
             rounding=Rounding(precision, seeds.server),
+            share_values=share_values,
         )
-        settings = {"algorithm": algorithm, "optimizer": optimizer, "rounds": rounds, "local_steps": local_steps}
-        settings |= {"bounds": _plain_bounds(bounds, box), "weights": weights, "participation": participation}
-        settings |= {"seed": rng if seed is None else seed, "precision": precision}
-        settings |= {} if scale is None else {"scale": scale}
-        writer = RunWriter(store, name or algorithm.label, settings, start, count, monitor)
+        run = None if past is None else past.run
+        writer = RunWriter(store, name or algorithm.label, settings, begin, count, monitor, run)
         loop = RoundLoop(
             server,
             box,
-            _History(server, engine, clients, box, writer),
+            RunHistory(server, engine, clients, box, writer, describe(settings)),
             rounds=rounds,
             max_queries=max_queries,
             tolerance=algorithm.tolerance if tolerance is None else tolerance,
@@ -206,62 +243,21 @@ def minimize(
             callback=callback,
             progress=progress,
             limits=limits,
+            cuts=True,
         )
+        if past is not None:
+            for client, values, unanswered in zip(clients, past.values, past.unanswered, strict=True):
+                client.remember(values, unanswered)
+            try:
+                loop.replay(past.history, past.walk)
+            except BaseException as error:
+                writer.abandon(str(error))
+                raise
+            limits.recall(past.history)
+            if past.result.status == "converged":
+                server.state.moves = []
+            writer.go_on()
         return loop.run()
-
-
-class _History:
-    """A run in memory and, if it has a file, there as well."""
-
-    def __init__(
-        self, server: Server, engine: LocalEngine, clients: Sequence[Client], box: Box, writer: RunWriter
-    ) -> None:
-        self._server, self._engine, self._clients, self._box, self._writer = server, engine, clients, box, writer
-        self._space = getattr(box, "space", None)
-        self._records: list[Record] = []
-        self._walk: list[FloatArray] = []  # x after each round
-        self._asked = server.state.asked
-        self._violation: float | None = None  # of constraints at x
-        self._start = box.from_cube(server.x)
-
-    def after_exchange(self, record: Record | None, x: FloatArray) -> None:
-        if record is not None:
-            self._records.append(record)
-            self._walk.append(x)
-            asked = self._server.state.asked
-            if asked is not self._asked:  # x is the one with which this round began
-                found = [client.violation(record.round) for client in self._clients]
-                self._asked, self._violation = asked, max((v for v in found if v is not None), default=None)
-            self._writer.record(record, x)
-
-    def finish(self, status: Status, message: str) -> Result:
-        """The queries of a round that is not complete are there as well: they were paid for."""
-        failed = sum(client.failed for client in self._clients)
-        first = next((client.first_failure for client in self._clients if client.first_failure), "")
-        extra: dict[str, Any] = {"failed": failed, "first_failure": first} if failed else {}
-        extra |= {} if self._violation is None else {"violation": self._violation}
-        walk, state = self._walk or [self._start], self._server.state
-        recommended = walk[-1].copy() if state.constrained else recommend_in(self._box, np.array(walk))  # as feasible
-        another = None if np.array_equal(recommended, walk[-1]) else recommended
-        self._writer.finish(status, message, self._engine.queries, extra, another)
-        return Result(
-            x=walk[-1],
-            rounds=len(self._records),
-            queries=sum(self._engine.queries),
-            queries_per_client=self._engine.queries,
-            bytes_up=state.bytes_up,
-            bytes_down=state.bytes_down,
-            seconds=state.seconds,
-            status=status,
-            message=message,
-            history=tuple(self._records),
-            recommended=recommended,
-            variables=None if self._space is None else self._space.variables(walk[-1]),
-            failed=failed,
-            first_failure=first,
-            feasible=state.feasible if state.constrained else None,
-            violation=self._violation,
-        )
 
 
 def _check_settings(

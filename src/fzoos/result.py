@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +15,7 @@ from fzoos._util.table import plain_table
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["NotAsked", "ObjectiveError", "Record", "Result", "Status"]
+__all__ = ["NotAsked", "ObjectiveError", "Record", "Result", "Status", "best_of"]
 
 Status = Literal["completed", "converged", "stopped", "budget", "interrupted", "failed", "running"]
 
@@ -33,13 +33,15 @@ class Record:
         bytes_down: bytes from the server to clients so far.
         seconds: time since the start, without the monitor's and the callback's.
         step: how far x moved in this round (Euclidean, in the user's coordinates).
-        monitor: the monitor's value at x, if there is a monitor.
+        monitor: the monitor's value at x, if there is a monitor; F(x) where clients share their values.
         diagnostics: the algorithm's own, means over clients and local steps: "correction_length" (gamma_t) and, where
             it has a surrogate, "uncertainty" (posterior over prior variance of the gradient, 1: nothing is known).
         queries_per_client: the same for each client, as last reported.
         distances: of each client's x from the mean of this round, in the unit cube; None where none came.
         failed: queries that failed and were left out, of all clients up to the end of this round.
         feasible: whether x meets the constraints of all clients; None: nobody has any, or not all have said so.
+        cut: where the budget left less than a whole round, how much of it there was: local steps, or in FZooS() queries
+            of a client at and around x. 0: all of it.
     """
 
     round: int
@@ -54,6 +56,7 @@ class Record:
     distances: tuple[float | None, ...] = ()
     failed: int = 0
     feasible: bool | None = None
+    cut: int = 0
 
     @property
     def row(self) -> dict[str, float | None]:
@@ -108,6 +111,7 @@ class Result:
             stays at the site.
         feasible: whether x meets the constraints of all clients. None: there are none, or not all have said so.
         violation: the largest constraint of any client at x; None where nobody may know it, as in a study.
+        best_x: x after the round with the lowest F(x), where that is known; otherwise None.
         variables: what x means, by name, where the run was over a `Space`; otherwise None. `Space.variables` says the
             same of `recommended`.
 
@@ -138,6 +142,7 @@ class Result:
     variables: Mapping[str, Any] | None = None
     feasible: bool | None = None
     violation: float | None = None
+    best_x: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if not self.recommended.size:  # nobody has thought about it
@@ -167,7 +172,9 @@ class Result:
 
     @property
     def fun(self) -> float | None:
-        """F(x), where somebody measured it: the monitor's last value. None where nobody may know it.
+        """F(x), where somebody measured it: the monitor's last value, or the sum of what clients share.
+
+        None where nobody may know it.
 
         Example:
             >>> import numpy as np
@@ -179,9 +186,23 @@ class Result:
         """
         return self.history[-1].monitor if self.history else None
 
+    @property
+    def best_fun(self) -> float | None:
+        """F(best_x): the lowest F(x) of all rounds.
+
+        Example:
+            >>> import numpy as np
+            >>> from fzoos import FedZO, minimize
+            >>> f = lambda x: float(x @ x)
+            >>> result = minimize(f, np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=3, share_values=True, seed=0)
+            >>> result.best_fun == f(result.best_x) and result.best_fun <= result.fun
+            True
+        """
+        return min(known)[0] if (known := known_values(self.history)) else None
+
     def keys(self) -> list[str]:
         """What can be asked for by name."""
-        return [*(f.name for f in fields(self)), "success", "nit", "nfev", "fun"]
+        return [*(f.name for f in fields(self)), "success", "nit", "nfev", "fun", "best_fun"]
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.keys():
@@ -272,6 +293,23 @@ def _array(values: list[float | None]) -> np.ndarray[tuple[int], np.dtype[np.int
     if values and all(isinstance(value, int) for value in values):
         return np.array(values, dtype=np.int64)
     return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def best_of(history: Sequence[Record], walk: Sequence[FloatArray] | FloatArray) -> FloatArray | None:
+    """x of the round with the lowest F(x); None where it was not known in any.
+
+    Args:
+        history: the rounds.
+        walk: x after each of them.
+    """
+    known = known_values(history)
+    return np.array(walk[min(known)[1]]) if known else None
+
+
+def known_values(history: Sequence[Record]) -> list[tuple[float, int]]:
+    """F(x) of each round in which it is a number, and the round's place in the history."""
+    found = [(record.monitor, k) for k, record in enumerate(history)]
+    return [(value, k) for value, k in found if value is not None and not math.isnan(value)]
 
 
 class NotAsked(RuntimeError):

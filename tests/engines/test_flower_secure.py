@@ -389,3 +389,23 @@ def test_robust_aggregates_and_sums_exclude_each_other() -> None:
 def test_sums_have_a_precision_of_their_own(precision: str) -> None:
     with InProcess() as flower, pytest.raises(ValueError, match=f"precision is '{precision}', but secure aggregation"):
         SecureFlowerEngine(flower.grid, study(precision=precision))
+
+
+def test_values_are_known_as_a_sum_alone(tmp_path: Path) -> None:
+    """With share_values the server knows F up to the quantisation; no f_i is in what it was sent."""
+    settings = study(share_values=True)
+    boxes = [box({"site": site}) for site in SITES]
+    plain = LocalStudy(settings, tmp_path / "plain", boxes, site_seed=settings.seed).run()
+    with InProcess() as flower:
+        federation = Federation(flower, tmp_path, settings)
+        for site in SITES:
+            federation.add(site)
+        result = conduct(federation.study, federation.engine(), tmp_path / "result.db")
+        seen = federation.view.data
+    assert result.queries_per_client == plain.queries_per_client
+    values = [record.monitor for record in result.history]
+    np.testing.assert_allclose(values, [record.monitor for record in plain.history], rtol=0, atol=1e-4)
+    exact = np.mean([box({"site": site})(result.x) for site in SITES])
+    assert abs(values[-1] - exact) < quantum("value")
+    for site in SITES:
+        assert np.float64(box({"site": site})(result.x)).tobytes() not in seen

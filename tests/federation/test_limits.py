@@ -64,13 +64,14 @@ def test_limits_change_nothing_else():
 
 
 def test_a_budget_below_one_round_says_so(caplog):
-    result = run(max_queries=ROUND - 1)
+    """Not even one local step of both clients, which is half a round, can be made."""
+    budget = ROUND // 2 - 1
+    result = run(max_queries=budget)
     assert (result.status, result.rounds) == ("budget", 0)
-    assert (
-        result.message == f"no round was run, x is x0: the first round needs {ROUND} queries, the budget is {ROUND - 1}"
-    )
+    assert result.message == f"no round was run, x is x0: the first round needs {ROUND} queries, the budget is {budget}"
     assert result.message in caplog.text
-    assert run(max_queries=ROUND).rounds == 1
+    assert run(max_queries=ROUND // 2).rounds == 1
+    assert run(max_queries=ROUND).history[0].cut == 0
 
 
 @pytest.mark.parametrize("name", ["target", "patience"])

@@ -33,6 +33,9 @@ def full():
         violated=True,
         feasible=True,
         asked={"x": np.array([0.5, 0.5])},
+        sharing=True,
+        previous={"x": np.array([0.5, 0.5]), "place": np.array([0.5, 0.25])},
+        value=0.75,
     )
 
 
@@ -81,6 +84,7 @@ def test_of_the_last_release(plan):
     """Its names of the same things, as `Server.state` of commit 753bf51 wrote them."""
     without = {"distances": [], "moves": [], "failed": {}, "kept": {}, "asked": {}}
     without |= {"constrained": False, "violated": False, "feasible": None}
+    without |= {"distances": [], "moves": [], "failed": {}, "kept": {}, "sharing": False, "previous": {}, "value": None}
     state = replace(full(), **without, **({} if plan else {"plan": None, "refreshed": None}))
     server = {
         "round": 3,

@@ -76,7 +76,8 @@ def test_everything(tmp_path):
     assert study.algorithm_settings.differences.count == 5
     assert study.optimizer_settings.learning_rate == 0.1
     assert study.privacy_settings.noise == 2.0
-    assert {name for name, value in study.settings.items() if value is None} == set()
+    unset = {"target", "patience"}  # they need share_values, which privacy refuses
+    assert {name for name, value in study.settings.items() if value is None} == unset
 
 
 BAD = [
@@ -221,6 +222,8 @@ CONDUCT = {
     "tolerance": 1e-3,
     "max_seconds": 60.0,
     "max_bytes": 1000,
+    "target": 0.5,
+    "patience": 3,
     "aggregate": "median",
     "vectorized": True,
     "lost_journals": ("a",),
@@ -237,6 +240,7 @@ MATTERS = {
     "weights": [1, 1, 2],
     "on_failure": "skip",
     "precision": "float32",
+    "share_values": True,
     "privacy": {"clip": 0.1, "noise": 1.0},
 }
 
@@ -249,7 +253,8 @@ def test_every_setting_is_decided():
 @pytest.mark.parametrize("name", CONDUCT)
 def test_id_stays(name):
     """How the server conducts a study may change while it runs."""
-    assert study(**{name: CONDUCT[name]}).id == study().id
+    shares = {"share_values": True} if name in ("target", "patience") else {}  # they need F
+    assert study(**shares, **{name: CONDUCT[name]}).id == study(**shares).id
 
 
 @pytest.mark.parametrize("name", MATTERS)
@@ -269,7 +274,7 @@ def test_id_changes_with_the_algorithms_version(name, monkeypatch):
         ids.append(study(**settings).id)
     assert len(set(ids)) == 3
     plain = study(**settings).settings
-    kept = {name: value for name, value in plain.items() if name not in (*CONDUCT, "precision")}
+    kept = {name: value for name, value in plain.items() if name not in (*CONDUCT, "precision", "share_values")}
     kept |= {"x0": [0.5, 0.25], "bounds": [[-1.0, -1.0], [1.0, 1.0]], "weights": [1 / 3] * 3}
     text = json.dumps(json.loads(json.dumps(kept), parse_int=float), sort_keys=True)
     assert ids[0] == hashlib.sha256(text.encode()).hexdigest()[:16]  # as it was before there were versions

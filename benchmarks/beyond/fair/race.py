@@ -55,7 +55,7 @@ def race(instance: Instance, entrant: Try | None, seed: int, most: int, vectoriz
         seed=seed,
         **settings,
     )
-    rows = [(record.queries, float(record.monitor or 0.0)) for record in result.history]
+    rows = [(record.queries, float(record.monitor or 0.0)) for record in result.history if not record.cut]
     return [(0, float(instance.excess(instance.x0))), *rows]
 
 

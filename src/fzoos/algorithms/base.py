@@ -157,6 +157,10 @@ class ClientHalf(ABC):
         """After the last local step, at x: the payload that travels with x (one-exchange algorithms)."""
         return {}
 
+    def rest(self) -> None:
+        """Others take part for a while: give back what can be computed again from the trajectory."""
+        return
+
     def diagnostics(self) -> dict[str, float]:
         """What the client reports of its round besides x: means over the local steps."""
         return {"correction_length": float(np.mean(self._lengths))}
@@ -204,6 +208,10 @@ class Steering(ABC):
     @abstractmethod
     def rebuilds(self, state: State) -> bool:
         """Whether participants of the last round can work out x from what they are told."""
+
+    def cut(self, state: State, cut: int) -> State:
+        """The state with which a round begins that is cut (`Algorithm.largest_cut`)."""
+        return {**state, "cut": np.array([float(cut)])}
 
     def reported(self, state: State) -> FloatArray:
         """What the run's x is: that of the next round, or one that is known to be better."""
@@ -352,8 +360,15 @@ class Algorithm(ABC):
         """
 
     def planned(self, dim: int, local_steps: int, scalars: Mapping[str, float], *, first: bool, refreshed: bool) -> int:
-        """The same, given the numbers that come with the request, where they matter."""
-        return self.queries(dim, local_steps, first=first, refreshed=refreshed)
+        """The same, given the numbers that come with the request, where they matter; "cut" does."""
+        return self.queries(dim, int(scalars.get("cut", local_steps)), first=first, refreshed=refreshed)
+
+    def largest_cut(self, dim: int, local_steps: int) -> int:
+        """A round can be cut to 1, 2, ..., or so much, where a budget leaves less than a whole one; 0: it cannot be.
+
+        What that means is the algorithm's: here, local steps. It comes with the requests as "cut".
+        """
+        return local_steps - 1
 
     def payload(self, dim: int) -> Mapping[str, PayloadPart | tuple[int, ...]]:
         """The arrays that clients send beside x, and that come back averaged; a plain shape stands for a part of it."""

@@ -140,14 +140,15 @@ class Replay(ServerHalf):
 
     def gradients(self, state: State, mean: Arrays, round: int, seed: int) -> list[FloatArray]:
         """G(s_t, z_{r,t}) for t = 1, ..., T."""
-        rows = enumerate(mean["s"].reshape(self.local_steps, -1), start=1)
+        rows = enumerate(mean["s"].reshape(-1, self._settings.differences.count), start=1)
         return [self._settings.combine(s, self._settings.perturbations(state, seed, round, t)) for t, s in rows]
 
     def descend(self, state: State, gradients: list[FloatArray]) -> State:
-        """The optimiser's steps along them."""
+        """The optimiser's steps along them, scaled by the largest entry of the round: 1e-9 f takes the steps of f."""
         x, moments = state["x"], self.moments(state)
+        optimizer = self.optimizer.scaled(max(float(np.max(np.abs(gradient))) for gradient in gradients))
         for gradient in gradients:
-            moments, step = self.optimizer.step(moments, gradient)
+            moments, step = optimizer.step(moments, gradient)
             x = clip_to_cube(x - step) if self._settings.projected else x - step
         if not np.all(np.isfinite(x)):
             raise MessageError("the numbers of the last round lead to no point")

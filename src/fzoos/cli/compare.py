@@ -29,6 +29,7 @@ from fzoos.cli.options import (
     TextCount,
     Workers,
 )
+from fzoos.cli.own import is_own
 from fzoos.cli.trial import check_files, ending, outcome, problem_maker, run_trial, share_cores, write_json
 from fzoos.messages.precision import check_precision
 from fzoos.runs.plots import Trial, check_plot_path, plot, table
@@ -65,7 +66,7 @@ def compare(
     make = problem_maker(task, dim, clients, heterogeneity, noise, device, texts)
     chosen = list(dict.fromkeys(find_algorithm(name.strip()) for name in algorithms.split(",")))
     check_precision(precision)
-    path = output or Path(f"fzoos-{task}.png")
+    path = output or Path(f"fzoos-{make(seed).stem if is_own(task) else task}.png")
     check_plot_path(path)
     check_files(json_file, store)
     problems = [make(seed + k) for k in range(seeds)]
@@ -86,7 +87,9 @@ def compare(
                     break
         except KeyboardInterrupt:  # between two runs; within one, minimize returns what was reached
             message, code = "interrupted", 130
-    title = f"{task}: C = {problems[0].heterogeneity:g}, d = {problems[0].dim}, N = {clients}, T = {local_steps}"
+    first = problems[0]
+    differ = "" if first.heterogeneity is None else f"C = {first.heterogeneity:g}, "
+    title = f"{task}: {differ}d = {first.dim}, N = {len(first.objectives)}, T = {local_steps}"
     title += f", noise {noise:g}" if noise else ""
     title += f", mean of {seeds} seeds" if seeds > 1 else f", seed {seed}"
     aside = json_file == STDOUT  # what is not data then goes to stderr

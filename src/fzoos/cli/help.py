@@ -20,11 +20,13 @@ EXAMPLES = {
     ),
     "run": (
         "fzoos run ackley --algorithm fzoos --rounds 30 --store runs.db",
+        "fzoos run ackley --algorithm fzoos --rounds 60 --store runs.db --continue 1",
         "fzoos run quadratic --dim 20 --quiet --json result.json",
         "fzoos run levy --dim 20 --quiet --json -",
         "fzoos run quadratic --dim 50 --precision float16",
         "fzoos run quadratic --dim 50 --noise 0.1",
         "fzoos run prompt --device cuda --rounds 8",
+        "fzoos run mymodule:objectives --rounds 30 --store runs.db",
     ),
     "reproduce": (
         "fzoos reproduce --list",

@@ -19,6 +19,7 @@ __all__ = [
     "TASK_NAMES",
     "AlgorithmName",
     "Clients",
+    "ContinueRun",
     "Device",
     "Dim",
     "Heterogeneity",
@@ -44,7 +45,11 @@ STDOUT = Path("-")
 TASK_NAMES = (*TASKS, "prompt")
 TaskName = Annotated[
     str,
-    typer.Argument(metavar="TASK", help=f"One of {', '.join(TASK_NAMES)}.", autocompletion=lambda: list(TASK_NAMES)),
+    typer.Argument(
+        metavar="TASK",
+        help=f"One of {', '.join(TASK_NAMES)}; or MODULE:NAME, objectives of your own.",
+        autocompletion=lambda: list(TASK_NAMES),
+    ),
 ]
 AlgorithmName = Annotated[
     str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.", autocompletion=lambda: list(ALGORITHMS))
@@ -73,6 +78,11 @@ JsonFile = Annotated[
 ]
 KeepIn = Annotated[
     Path | None, typer.Option("--store", help="Keep every round in this file of runs; it is made if it is not there.")
+]
+
+ContinueRun = Annotated[
+    str | None,
+    typer.Option("--continue", help="Go on with this run of the file (name or id); --rounds counts those before."),
 ]
 
 

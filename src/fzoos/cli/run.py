@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from fzoos.cli.options import (
     STDOUT,
     AlgorithmName,
     Clients,
+    ContinueRun,
     Device,
     Dim,
     Heterogeneity,
@@ -35,6 +37,7 @@ from fzoos.runs.advice import is_advised
 from fzoos.runs.landmarks import Landmarks
 from fzoos.runs.plots import Trial
 from fzoos.runs.progress import round_columns
+from fzoos.runs.text import short_x
 
 __all__ = ["run"]
 
@@ -55,6 +58,7 @@ def run(
     workers: Workers = 1,
     json_file: JsonFile = None,
     store: KeepIn = None,
+    going_on: ContinueRun = None,
     quiet: Quiet = False,
 ) -> int:
     """Run one algorithm on a task; end with what it reached and what it cost."""
@@ -65,17 +69,19 @@ def run(
     make = problem_maker(task, dim, clients, heterogeneity, noise, device, texts)
     problem = make(seed)
     check_files(json_file, store)
+    if going_on is not None and store is None:
+        raise ValueError(f"--continue {going_on} needs --store: the file that the run is in")
     with round_columns(Console(stderr=True, quiet=quiet)) as bars:
         row = bars.add_task(chosen.label, total=rounds, status="", start=False)
         settings: dict[str, Any] = {"rounds": rounds, "local_steps": local_steps, "precision": precision}
-        settings |= {"workers": workers, "store": store}
+        settings |= {"workers": workers, "store": store, "start": going_on}
         share_cores(workers)
         trial = run_trial(chosen, problem, bars, row, 0, **settings)
     result = trial.result
     lines = [
         f"{trial.label} on {problem}",
         f"status   {result.status}: {result.message}",
-        f"F        {trial.values[-1]:.6g} (at x0 {trial.start:.6g}{_smallest(trial)})",
+        *_reached(trial),
         *_accuracy(trial),
         *_recommended(trial),
         f"rounds   {result.rounds}",
@@ -90,6 +96,16 @@ def run(
         lines += [f"json     {json_file.resolve()}"] if json_file != STDOUT else []
     typer.echo("\n".join(lines), err=json_file == STDOUT)
     return complain(*ending(trial))
+
+
+def _reached(trial: Trial) -> list[str]:
+    """F, and of the user's own objectives x, too."""
+    result = trial.result
+    if not math.isnan(trial.start):
+        return [f"F        {trial.values[-1]:.6g} (at x0 {trial.start:.6g}{_smallest(trial)})"]
+    known = "not known" if result.fun is None else f"{result.fun:.6g}"
+    variables = [f"  {name} = {value}" for name, value in (result.variables or {}).items()]
+    return [f"x        {short_x(result.x)}", *variables, f"F        {known}"]
 
 
 def _smallest(trial: Trial) -> str:

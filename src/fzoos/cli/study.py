@@ -116,7 +116,10 @@ def ask(
     head = ["site", "id", *names, "value"]
     with open(output, "w", newline="", encoding="utf-8") if output else nullcontext(sys.stdout) as file:
         csv.writer(file, lineterminator="\n").writerows([head, *rows])
-    typer.echo(f"{len(rows)} points; fill in the last column, then: fzoos tell {folder} FILE", err=True)
+    typer.echo(
+        f"{len(rows)} point{'' if len(rows) == 1 else 's'}; fill in the last column, then: fzoos tell {folder} FILE",
+        err=True,
+    )
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from fzoos import __version__
 from fzoos.algorithms import Algorithm
 from fzoos.cli.options import STDOUT, TASK_NAMES, choose
+from fzoos.cli.own import OwnProblem, is_own, own_problem
 from fzoos.minimize import minimize
 from fzoos.result import ObjectiveError, Record
 from fzoos.runs.export import to_json
@@ -44,6 +46,10 @@ def problem_maker(
         device: where a language model runs.
         texts: of each client of a language model.
     """
+    if is_own(task):
+        if heterogeneity is not None or noise:
+            raise ValueError(f"--heterogeneity and --noise are for the tasks that are built in, not for {task}")
+        return own_problem(task, dim)
     known = choose("task", task, dict.fromkeys(TASK_NAMES, task))
     given = {"dim": dim, "heterogeneity": heterogeneity}
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -75,6 +81,27 @@ def run_trial(
     def show(record: Record) -> None:
         bars.update(row, completed=done + record.round, status=status(record))
 
+    if isinstance(task, OwnProblem):
+        problem: dict[str, Any] = task.arguments() | {"name": f"{algorithm.label} {task.name}"}
+    else:
+        problem = _arguments(algorithm, task)
+    bars.start_task(row)
+    try:
+        result = minimize(task.objectives, algorithm=algorithm(), callback=show, **problem, **settings)
+    except ObjectiveError as error:
+        if error.result is None:
+            raise
+        result = error.result
+    if isinstance(task, OwnProblem):  # whose queries may be dear: none is made beside the run
+        return Trial(algorithm.label, result, math.nan, None)
+    minimum, accuracy = getattr(task, "minimum", None), None
+    if task.name == "prompt":
+        accuracy = task.accuracy(task.x0), task.accuracy(result.recommended)
+    return Trial(algorithm.label, result, task.value(task.x0), minimum, task.value(result.recommended), accuracy)
+
+
+def _arguments(algorithm: type[Algorithm], task: Problem) -> dict[str, Any]:
+    """Of `minimize`, for a task that is built in."""
     problem: dict[str, Any] = {
         "x0": task.x0,
         "bounds": task.bounds,
@@ -85,17 +112,7 @@ def run_trial(
     }
     if isinstance(task, Noisy):
         problem["name"] += f" noise={task.share:g}"
-    bars.start_task(row)
-    try:
-        result = minimize(task.objectives, algorithm=algorithm(), callback=show, **problem, **settings)
-    except ObjectiveError as error:
-        if error.result is None:
-            raise
-        result = error.result
-    minimum, accuracy = getattr(task, "minimum", None), None
-    if task.name == "prompt":
-        accuracy = task.accuracy(task.x0), task.accuracy(result.recommended)
-    return Trial(algorithm.label, result, task.value(task.x0), minimum, task.value(result.recommended), accuracy)
+    return problem
 
 
 def ending(trial: Trial) -> tuple[str, int]:

@@ -15,6 +15,8 @@ from fzoos.messages.message import Message
 
 __all__ = ["LocalEngine", "RequestHandler"]
 
+_AWAKE = 32  # clients that may always keep what they have computed
+
 
 class RequestHandler(Protocol):
     """What answers requests: a `Client`, or a `StudySite` that also stores queries on disk."""
@@ -57,6 +59,7 @@ class LocalEngine:
         self._clients, self._together, self._patience = clients, together, patience
         self._pool = DaemonThreads(workers, "fzoos-client") if workers > 1 else None
         self._late: dict[int, Future[Message]] = {}  # answers that came too late, or have not come
+        self._awake: dict[int, None] = {}  # who has what it computed last, the longest idle first
 
     @property
     def queries(self) -> tuple[int, ...]:
@@ -65,10 +68,21 @@ class LocalEngine:
 
     def exchange(self, requests: Mapping[int, Message], timeout: float | None = None) -> Outcome:
         """Let the clients answer."""
+        self._let_others_rest(requests)
         if self._pool is None:
             return self._serial(requests)
         with blas_threads_untouched():
             return self._parallel(self._pool, requests, timeout)
+
+    def _let_others_rest(self, requests: Mapping[int, Message]) -> None:
+        """Memory grows with the clients that take part, not with all of them: who has slept longest gives it back."""
+        self._awake = {i: None for i in self._awake if i not in requests} | dict.fromkeys(requests)
+        for i in list(self._awake)[: -max(len(requests), _AWAKE)]:
+            if i not in self._late or self._late[i].done():
+                del self._awake[i]
+                rest = getattr(self._clients[i], "rest", None)  # a site of a study is alone in its process
+                if rest is not None:
+                    rest()
 
     def _serial(self, requests: Mapping[int, Message]) -> Outcome:
         outcome = Outcome()

@@ -14,7 +14,8 @@ from fzoos.messages.precision import Precision
 
 __all__ = ["check_precision_of", "check_reply", "check_request"]
 
-_REPLIES = {"refresh": "payload", "update": "iterate"}
+_REPLIES = {"refresh": "payload", "update": "iterate", "value": "shared"}
+_SHARED = {"value": PayloadPart((2,), "refuse", low=(-LARGEST, 0.0), high=(LARGEST, 1.0))}  # f_i(x), whether it failed
 _ROUNDING: Mapping[Precision, float] = {  # how far it takes a number out of its range, over the array's largest
     "float64": 0.0,
     "float32": 2.0**-23,
@@ -41,7 +42,7 @@ def check_reply(
         raise MessageError(
             f"answered {request.kind!r} of round {request.round} with {reply.kind!r} of round {reply.round}"
         )
-    expected = algorithm.reply_parts(dim, local_steps, request)
+    expected = _SHARED if request.kind == "value" else algorithm.reply_parts(dim, local_steps, request)
     _check_arrays(reply, expected, set(expected), noisy)
     queries = reply.scalars.get("queries", -1)
     if not 0 <= queries < _MAX_QUERIES or queries != int(queries):
@@ -66,6 +67,10 @@ def check_request(
     noisy: bool = False,
 ) -> None:
     """Raise a MessageError unless a server of this study may ask this; `noisy` as for replies."""
+    if request.kind == "value":
+        _check_arrays(request, {"x": PayloadPart((dim,))}, {"x"}, noisy)
+        _check_inside(algorithm, request)
+        return _check_scalars(request.scalars, set())
     if not algorithm.protocol.requests(request.kind):
         raise MessageError(f"{request.kind!r} is not a request of {algorithm.label}")
     if request.round < 1:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.blas import one_blas_thread
-from fzoos.algorithms.base import ClientHalf, ServerHalf, State, SteeredHalf
+from fzoos.algorithms.base import LARGEST, ClientHalf, ServerHalf, State, SteeredHalf
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
@@ -90,13 +91,28 @@ class Client:
         context = self._half.context
         context.trajectory.adopt(context.project(context.trajectory.box.scale(x)), y)
 
+    @property
+    def values(self) -> FloatArray:
+        """Of all its queries in their order; they never leave."""
+        return self._half.context.trajectory.values
+
+    def remember(self, values: FloatArray, unanswered: int) -> None:
+        """The values of its first queries are known: see `Trajectory.remember`."""
+        self._half.context.trajectory.remember(values, unanswered)
+
     def stop(self) -> None:
         """Make no further query; an answer under way ends at the next one (called from another thread)."""
         self._half.context.trajectory.stopped = True
 
+    def rest(self) -> None:
+        """Others take part for a while: keep the points and give back what follows from them."""
+        self._half.rest()
+
     def handle(self, request: Message) -> Message:
         """Answer one request of the server: the reply as it leaves."""
         reply = self.answer(request)
+        if request.kind == "value":  # one number, exactly; with differential privacy there is none
+            return reply
         return self._rounding(self._protect(reply, self._state["x"]))
 
     def answer(self, request: Message) -> Message:
@@ -107,6 +123,11 @@ class Client:
     def _answer(self, request: Message) -> Message:
         trajectory = self._half.context.trajectory
         trajectory.round, trajectory.step = request.round, 0
+        if request.kind == "value":
+            value = trajectory.value(request.arrays["x"])
+            known = abs(value) <= LARGEST
+            shared = np.array([value if known else 0.0, 0.0 if known else 1.0])
+            return Message("shared", request.round, {"value": shared}, self._counts)
         if request.kind == "refresh":
             x = self._place(request)
             self._state, self._x_round = {"x": x}, request.round
@@ -153,13 +174,16 @@ class Client:
 
     def _update(self, x: FloatArray, request: Message, constrained: bool) -> Message:
         """x <- x - optimiser(g_local + gamma_t * correction), T times (the paper's eq. 2)."""
-        half, steps = self._half, self._half.context.local_steps
+        half, whole = self._half, self._half.context
         if isinstance(half, SteeredHalf):
             answer = half.answer(x, request)
             self._ask_constraints(x, constrained)
             return Message(
                 "iterate", request.round, answer, {"queries": self.queries, **self._feasibility, **half.diagnostics()}
             )
+        steps = int(request.scalars.get("cut", whole.local_steps))
+        if steps != whole.local_steps:
+            half.context = replace(whole, local_steps=steps)
         if self._optimizer.restart:
             self._optimizer_state = self._optimizer.init(len(x))
         half.begin(x, request)
@@ -170,6 +194,7 @@ class Client:
                 half.explore(x)
         self._ask_constraints(self._state["x"], constrained)
         arrays = half.end(x) if self._server is not None else {"x": x, **half.end(x)}
+        half.context = whole
         return Message("iterate", request.round, arrays, {**self._counts, **half.diagnostics()})
 
     def _descend(self, gradient: FloatArray) -> FloatArray:

@@ -13,7 +13,6 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos._util.lock import FileLock
 from fzoos.federation.exchange import Engine, Outcome
-from fzoos.federation.limits import Limits
 from fzoos.federation.privacy import Releases
 from fzoos.federation.rounds import RoundLoop
 from fzoos.federation.server import Dropouts, Server
@@ -101,6 +100,7 @@ class _Conductor:
             combine=study.aggregate,
             rounding=Rounding(study.precision, study.seeds.server),
             noisy=study.privacy is not None,
+            share_values=study.share_values,
             on_failure=self._failed,
         )
         last = store.last
@@ -118,6 +118,8 @@ class _Conductor:
     def run(self, progress: bool, callback: Callable[[Record], Any] | None) -> Result:
         study = self._study
         self._store.take(self._run)
+        limits = study.limits
+        limits.recall(self._store.result(self._run).history)
         loop = RoundLoop(
             self._server,
             study.box,
@@ -127,7 +129,7 @@ class _Conductor:
             tolerance=study.algorithm_settings.tolerance if study.tolerance is None else study.tolerance,
             callback=callback,
             progress=progress,
-            limits=Limits(study.max_seconds, study.max_bytes),
+            limits=limits,
         )
         return loop.run()
 

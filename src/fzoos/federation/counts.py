@@ -35,6 +35,7 @@ class QueryCounts:
         local_steps: T, the number of local steps in a round.
         attempts: how often a request is sent at most.
         lost: clients whose journal may have been lost: they go on, and what they had paid is still counted.
+        shares_values: whether f_i(x) is asked after each round: the next one may then cost a query less.
 
     Example:
         >>> import numpy as np
@@ -51,8 +52,15 @@ class QueryCounts:
     """
 
     def __init__(
-        self, algorithm: Algorithm, dim: int, local_steps: int, attempts: int = 1, lost: Collection[int] = ()
+        self,
+        algorithm: Algorithm,
+        dim: int,
+        local_steps: int,
+        attempts: int = 1,
+        lost: Collection[int] = (),
+        shares_values: bool = False,
     ) -> None:
+        self._spared = int(shares_values)
         self._algorithm, self._dim, self._local_steps = algorithm, dim, local_steps
         self._attempts, self._lost = attempts, frozenset(lost)
 
@@ -101,7 +109,7 @@ class QueryCounts:
             return state.queries[client]
         refreshed = client in (state.refreshed or ())
         cheapest = min(self.cost(first=first, refreshed=refreshed) for first in (False, True))
-        return max(state.queries[client], state.before[client] + cheapest)
+        return max(state.queries[client], state.before[client] + cheapest - self._spared)
 
     def failed(self, state: ServerState, client: int, told: int | None) -> None:
         """Take the count that came with a failure; without one, plan for what may have been paid."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from fzoos._util.checks import check_count, check_number, check_positive
@@ -53,6 +55,15 @@ class Limits:
     def need_values(self) -> list[str]:
         """Which of them need F(x)."""
         return [name for name, given in (("target", self._target), ("patience", self._patience)) if given is not None]
+
+    def recall(self, history: Sequence[Record]) -> None:
+        """Go on after these rounds; patience begins anew."""
+        values = [record.monitor for record in history if record.monitor is not None]
+        if values:
+            self._best = min(values), history[-1].round
+        totals = [0, *(record.bytes_up + record.bytes_down for record in history)]
+        self._bytes = totals[-1]
+        self._dearest = max((after - before for before, after in pairwise(totals)), default=0)
 
     def before(self, state: ServerState) -> str | None:
         """Why no further round is to begin, if so."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.federation.limits import Limits
-from fzoos.federation.server import Server, TooFewClients
+from fzoos.federation.server import Plan, Server, TooFewClients
 from fzoos.objectives.box import Box
 from fzoos.result import NotAsked, ObjectiveError, Record, Result, Status
 from fzoos.runs.progress import RoundProgress
@@ -55,6 +56,7 @@ class RoundLoop:
         callback: called with each round's record; the run stops if it returns True or raises StopIteration.
         progress: show a progress bar.
         limits: what else ends the run.
+        cuts: whether the last part of the budget, if it is less than a round, is used for a part of one.
     """
 
     def __init__(
@@ -70,13 +72,16 @@ class RoundLoop:
         callback: Callable[[Record], Any] | None = None,
         progress: bool = False,
         limits: Limits | None = None,
+        cuts: bool = False,
     ) -> None:
         self._server, self._box, self._recorder = server, box, recorder
         self._rounds, self._max_queries, self._tolerance = rounds, max_queries, tolerance
         self._monitor, self._callback, self._progress = monitor, callback, progress
-        self._limits = Limits() if limits is None else limits
-        self._x, self._recorded = box.from_cube(server.x), server.round  # after the last round that was recorded
-        self._place = server.state.x  # where the server looks next, in the unit cube
+        self._limits, self._cuts = Limits() if limits is None else limits, cuts
+        last = server.state.previous or {"x": server.x, "place": server.state.x}
+        self._x, self._recorded = box.from_cube(last["x"]), server.round  # after the last round that was recorded
+        self._cut = 0  # of the round that has begun
+        self._place = last["place"]  # where the server looks next, in the unit cube
 
     def run(self) -> Result:
         """The rounds, and what the recorder makes of them.
@@ -104,6 +109,30 @@ class RoundLoop:
             message += "; no x that was asked is feasible for all"
         return self._recorder.finish(status, message)
 
+    def replay(self, history: Sequence[Record], walk: Sequence[FloatArray]) -> None:
+        """Make rounds again whose values are known: all is then as it was after them, and nobody is told.
+
+        Args:
+            history: the rounds as they were recorded.
+            walk: x after each of them.
+
+        Raises:
+            ValueError: a round leads to another x.
+        """
+        for record, x in zip(history, walk, strict=True):
+            server = self._server
+            server.begin(replace(server.plan(), cut=record.cut))
+            while server.begun:
+                server.advance()
+            self._note_move()
+            if not np.array_equal(self._x, x):
+                raise ValueError(
+                    f"start: round {record.round} leads to another x here; it was made on another machine, by another "
+                    "version or with other settings. To begin a new run from its x, give x0=start.x"
+                )
+            server.state.seconds, self._recorded = record.seconds, record.round
+            self._recorder.after_exchange(record, x)
+
     def _run(self) -> Ending:
         with RoundProgress(self._rounds, enabled=self._progress) as bar:
             while self._server.round < self._rounds:
@@ -119,6 +148,8 @@ class RoundLoop:
                 ending = self._limits.after(record)
                 if ending is not None and record.round < self._rounds:
                     return ending
+                if record.cut:
+                    return "budget", f"the last round was cut, so that the budget of {self._max_queries} is spent"
         return "completed", f"all {self._rounds} rounds are done"
 
     def _rests(self) -> bool:
@@ -133,20 +164,29 @@ class RoundLoop:
         plan = server.plan()
         # A round that has begun was allowed when it did.
         more, silent = (0, 0) if server.begun else (plan.queries, sum(server.state.unknown))
-        if most is not None and sum(server.state.queries) + silent + more > most:
+        left = None if most is None else most - sum(server.state.queries) - silent
+        if left is not None and more > left:
+            part = server.cut(plan, left) if self._cuts else None
+            if part is not None:
+                return self._begin(part)
             doubt = f"; clients that did not answer may have made {silent} of it" if silent else ""
             if plan.round > 1:
+                doubt += f", and no part of it can be made with the {left} that are left" if self._cuts and left else ""
                 return f"the next round needs {plan.queries} queries, the budget is {most}{doubt}"
             text = (
                 f"no round was run, x is x0: the first round needs {plan.queries} queries, the budget is {most}{doubt}"
             )
             log.warning("%s", text)
             return text
-        over = None if server.begun else self._limits.before(server.state)
-        if over is not None:
-            return over
-        server.begin(plan)
-        return None
+        return self._begin(plan)
+
+    def _begin(self, plan: Plan) -> str | None:
+        """Begin the round, or go on with it, if time and bytes allow it."""
+        over = None if self._server.begun else self._limits.before(self._server.state)
+        if over is None:
+            self._server.begin(plan)
+            self._cut = plan.cut
+        return over
 
     def _round(self) -> Record:
         """What is left of the round that has begun, an exchange at a time."""
@@ -160,9 +200,7 @@ class RoundLoop:
 
     def _record(self) -> Record:
         state, before = self._server.state, self._x
-        self._x = self._box.from_cube(self._server.x)
-        moved = float(np.max(np.abs(state.x - self._place), initial=0.0))
-        state.moves, self._place = [*state.moves, moved][-_RESTING:], state.x
+        self._note_move()
         return Record(
             round=state.round,
             queries=sum(state.queries),
@@ -176,11 +214,18 @@ class RoundLoop:
             distances=tuple(state.distances),
             failed=sum(state.failed.values()),
             feasible=state.feasible if state.constrained else None,
+            cut=self._cut,
         )
+
+    def _note_move(self) -> None:
+        state = self._server.state
+        self._x = self._box.from_cube(self._server.x)
+        moved = float(np.max(np.abs(state.x - self._place), initial=0.0))
+        state.moves, self._place = [*state.moves, moved][-_RESTING:], state.x
 
     def _monitored(self, round: int) -> float | None:
         if self._monitor is None:
-            return None
+            return self._server.state.value
         try:
             value = self._monitor(self._x.copy())
         except Exception as error:

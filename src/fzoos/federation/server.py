@@ -24,8 +24,9 @@ record, its `state`, from which another server goes on exactly as this one would
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -90,6 +91,8 @@ class Server:
         combine: how the clients' arrays become one: a name of `AGGREGATES`.
         rounding: what is done to requests before they leave; x and payload stay here as they are.
         noisy: whether replies got noise for privacy.
+        share_values: whether all clients are asked for f_i(x_r) after each round, and F(x_r) is known: one exchange
+            more.
         on_failure: called with the client, the round and the reason of each failure that is gone on from.
     """
 
@@ -109,15 +112,16 @@ class Server:
         combine: str = "mean",
         rounding: Rounding = Rounding(),
         noisy: bool = False,
+        share_values: bool = False,
         on_failure: Callable[[int, int, Exception], None] = lambda client, round, error: None,
     ) -> None:
         self._engine, self._algorithm, self._local_steps = engine, algorithm, local_steps
         self._weights, self._participants = weights, participants
         self._seed = {"seed": shared_seed} if algorithm.shares_seed else {}
         self._dropouts, self._combine, self._rounding = dropouts, combine, rounding
-        self._on_failure, self._noisy = on_failure, noisy
+        self._on_failure, self._noisy, self._share_values = on_failure, noisy, share_values
         attempts, lost = (1, ()) if dropouts is None else (1 + dropouts.retries, dropouts.lost)
-        self._counts = QueryCounts(algorithm, len(x), local_steps, attempts, lost)
+        self._counts = QueryCounts(algorithm, len(x), local_steps, attempts, lost, share_values)
         self._half = None if optimizer is None else algorithm.server(len(x), local_steps, optimizer)
         if algorithm.protocol.rebuilds and self._half is None:
             raise TypeError(f"{algorithm.label} rebuilds x with the optimizer: the server needs it, too")
@@ -153,18 +157,32 @@ class Server:
         if self._participants < len(chosen):
             chosen = np.sort(state.generator.choice(chosen, self._participants, replace=False))
         participants = tuple(int(i) for i in chosen)
+        return Plan(state.round + 1, participants, self._cost(participants))
+
+    def cut(self, plan: Plan, most: int) -> Plan | None:
+        """The largest part of a planned round that costs so many queries at most, if there is any."""
+        largest = self._algorithm.largest_cut(len(self.state.x), self._local_steps)
+        sizes = range(1, largest + 1)
+        cut = bisect_right(sizes, most, key=lambda size: self._cost(plan.participants, size))
+        queries = self._cost(plan.participants, cut) if cut else 0  # a part that asks nothing may be free of charge
+        return replace(plan, queries=queries, cut=cut) if queries else None
+
+    def _cost(self, participants: tuple[int, ...], cut: int = 0) -> int:
+        """Queries of the next round, all of it or cut."""
+        state, part = self.state, {"cut": cut} if cut else {}
         refreshed = self._algorithm.protocol.refreshes(state.round + 1)
         queries = len(participants) * (state.constrained and not self._algorithm.asks_x) + sum(
             self._algorithm.planned(
                 len(state.x),
                 self._local_steps,
-                self._told(participants, i),
+                {**self._told(participants, i), **part},
                 first=i not in state.joined,
                 refreshed=refreshed,
             )
             for i in participants
         )
-        return Plan(state.round + 1, participants, queries)
+        # At most: who begins the next round at x_r has asked there already.
+        return queries + (int(np.count_nonzero(self._weights)) if self._share_values else 0)
 
     def run(self, plan: Plan) -> None:
         """Carry out a planned round, or what is left of it; afterwards x is x_r."""
@@ -177,6 +195,8 @@ class Server:
         if self.state.plan is None:
             self._counts.begin(self.state)
         self.state.plan = plan
+        if plan.cut and self._steering is not None:
+            self.state.shared = self._steering.cut(self.state.shared, plan.cut)
 
     def advance(self) -> None:
         """Carry out the next exchange of the round that has begun; the last one completes it."""
@@ -184,7 +204,9 @@ class Server:
         if plan is None:
             raise RuntimeError("no round has begun")
         try:
-            if self._algorithm.protocol.refreshes(plan.round) and self.state.refreshed is None:
+            if self.state.sharing:
+                self._share(plan)
+            elif self._algorithm.protocol.refreshes(plan.round) and self.state.refreshed is None:
                 self._refresh(plan)
             else:
                 self._update(plan)
@@ -194,7 +216,8 @@ class Server:
     def _told(self, participants: tuple[int, ...], client: int) -> Mapping[str, float]:
         """The numbers that go with the requests to a client."""
         if self._steering is None:
-            return self._seed
+            plan = self.state.plan
+            return {**self._seed, "cut": plan.cut} if plan is not None and plan.cut else self._seed
         share = float(self._weights[client] / self._weights[list(participants)].sum())
         turn, count = participants.index(client), len(participants)
         told = self._steering.scalars(self.state.shared, self._seed["seed"], turn, count, share)
@@ -244,7 +267,7 @@ class Server:
         if self._half is None:
             full = self._request("update", plan, {**state.shared, **state.payload})
         else:  # whoever rebuilds x from it must have it exactly
-            full = Message("update", plan.round, state.shared, self._seed)
+            full = Message("update", plan.round, state.shared, self._told(plan.participants, plan.participants[0]))
         replies = self._exchange(plan, {i: short if i in known else full for i in plan.participants})
         self._complete(plan, replies)
 
@@ -252,6 +275,7 @@ class Server:
         """x_r, the payload and what is reported of the round; from here on it is over."""
         state = self.state
         self._hear_constraints(replies)
+        previous = {"x": self.x, "place": state.x}
         mean = self._combined(replies) if self._algorithm.combines_replies else self._average(replies)
         if self._steering is not None:
             averages, seed = {**state.payload, **mean}, self._seed["seed"]
@@ -263,12 +287,27 @@ class Server:
         else:  # from the numbers that the clients will get
             mean = self._rounding.arrays(mean, plan.round + 1)
             state.shared = self._half.next_state(state.shared, mean, plan.round, self._seed["seed"])
-            state.up_to_date = set(replies)
+            state.up_to_date = set() if plan.cut else set(replies)  # whose shorter messages are no request
         if mean:
             state.payload = mean
         state.joined.update(replies)
         state.diagnostics, state.distances = self._mean_scalars(replies), self._distances(replies)
-        state.round, state.plan, state.refreshed = plan.round, None, None
+        state.refreshed, state.sharing = None, self._share_values
+        if self._share_values:
+            state.previous = previous
+        else:
+            state.round, state.plan = plan.round, None
+
+    def _share(self, plan: Plan) -> None:
+        """The exchange after a round: F(x_r) = sum_i omega_i f_i(x_r), over all clients, or nothing is known."""
+        state, everybody = self.state, np.flatnonzero(self._weights)
+        request = Message("value", plan.round, {"x": self.x})  # exactly
+        replies = self._exchange(plan, {int(i): request for i in everybody})
+        weights = self._weights[list(replies)]
+        value, failed = aggregate([reply.arrays for reply in replies.values()], weights)["value"]
+        known = len(replies) == len(everybody) and failed < 0.5 * weights.min()
+        state.value = float(value) if known else None
+        state.round, state.plan, state.sharing, state.previous = plan.round, None, False, {}
 
     def _hear_constraints(self, replies: dict[int, Message]) -> None:
         """Keep the x with which the round began, at which constraints were asked, unless a better one is known."""
@@ -315,7 +354,8 @@ class Server:
         return {name: array for name, array in made.items() if name in outgoing}
 
     def _request(self, kind: Kind, plan: Plan, arrays: dict[str, FloatArray]) -> Message:
-        return self._rounding(Message(kind, plan.round, arrays, self._seed))
+        told = self._told(plan.participants, plan.participants[0])  # the same to all of them
+        return self._rounding(Message(kind, plan.round, arrays, told))
 
     def _exchange(self, plan: Plan, requests: dict[int, Message]) -> dict[int, Message]:
         """The good replies, in the order of the clients; tried again while there are too few."""
@@ -327,7 +367,7 @@ class Server:
             outcome = self._engine.exchange(missing, self._dropouts.timeout if self._dropouts else None)
             failures = self._sort(missing, outcome, replies)
             if len(replies) >= needed:
-                return {i: replies[i] for i in plan.participants if i in replies}
+                return {i: replies[i] for i in requests if i in replies}
             if self._dropouts is None:
                 raise next(failures[i] for i in sorted(failures))
             if not self._counts.allow_retry(self.state, failures, self._dropouts.max_queries):
@@ -344,8 +384,9 @@ class Server:
         for i, reply in outcome.replies.items():
             self.state.bytes_up += reply.nbytes
             try:
-                check_precision_of(reply, self._rounding.precision)
-                check_reply(self._algorithm, requests[i], reply, len(self.x), self._local_steps, noisy=self._noisy)
+                check_precision_of(reply, "float64" if requests[i].kind == "value" else self._rounding.precision)
+                steps = int(requests[i].scalars.get("cut", self._local_steps))
+                check_reply(self._algorithm, requests[i], reply, len(self.x), steps, noisy=self._noisy)
                 self._count(i, requests[i], int(reply.scalars["queries"]))
             except ValueError as error:
                 failures[i] = error

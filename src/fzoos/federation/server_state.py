@@ -28,11 +28,14 @@ class Plan:
         round: r, the number of the round, from 1.
         participants: indices of the clients.
         queries: what it will cost all of them together.
+        cut: how much of a round there is, where the budget leaves less than a whole one (`Algorithm.largest_cut`); 0:
+            all of it.
     """
 
     round: int
     participants: tuple[int, ...]
     queries: int
+    cut: int = 0
 
 
 def _restored_generator(state: Mapping[str, Any]) -> np.random.Generator:
@@ -42,7 +45,7 @@ def _restored_generator(state: Mapping[str, Any]) -> np.random.Generator:
 
 
 def _restored_plan(values: Mapping[str, Any] | None) -> Plan | None:
-    return None if values is None else Plan(values["round"], tuple(values["participants"]), values["queries"])
+    return None if values is None else Plan(**(dict(values) | {"participants": tuple(values["participants"])}))
 
 
 def _restored_counts(values: Mapping[str, int]) -> dict[int, int]:
@@ -83,6 +86,9 @@ class ServerState:
         feasible: whether all clients' constraints are met at `asked`; None: none of those asked is violated, but not
             all clients were asked.
         asked: the last x, in the unit cube, with which a round began and that is as feasible as any.
+        sharing: whether all of the round that has begun is done but for the values that clients share.
+        previous: then, x as it was reported after the round before, and "place", where that began to look.
+        value: F(x_r), where clients share their values and all of them had one.
 
     Example:
         >>> import json
@@ -119,6 +125,9 @@ class ServerState:
     violated: bool = False
     feasible: bool | None = None
     asked: State = field(default_factory=dict, metadata=_ARRAYS)
+    sharing: bool = False
+    previous: State = field(default_factory=dict, metadata=_ARRAYS)
+    value: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("before", "unknown", "offsets"):  # a checkpoint of the last release has none of them

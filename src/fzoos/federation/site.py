@@ -187,10 +187,11 @@ class StudySite:
         algorithm, steps = self._study.algorithm_settings, self._study.local_steps
         first, refreshed = self._journal.generator is None, request.kind == "refresh"
         cost = algorithm.planned(self._study.box.dim, steps, request.scalars, first=first, refreshed=refreshed)
+        cost += self._study.share_values
         if known is not None and not known.replied:  # some of them were paid for before a crash
             cost -= len(self._journal.queries(known.id))
-        if request.kind == "update" and algorithm.protocol.refreshes(request.round):
-            return  # decided at the refresh
+        if request.kind == "value" or (request.kind == "update" and algorithm.protocol.refreshes(request.round)):
+            return  # decided at the round's first request
         if self.queries + cost > self._budget:
             raise BudgetError(
                 f"round {request.round} needs {cost} queries; {self.queries} of the site's {self._budget} are spent"

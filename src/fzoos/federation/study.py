@@ -24,6 +24,7 @@ from fzoos.federation.limits import Limits
 from fzoos.federation.privacy import Privacy
 from fzoos.federation.settings import make_algorithm, make_optimizer
 from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
+from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
 from fzoos.messages.precision import Precision, check_precision
 from fzoos.objectives.box import Box, Objective
@@ -44,6 +45,8 @@ _RUNNING = frozenset(  # how the server runs it; sites do not depend on these
         "tolerance",
         "max_seconds",
         "max_bytes",
+        "target",
+        "patience",
         "aggregate",
         "vectorized",
         "lost_journals",
@@ -86,6 +89,10 @@ class Study:
         precision: how finely arrays travel: "float64", "float32", "float16" or "stochastic".
         lost_journals: sites that may go on with a new or an older journal than the server remembers; what they had paid
             is still counted.
+        share_values: after each round all sites are asked for f_i(x), one query each, and F(x) is known: in results and
+            for `target` and `patience`. The server sees each f_i(x), or their sum alone through secure aggregation.
+        target: the run stops when F(x) is at most this; it needs `share_values`.
+        patience: the run stops when F(x) has had no lower value for so many rounds; it needs `share_values`.
         privacy: noise on what leaves a site: "clip", "noise", "delta" and "clip_payload"; None: no
             noise.
 
@@ -125,6 +132,9 @@ class Study:
     lost_journals: tuple[str, ...] = ()
     max_seconds: float | None = None
     max_bytes: int | None = None
+    share_values: bool = False
+    target: float | None = None
+    patience: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -171,7 +181,13 @@ class Study:
         if self.aggregate not in list(AGGREGATES):
             raise ValueError(f"aggregate must be one of {', '.join(AGGREGATES)}, got {self.aggregate!r}")
         check_precision(self.precision)
-        Limits(self.max_seconds, self.max_bytes)
+        if not isinstance(self.share_values, bool):
+            raise TypeError(f"share_values must be true or false, got {self.share_values!r}")
+        if self.share_values and self.privacy is not None:
+            raise ValueError("share_values sends one number, f_i(x), of which the noise of privacy leaves nothing")
+        need_values = self.limits.need_values
+        if need_values and not self.share_values:
+            raise ValueError(f"{need_values[0]} needs share_values: without them nobody knows F")
         start = self.start
         if self.dim and len(start) != self.dim:
             raise ValueError(f"x0 has {len(start)} values but dim is {self.dim}")
@@ -218,6 +234,8 @@ class Study:
         settings = {name: value for name, value in self.settings.items() if name not in _RUNNING}
         if self.precision == "float64":  # a study from before there was a choice is still the same
             del settings["precision"]
+        if not self.share_values:
+            del settings["share_values"]
         if self.algorithm_settings.version != 1:  # the same file means something else than it did
             settings["version"] = self.algorithm_settings.version
         bounds = [self.box.lower, self.box.upper] if self.space is None else self.space.table()
@@ -265,6 +283,11 @@ class Study:
         """The noise that is added to what leaves a site."""
         return None if self.privacy is None else Privacy.of(self.privacy)
 
+    @property
+    def limits(self) -> Limits:
+        """What ends a run early besides queries."""
+        return Limits(self.max_seconds, self.max_bytes, self.target, self.patience)
+
     @cached_property
     def seeds(self) -> Seeds:
         """Of the server and the clients."""
@@ -288,7 +311,9 @@ class Study:
 
     def check(self, request: Message) -> None:
         """Raise a MessageError unless a server of this study may ask this."""
-        exact = self.algorithm_settings.rebuilds or self.algorithm_settings.steered
+        if request.kind == "value" and not self.share_values:
+            raise MessageError("this study does not share values")
+        exact = self.algorithm_settings.rebuilds or self.algorithm_settings.steered or request.kind == "value"
         check_precision_of(request, self.precision, or_exact=exact)
         check_request(
             self.algorithm_settings,

@@ -12,7 +12,7 @@ from fzoos.messages.precision import Precision, size
 __all__ = ["Arrays", "Kind", "Message"]
 
 Arrays = Mapping[str, FloatArray]
-Kind = Literal["refresh", "update", "payload", "iterate"]
+Kind = Literal["refresh", "update", "payload", "iterate", "value", "shared"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,8 @@ class Message:
     """One message between the server and a client.
 
     Args:
-        kind: "refresh" and "update" are the server's requests, "payload" and "iterate" the client's replies to them.
+        kind: "refresh", "update" and "value" are the server's requests, "payload", "iterate" and "shared" the client's
+            replies to them.
         round: the round it belongs to.
         arrays: what is sent: float64, rounded to the precision.
         scalars: numbers sent beside the arrays, 8 bytes each.

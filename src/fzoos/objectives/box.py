@@ -121,6 +121,10 @@ class Box:
         """The points of the cube that are asked in place of the rows of u; here these themselves."""
         return u
 
+    def meant(self, u: FloatArray) -> FloatArray:
+        """The point of the cube that can be asked and that u, shape (d,), stands for; here u itself."""
+        return u
+
     @property
     def is_open(self) -> bool:
         """Whether a bound is missing."""

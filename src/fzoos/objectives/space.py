@@ -165,6 +165,7 @@ class Space:
             | {
                 f.name: list(value) if isinstance(value := getattr(kind, f.name), tuple) else value
                 for f in fields(kind)  # type: ignore[arg-type]
+                if getattr(kind, f.name) is not None
             }
             for name, kind in self._kinds.items()
         }
@@ -249,6 +250,11 @@ class SpaceBox(Box):
             else:
                 found.append(u[:, part])
         return np.concatenate(found, axis=1)
+
+    def meant(self, u: FloatArray) -> FloatArray:
+        """The point of the cube that has the variables of u, shape (d,): no number and no choice is left between."""
+        assert self.space is not None
+        return self.to_cube(self.space.corner(self.space.variables(self.from_cube(u)))) if self.rounds else u
 
 
 class NamedObjective:

@@ -14,14 +14,17 @@ from fzoos._util.arrays import Buffer, FloatArray
 from fzoos._util.blas import objective_threads
 from fzoos.objectives.box import Box, Objective
 from fzoos.objectives.constraints import Merit, is_finite, join_values, read_values
+from fzoos.objectives.memory import ValueMemory
 from fzoos.objectives.parallel import Answer, PointPool
 from fzoos.result import NotAsked, ObjectiveError
 
 __all__ = ["Ledger", "OnFailure", "Purpose", "Trajectory"]
 
 OnFailure = Literal["raise", "skip"]
-Purpose = Literal["initial", "refresh", "active", "difference", "query"]
-"""What a query is for: the initial design, the server's x and around it, exploring, a finite difference, anything."""
+Purpose = Literal["initial", "refresh", "active", "difference", "value", "query"]
+"""What a query is for: the initial design, the server's x and around it, exploring, a difference, F, anything."""
+
+_SAME = 1e-12  # of the cube: another machine may work out the server's x with other last bits
 
 _ROUNDING = 1e-12  # share of |p|^2 that is lost in it, and more
 
@@ -112,9 +115,27 @@ class Trajectory:
         self.there: FloatArray | None = None  # f and c there
         self.round = self.step = 0  # r and t, for messages and the ledger
         self.count = 0  # every evaluation for the answers that led here, failed ones included
+        self.values_asked = 0  # those that were made for F alone, beside them
+        self._known: tuple[FloatArray, float] | None = None  # the last of these, if the next query may be there
+        self._memory = ValueMemory(keeps_failures=on_failure == "skip")
         self.failed = 0
         self.first_failure = ""  # a traceback, or what was returned
         self.stopped = False  # set from outside when the run has ended: no further query is made
+
+    @property
+    def values(self) -> FloatArray:
+        """Of all queries in their order, shape (n,), without those that ended the run; where there is no ledger."""
+        return self._memory.values
+
+    def remember(self, values: FloatArray, unanswered: int = 0) -> None:
+        """The values of the first queries are known, and are not asked for again.
+
+        Args:
+            values: those of an earlier trajectory.
+            unanswered: queries that it paid for and that have none.
+        """
+        self._memory.remember(values)
+        self.values_asked += unanswered
 
     def query(self, x: FloatArray, purpose: Purpose = "query") -> FloatArray:
         """Evaluate the rows of x, shape (n, d), in one batch if the objective takes batches; NaN marks a failed one."""
@@ -123,6 +144,43 @@ class Trajectory:
         at = self._row_of_centre(x)
         if self.box.rounds:  # surrogates learn from what is really asked
             x = self.box.asked(x, self._rounding, alike=purpose == "difference")
+        known = self._known_at(x[0])
+        if known is None:
+            x, values = self._asked(x, purpose)
+        else:
+            rest, values = self._asked(x[1:], purpose) if len(x) > 1 else (x[1:], np.empty(0))
+            x, values = np.vstack([x[:1], rest]), np.append(known, values)
+        return self.adopt(x, values, at)
+
+    def value(self, x: FloatArray) -> float:
+        """f at what x, shape (d,), means, for whoever shares it; NaN: it failed. It does not join the trajectory.
+
+        If the next query begins there, it is not made again.
+        """
+        x = self.box.meant(x)
+        points = self.box.from_cube(x[None])
+        self.values_asked, self.count = self.values_asked + 1, self.count - 1  # which counts it again
+        if self._pool is None:
+            _, y = self._paid(points, "value", more=False)
+        else:
+            ((_, y),) = self._paid_together(self._pool, [points], "value")
+        f = float(y[0] if y.ndim == 1 else y[0, 0])
+        self.failed += int(np.isnan(f))
+        moved = y.ndim == 2 or np.any(self._really_asked(x[None], points) != x)  # constraints are asked again there
+        self._known = None if moved else (x, f)
+        return f
+
+    def _known_at(self, x: FloatArray) -> float | None:
+        """The value that was asked for F, if it is that of the first point after it."""
+        found, self._known = self._known, None
+        if found is None or np.max(np.abs(found[0] - x)) > _SAME:
+            return None
+        self.values_asked, self.count = self.values_asked - 1, self.count + 1  # now it is the algorithm's
+        self.failed -= int(np.isnan(found[1]))
+        return found[1]
+
+    def _asked(self, x: FloatArray, purpose: Purpose) -> tuple[FloatArray, FloatArray]:
+        """The rows of x as they were asked, and their values."""
         points = self.box.from_cube(x)
         batches = [points] if self._vectorized else [points[i : i + 1] for i in range(len(points))]
         if self._pool is None:
@@ -132,7 +190,7 @@ class Trajectory:
         asked, values = np.concatenate([part for part, _ in answers]), join_values([part for _, part in answers])
         other = np.any(asked != points, axis=1)  # before a restart, on a machine that rounds or chooses differently
         x = np.where(other[:, None], self.box.scale(asked), x) if other.any() else x
-        return self.adopt(self._really_asked(x, asked), values, at)
+        return self._really_asked(x, asked), values
 
     def begin_round(self, x: FloatArray) -> bool:
         """The server's x of a new round, where constraints are asked; whether there are any, as far as is known."""
@@ -214,15 +272,24 @@ class Trajectory:
     @property
     def paid(self) -> int:
         """Every query that was ever paid for; a ledger also knows those of requests that were given up."""
-        return self.count if self._ledger is None else self._ledger.count
+        return self.count + self.values_asked if self._ledger is None else self._ledger.count
 
     def _paid(self, points: FloatArray, purpose: Purpose, more: bool) -> tuple[FloatArray, FloatArray]:
         """A batch as it was asked, and its values, from the ledger or the objective; NaN marks a failed point."""
         if self.stopped:
             raise CancelledError("the run has ended")
         self.count += len(points)
-        asked, y = (points, self._evaluate(points)) if self._ledger is None else self._kept(points, purpose, more)
+        asked, y = (points, self._recalled(points)) if self._ledger is None else self._kept(points, purpose, more)
         return asked, self._without_failures(y, asked)
+
+    def _recalled(self, points: FloatArray) -> FloatArray:
+        """Values of a batch: those that are remembered, and the rest from the objective."""
+        known = self._memory.recall(len(points))
+        if len(known) == len(points):
+            return known
+        y = self._evaluate(points[len(known) :])
+        self._memory.note(y)
+        return join_values([known, y]) if len(known) else y
 
     def _without_failures(self, y: FloatArray, points: FloatArray) -> FloatArray:
         """NaN for those that are gone on from; others end the run."""
@@ -249,7 +316,10 @@ class Trajectory:
         found: list[tuple[FloatArray, FloatArray]] = []
         for batch in batches:
             if self._ledger is None:
-                break
+                if not self._memory.left:
+                    break
+                found.append(self._paid(batch, purpose, more=True))
+                continue
             asked, known = self._ledger.recall(len(batch), self.round, self.step)
             if not len(asked):
                 break
@@ -279,7 +349,9 @@ class Trajectory:
             if self._ledger is not None:
                 self._ledger.fail(points, error, self.round, self.step, purpose)
             raise
-        if self._ledger is not None:
+        if self._ledger is None:
+            self._memory.note(y)
+        else:
             self._ledger.record(points, y, self.round, self.step, purpose, more)
         return y
 

@@ -3,7 +3,7 @@
 =========  ===========  ================================================================================================
 variable   coordinates  what is asked, and what x means
 =========  ===========  ================================================================================================
-Real       1            any number from low to high; the cube is linear in it
+Real       1            any number from low to high, or with a step only every so many; the cube is linear in it
 Log        1            any number from low to high; the cube is linear in its logarithm
 Integer    1            whole numbers only; v is rounded up with probability v - floor(v), so that its mean is v
 Choice     one each     one of the options; option i is drawn with probability u_i / sum_j u_j. Of x the largest wins
@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.checks import check_count, check_number
+from fzoos._util.checks import check_count, check_number, check_positive
 
 __all__ = ["Choice", "Integer", "Log", "Real", "Variable"]
 
+_ROUNDING = 1e-9  # of all steps: what differs by less is on one
 _FAVOURITE = 0.6  # the share of x0's option at the start; the others have the rest
 
 
@@ -72,28 +73,54 @@ class Variable(ABC):
         return u
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Real(Variable):
     """A number from low to high.
 
     Args:
         low: the smallest value.
         high: the largest one.
+        step: what can be set, as on a machine whose dial has marks: low, low + step, ..., high, and nothing between
+            them. As with an `Integer`, a query is rounded up or down at random so that the mean is right, and
+            surrogates learn from the point that was asked. None: any number.
 
     Example:
+        >>> import numpy as np
         >>> from fzoos import Real
         >>> Real(0.5, 0.99).high
         0.99
+        >>> Real(20, 400, step=5).decode(np.array([333.0]))
+        335.0
     """
 
     low: float
     high: float
+    step: float | None = None
 
     def __post_init__(self) -> None:
         check_number("low", self.low)
         check_number("high", self.high)
         if not self.low < self.high:
             raise ValueError(f"low must be below high, got {self.low} and {self.high}")
+        if self.step is not None:
+            check_positive("step", self.step)
+            if abs(self._steps - round(self._steps)) > _ROUNDING * self._steps or self._steps < 0.5:
+                raise ValueError(f"step must divide high - low = {self.high - self.low:g}, got {self.step:g}")
+
+    def __repr__(self) -> str:
+        step = "" if self.step is None else f", step={self.step!r}"
+        return f"{type(self).__name__}(low={self.low!r}, high={self.high!r}{step})"
+
+    @property
+    def rounds(self) -> bool:  # type: ignore[override]
+        """Whether there is a step."""
+        return self.step is not None
+
+    @property
+    def _steps(self) -> float:
+        """How many of them there are."""
+        assert self.step is not None
+        return (self.high - self.low) / self.step
 
     def encode(self, name: str, value: Any) -> FloatArray:
         """The value itself."""
@@ -101,8 +128,12 @@ class Real(Variable):
         return np.array([float(value)])
 
     def decode(self, x: FloatArray) -> Any:
-        """The value itself."""
-        return float(x[0])
+        """The value itself, or the nearest that can be set, without the digits of rounding errors."""
+        if self.step is None:
+            return float(x[0])
+        steps = round(self._steps)
+        k = int(np.clip(np.floor((x[0] - self.low) / self.step + 0.5), 0, steps))
+        return float(self.high) if k == steps else float(f"{self.low + k * self.step:.12g}")
 
     def read(self, text: str) -> Any:
         """A number."""
@@ -117,8 +148,18 @@ class Real(Variable):
         x = self.low + u * (self.high - self.low)
         return np.where((u <= 1.0) & (x > self.high), self.high, x)
 
+    def asked(self, u: FloatArray, dither: FloatArray) -> FloatArray:
+        """With a step, rounded up with a probability so that the mean is u."""
+        if self.step is None:
+            return u
+        steps = round(self._steps)
+        v = np.clip(u, 0.0, 1.0) * steps
+        whole = np.rint(v)
+        v = np.where(np.abs(v - whole) < _ROUNDING * steps, whole, v)
+        return (np.floor(v) + (dither[:, None] < v - np.floor(v))) / steps
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Log(Real):
     """A positive number that matters by its order of magnitude: equal ratios are equally far apart.
 
@@ -135,6 +176,8 @@ class Log(Real):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.step is not None:
+            raise ValueError("step is not for a Log, whose values are equally far apart by their ratios")
         if self.low <= 0:
             raise ValueError(f"low must be positive, got {self.low}: a logarithm is taken")
 

@@ -15,7 +15,7 @@ from fzoos.runs.tags import checked_tags, set_tags
 __all__ = ["LONGEST_NAME", "RunEditor"]
 
 LONGEST_NAME = 200  # characters
-_TABLES = {"runs": "id"} | dict.fromkeys(("rounds", "failures", "digests", "landmarks", "tags"), "run")
+_TABLES = {"runs": "id"} | dict.fromkeys(("rounds", "failures", "digests", "landmarks", "tags", "answers"), "run")
 
 
 class RunEditor(Store):

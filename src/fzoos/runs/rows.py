@@ -11,7 +11,14 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos.result import Record
 
-__all__ = ["array_of", "bytes_of", "finite", "record_of", "storable_text"]
+__all__ = ["ANSWERS", "array_of", "bytes_of", "finite", "record_of", "storable_text"]
+
+ANSWERS = """
+CREATE TABLE IF NOT EXISTS answers (
+  run INTEGER NOT NULL, round INTEGER NOT NULL, client INTEGER NOT NULL, y BLOB NOT NULL,
+  PRIMARY KEY (run, round, client)) STRICT, WITHOUT ROWID
+"""
+"""The values of a client's queries in a round, from which a run can go on; files of the last release have none."""
 
 
 def record_of(row: tuple[Any, ...]) -> Record:
@@ -25,6 +32,7 @@ def record_of(row: tuple[Any, ...]) -> Record:
         distances=tuple(per_client["distances"]),
         failed=per_client.get("failed", 0),
         feasible=per_client.get("feasible"),
+        cut=per_client.get("cut", 0),
     )
 
 

@@ -33,11 +33,11 @@ from fzoos._util.arrays import FloatArray
 from fzoos._util.processes import is_gone
 from fzoos._util.sqlite import open_readonly
 from fzoos.objectives.space import space_of
-from fzoos.result import Record, Result
+from fzoos.result import Record, Result, best_of
 from fzoos.runs import digests, landmarks, tags
 from fzoos.runs.landmarks import Landmarks, landmarks_of
 from fzoos.runs.recommend import recommend_for
-from fzoos.runs.rows import array_of, bytes_of, finite, record_of, storable_text
+from fzoos.runs.rows import ANSWERS, array_of, bytes_of, finite, record_of, storable_text
 from fzoos.runs.summaries import Summary, summaries_of
 from fzoos.runs.tags import tags_of
 
@@ -99,7 +99,7 @@ class Store:
             self._db.execute("PRAGMA synchronous = FULL")
             if not begun:
                 self._make()
-            for table in (tags.TABLE, landmarks.TABLE, digests.TABLE):  # a file of the last release has none
+            for table in (ANSWERS, tags.TABLE, landmarks.TABLE, digests.TABLE):  # a file of the last release has none
                 self._db.execute(table)
         except (sqlite3.Error, UnicodeDecodeError, OSError) as error:
             raise StoreError(f"{self.path} cannot be read as a file of runs: {error}") from None
@@ -165,10 +165,11 @@ class Store:
         """The words that somebody gave a run."""
         return tags_of(self._db, run)
 
-    def take(self, run: int) -> None:
-        """Make this process the run's writer."""
-        values = ("running", "", platform.node(), os.getpid(), run)
-        self._update("UPDATE runs SET status = ?, message = ?, host = ?, pid = ? WHERE id = ?", values)
+    def take(self, run: int, study: Mapping[str, Any] | None = None) -> None:
+        """Make this process the run's writer, with these settings if it has others now."""
+        settings = json.dumps(self.study(run) if study is None else study)
+        values = ("running", "", platform.node(), os.getpid(), settings, run)
+        self._update("UPDATE runs SET status = ?, message = ?, host = ?, pid = ?, study = ? WHERE id = ?", values)
 
     @property
     def runs(self) -> list[Summary]:
@@ -212,7 +213,7 @@ class Store:
     def _insert(self, run: int, record: Record, x: FloatArray) -> None:
         diagnostics = json.dumps({name: finite(value) for name, value in record.diagnostics.items()})
         each = {"queries": list(record.queries_per_client), "distances": list(record.distances)}
-        each |= {"failed": record.failed} if record.failed else {}
+        each |= {name: value for name in ("failed", "cut") if (value := getattr(record, name))}
         clients = json.dumps(each | ({} if record.feasible is None else {"feasible": record.feasible}))
         counts = (record.round, record.queries, record.bytes_up, record.bytes_down, record.seconds, record.step)
         values = (run, *counts, record.monitor, diagnostics, clients, bytes_of(x))
@@ -303,6 +304,7 @@ class Store:
             feasible=history[-1].feasible if history else None,
             violation=extra.get("violation"),
             variables=None if space is None else space.variables(array_of(x)),
+            best_x=best_of(history, points[len(points) - len(history) :]),
         )
 
     def extra(self, run: int) -> dict[str, Any]:

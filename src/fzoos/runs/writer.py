@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.describe import describe
 from fzoos.result import Record
 from fzoos.runs.landmarks import of_monitor
+from fzoos.runs.recording import ValueTable
 from fzoos.runs.store import Store
 
 __all__ = ["RunWriter"]
+
+
+class HasValues(Protocol):
+    """A client, as far as it is written down."""
+
+    @property
+    def values(self) -> FloatArray:
+        """Of all its queries in their order."""
+        ...
 
 
 class RunWriter:
@@ -25,6 +35,7 @@ class RunWriter:
         x0: the start, in the user's coordinates.
         clients: N, the number of clients.
         monitor: F, or what stands for it: asked at x0, so that curves begin there, and at the recommended x.
+        run: the id of a run of the file that goes on; None: it is a new one.
     """
 
     def __init__(
@@ -35,17 +46,49 @@ class RunWriter:
         x0: FloatArray,
         clients: int,
         monitor: Callable[[FloatArray], Any] | None = None,
+        run: int | None = None,
     ):
         self._store = None if path is None else Store(path)
-        self._monitor = monitor
-        if self._store is not None:
-            self._run = self._store.begin(name, describe(dict(settings)), x0, clients)
-            self._store.mark(self._run, start=self._value(x0), **of_monitor(monitor))
+        self._monitor, self._settings = monitor, describe(dict(settings))
+        self._stored = [0] * clients  # values of each client in the file
+        self._round = 0
+        self._silent = run is not None
+        if self._store is not None and path is not None:
+            self._values = ValueTable(path)
+            self._run = self._store.begin(name, self._settings, x0, clients) if run is None else run
+            if run is None:
+                self._values.begin(self._run)
+                self._store.mark(self._run, start=self._value(x0), **of_monitor(monitor))
 
-    def record(self, record: Record, x: FloatArray) -> None:
-        """Store a complete round."""
+    def go_on(self) -> None:
+        """From here on all is new: what came before is in the file."""
+        if self._store is not None and self._silent:
+            self._store.take(self._run, self._settings)
+        self._silent = False
+
+    def abandon(self, message: str) -> None:
+        """What came before could not be made again: a run of the file stays as it is."""
         if self._store is not None:
+            if not self._silent:
+                self._store.finish(self._run, "failed", message, {})
+            self._close()
+
+    def record(self, record: Record, x: FloatArray, clients: Sequence[HasValues]) -> None:
+        """Store a complete round, and what clients have asked in it."""
+        if self._store is None:
+            return
+        self._round = record.round
+        self._write_values(clients)
+        if not self._silent:
             self._store.record(self._run, record, x)
+
+    def _write_values(self, clients: Sequence[HasValues]) -> None:
+        """Those since the last time."""
+        values = [client.values for client in clients]
+        if not self._silent:
+            new = [y[n:] for y, n in zip(values, self._stored, strict=True)]
+            self._values.write(self._run, self._round, new)
+        self._stored = [len(y) for y in values]
 
     def finish(
         self,
@@ -54,6 +97,7 @@ class RunWriter:
         queries: Sequence[int],
         extra: Mapping[str, Any],
         recommended: FloatArray | None = None,
+        clients: Sequence[HasValues] = (),
     ) -> None:
         """Store how the run ended, with the queries of a round that is not complete; nothing is written after this.
 
@@ -63,13 +107,22 @@ class RunWriter:
             queries: of each client.
             extra: further values.
             recommended: the recommended x, where it is not the last.
+            clients: what they have asked in a round that is not complete is stored, too.
         """
         if self._store is None:
             return
+        if any(len(client.values) > n for client, n in zip(clients, self._stored, strict=False)):
+            self._round += 1
+            self._write_values(clients)
         self._store.finish(self._run, status, message, extra, queries)
         if recommended is not None and status not in ("interrupted", "failed"):  # who interrupts does not want to wait
             self._store.mark(self._run, recommended=self._value(recommended))
-        self._store.close()
+        self._close()
+
+    def _close(self) -> None:
+        if self._store is not None:
+            self._values.close()
+            self._store.close()
         self._store = None
 
     def _value(self, x: FloatArray) -> float | None:

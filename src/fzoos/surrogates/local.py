@@ -53,6 +53,10 @@ class LocalSurrogate:
         self.ridge = ridge
         self._clear()
 
+    def rest(self) -> None:
+        """Give the factor back; it is made anew when it is needed."""
+        self._clear()
+
     def _clear(self) -> None:
         ratio, amplitude = self.ridge
         self._gp = DerivedGP(self._kernel, max(ratio, _LEAST_NOISE), self._trajectory.dim, self._device, amplitude)

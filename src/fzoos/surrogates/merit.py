@@ -114,6 +114,11 @@ class MeritProcess:
         total: FloatArray = sum(w * p.unknown(x) for w, p in zip(weights, self._each, strict=True) if w > 1e-6)
         return total
 
+    def rest(self) -> None:
+        """Give back what only `unknown` and `outliers` need."""
+        for process in self._each:
+            process.rest()
+
     def outliers(self) -> list[int]:
         """Points that are an outlier of any process."""
         return sorted({k for process in self._each for k in process.outliers()})

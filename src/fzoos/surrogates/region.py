@@ -170,6 +170,10 @@ class RegionProcess:
         left: FloatArray = prior - seen.T @ (seen / self._fit.eigenvalues[:, None])
         return left / (1.0 / length**2 + b.linear / self.rho2)
 
+    def rest(self) -> None:
+        """Give back what only `unknown` and `outliers` need, an n x n matrix; mean and choice stay."""
+        self._fit = self._fit._replace(eigenvalues=np.empty(0), vectors=np.empty((0, 0)))
+
     def outliers(self) -> list[int]:
         """The k <= 3 points without which the misfit (y - m)^T K^-1 (y - m) falls below 10^-k of what it was.
 

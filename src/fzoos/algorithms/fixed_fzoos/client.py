@@ -94,6 +94,11 @@ class FZooSClient(ClientHalf):
             name: array for part in self._parts if part.sends(settings, dim) for name, array in part.renew(x).items()
         }
 
+    def rest(self) -> None:
+        """Without factors and features: they are made anew at the next request."""
+        self._model.rest()
+        self._correction.rest()
+
     # A local step
 
     def step(self, x: FloatArray, t: int, descend: Callable[[FloatArray], FloatArray]) -> FloatArray:

@@ -53,6 +53,10 @@ class Correction(Part, ABC):
         """The correction vector for a local step from x."""
         return self.vector(x) if self._fixed is None else self._fixed
 
+    def rest(self) -> None:
+        """Give back what can be computed again."""
+        return
+
     @abstractmethod
     def _take_average(self, request: Message) -> bool:
         """Take the average; whether there is a correction in this round."""
@@ -101,6 +105,13 @@ class WeightsCorrection(Correction):
         self._own = fourier.weights(index, trajectory.x, trajectory.y)
         self._features, self._own_round = fourier.features, self._round
         return {"w": to_numpy(self._own)}
+
+    def rest(self) -> None:
+        """Without the points' features and their inner products."""
+        if self._kernel is not None:
+            self._kernel = None
+            del self._fourier
+        self._average = self._difference = None  # the next request brings the average again
 
     def _surrogate(self) -> FourierSurrogate:
         """The surrogate in random features, with the model's kernel and ridge."""

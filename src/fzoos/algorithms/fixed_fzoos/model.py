@@ -66,6 +66,10 @@ class Model:
         """Go on with another length scale."""
         self._make(self.kernel.with_length_scale(length_scale), self.ridge)
 
+    def rest(self) -> None:
+        """Give the factor back."""
+        self._surrogate.rest()
+
     def fit_noise(self, x: FloatArray, round: int) -> None:
         """Find the ridge around x, once a round; a change too small to matter is not worth a new factor."""
         noise = self._settings.noise

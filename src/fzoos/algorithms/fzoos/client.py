@@ -40,6 +40,10 @@ class FZooSClient(SteeredHalf):
         part = self._region if control.mode is Mode.REGION else self._star
         return part.answer(x, control, request.arrays)
 
+    def rest(self) -> None:
+        """Without what the next request makes anew."""
+        self._region.rest()
+
     def local_gradient(self, x: FloatArray) -> FloatArray:
         """The gradient of the client's own surrogate."""
         process = self._region.process

@@ -43,6 +43,7 @@ class Control:
         participants: how many there are.
         share: omega_i, of this client among them.
         constrained: 1 where somebody has constraints.
+        cut: queries of the first exchange at most, the one at x among them; 0: all of them.
 
     Example:
         >>> from fzoos.algorithms.fzoos.control import Control, Mode
@@ -65,6 +66,11 @@ class Control:
     participants: int = 1
     share: float = 1.0
     constrained: int = 0
+    cut: int = 0
+
+    def directions(self, usual: int, least: int = 1) -> int:
+        """How many directions are asked in place of the usual number."""
+        return min(usual, max(least, self.cut - 1)) if self.cut else usual
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -99,7 +105,7 @@ class Control:
         return made
 
 
-_INTEGERS = ("seed", "sweep", "used", "pilot", "line", "turn", "participants", "constrained")
+_INTEGERS = ("seed", "sweep", "used", "pilot", "line", "turn", "participants", "constrained", "cut")
 _RANGES: dict[str, tuple[float, float]] = {
     "seed": (0, 2**64),
     "radius": (1e-12, 1.0),
@@ -114,6 +120,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "participants": (1, 2**40),
     "share": (1e-12, 1.0),
     "constrained": (0, 1),
+    "cut": (0, 2**40),
 }
 
 

@@ -44,12 +44,8 @@ def star_directions(control: Control, dim: int) -> Directions:
         >>> rows.shape, bool(np.max(abs(rows @ rows.T - np.eye(100))) < 1e-12)
         ((100, 100), True)
     """
-    common = min(COMMON, dim)
-    if control.mode is Mode.DEALT:
-        mine = range(common + control.turn, dim, control.participants)
-        return Directions(_rows(control, dim, range(common)), _rows(control, dim, mine))
-    end = min(dim, control.used + (control.pilot or block(dim)))
-    return Directions(_rows(control, dim, range(control.used, end)), np.empty((0, dim)))
+    common, own = _dealt(control, dim) if control.mode is Mode.DEALT else (_shared(control, dim), range(0))
+    return Directions(_rows(control, dim, common), _rows(control, dim, own) if len(own) else np.empty((0, dim)))
 
 
 def block(dim: int) -> int:
@@ -59,10 +55,23 @@ def block(dim: int) -> int:
 
 def star_size(control: Control, dim: int) -> int:
     """How many directions they are."""
+    return sum(map(len, _dealt(control, dim))) if control.mode is Mode.DEALT else len(_shared(control, dim))
+
+
+def _shared(control: Control, dim: int) -> range:
+    """Rows of the basis that all clients ask."""
+    if control.pilot:
+        return range(control.used, min(dim, control.used + control.pilot))
+    end = min(dim, control.used + block(dim))
+    return range(control.used, control.used + control.directions(end - control.used))
+
+
+def _dealt(control: Control, dim: int) -> tuple[range, range]:
+    """Rows that all ask, and those of one client alone."""
     common = min(COMMON, dim)
-    if control.mode is Mode.DEALT:
-        return common + len(range(common + control.turn, dim, control.participants))
-    return min(dim, control.used + (control.pilot or block(dim))) - control.used
+    own = range(common + control.turn, dim, control.participants)
+    left = control.directions(common + len(own))
+    return range(min(common, left)), own[: max(0, left - common)]
 
 
 def _rows(control: Control, dim: int, which: range) -> FloatArray:

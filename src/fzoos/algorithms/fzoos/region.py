@@ -30,7 +30,7 @@ from fzoos.messages.message import Arrays
 from fzoos.surrogates.merit import MeritProcess
 from fzoos.surrogates.region import RegionProcess
 
-__all__ = ["FIRST_DELTA", "HIGH", "LOW", "RegionClient", "RegionNumbers", "delta_of"]
+__all__ = ["FIRST_DELTA", "HIGH", "LOW", "RegionClient", "RegionNumbers", "delta_of", "first_directions"]
 
 FIRST_DELTA = 0.1
 _LEAST_DELTA, _MOST_DELTA = 1e-9, 0.5
@@ -56,6 +56,11 @@ def delta_of(mean: Arrays) -> float:
     """Delta, from the clients' averaged logarithms."""
     log_delta = RegionNumbers(*mean["region"]).log_delta
     return min(max(math.exp(min(log_delta, 0.0)), _LEAST_DELTA), _MOST_DELTA)
+
+
+def first_directions(control: Control, dim: int) -> int:
+    """Directions of the first star: all, or half of them at least, with fewer of which x would rather go astray."""
+    return control.directions(dim, least=(dim + 1) // 2)
 
 
 class RegionClient:
@@ -85,7 +90,7 @@ class RegionClient:
         value = self._neighbours.ask(x)
         if math.isfinite(value):
             self._good = x
-        self._ask_around(x, delta, first)
+        self._ask_around(x, control, first)
         failed = not math.isfinite(value)
         if self._good is None or self._neighbours.count < 2:  # it has no say yet
             self.process, self._gradient = None, np.zeros_like(x)
@@ -100,12 +105,14 @@ class RegionClient:
         shift = {"shift": self._multipliers.ahead} if control.constrained else {}
         return {"gradient": self._gradient, "region": np.array(numbers), **shift}
 
-    def _ask_around(self, x: FloatArray, delta: float, first: bool) -> None:
-        """All directions at the first time, later the one of which least is known."""
-        dim = len(x)
+    def _ask_around(self, x: FloatArray, control: Control, first: bool) -> None:
+        """All directions at the first time, later the one of which least is known; fewer if the round is cut."""
+        dim, delta = len(x), control.radius
+        if not first and not control.directions(1, least=0):
+            return
         centre = x if self._good is None else self._good
         if first:
-            rows = np.linalg.qr(self._context.rng.standard_normal((dim, dim)))[0].T
+            rows = np.linalg.qr(self._context.rng.standard_normal((dim, dim)))[0].T[: first_directions(control, dim)]
         elif self.process is None or self._neighbours.count < 2:
             rows = np.linalg.qr(self._context.rng.standard_normal((dim, 1)))[0].T
         else:
@@ -114,7 +121,7 @@ class RegionClient:
         for row in rows:
             self._neighbours.ask_aside(centre, row * (delta * math.sqrt(dim)))
         if first:
-            self._neighbours.doubt_star(dim)
+            self._neighbours.doubt_star(len(rows))
 
     def _power(self, x: FloatArray, delta: float, predicted: float, before: float, value: float) -> float:
         """1: double Delta, -1: halve it, 0: there is nothing to compare, or the value is not credible."""
@@ -168,6 +175,11 @@ class RegionClient:
         else:
             t = least(np.zeros(len(x)))
         return {"x": self._neighbours.inside(place(t), x)}
+
+    def rest(self) -> None:
+        """Others take part for a while: without the surrogate's eigenvectors."""
+        if self.process is not None:
+            self.process.rest()
 
     def _bounds(self, x: FloatArray, delta: float) -> list[tuple[float, float]]:
         """Of t: within the region, and within the box if there is one."""

@@ -73,8 +73,9 @@ class FZooSServer(Steering):
         """What all participants of the next round are told."""
         numbers, scales = _Numbers(*state["numbers"]), Scales(*state["scales"])
         mode = Mode(int(numbers.mode))
+        cut = int(state["cut"][0]) if "cut" in state else 0
         if mode is Mode.REGION:
-            return Control(seed, mode, scales.radius)
+            return Control(seed, mode, scales.radius, cut=cut)
         return Control(
             seed,
             mode,
@@ -86,6 +87,7 @@ class FZooSServer(Steering):
             min(COMMON, self._dim) if _is_first(scales) else 0,
             int(numbers.line),
             numbers.length,
+            cut=cut,
         )
 
     def scalars(self, state: State, seed: int, turn: int, participants: int, share: float) -> dict[str, float]:

@@ -129,9 +129,13 @@ class FZooS(Algorithm):
         """What a client will ask, given what it is told."""
         return self._count(Control.of(scalars), dim, first)
 
+    def largest_cut(self, dim: int, local_steps: int) -> int:
+        """Queries of the first exchange; a first, small star is not cut, since x does not move after it."""
+        return dim
+
     def _count(self, control: Control, dim: int, first: bool) -> int:
         if control.mode is Mode.REGION:
-            return 1 + dim if first else 2
+            return 1 + (region.first_directions(control, dim) if first else control.directions(1, least=0))
         return 1 + star_size(control, dim) + 2 + (0 if control.pilot else 2 * len(LINE))
 
     def payload(self, dim: int) -> Mapping[str, PayloadPart]:

@@ -1,0 +1,173 @@
+"""The user's own objectives on the command line: `fzoos run mymodule:objectives`."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from fzoos._util.arrays import FloatArray
+from fzoos.objectives.box import Objective
+from fzoos.objectives.space import box_of, space_of
+
+__all__ = ["OwnProblem", "is_own", "own_problem"]
+
+_SETTINGS = ("bounds", "scale", "weights", "vectorized", "on_failure", "participation", "monitor")
+
+
+@dataclass(frozen=True)
+class OwnProblem:
+    """What a user's module says, with the members that the commands need of a task.
+
+    Args:
+        name: as it was given, MODULE:NAME.
+        objectives: one for each client.
+        x0: the start.
+        settings: further arguments of `minimize`, those of them that there are.
+        seed: of the run.
+    """
+
+    name: str
+    objectives: Sequence[Objective]
+    x0: Any
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    heterogeneity: None = None
+
+    @property
+    def clients(self) -> int:
+        """N."""
+        return len(self.objectives)
+
+    @property
+    def dim(self) -> int:
+        """d."""
+        space = space_of(self.settings.get("bounds"))
+        return len(self.x0) if space is None else space.dim
+
+    @property
+    def stem(self) -> str:
+        """A name for files."""
+        return "-".join(part.removesuffix(".py") for part in Path(self.name).name.split(":"))
+
+    def arguments(self) -> dict[str, Any]:
+        """Of `minimize`: F is the monitor's, if there is one; otherwise clients share their values."""
+        return {"x0": self.x0, "seed": self.seed, "share_values": "monitor" not in self.settings, **self.settings}
+
+    def __str__(self) -> str:
+        return f"{self.name} (d = {self.dim}, N = {self.clients})"
+
+
+def is_own(task: str) -> bool:
+    """Whether it names objectives of a module, and not a task."""
+    return ":" in task
+
+
+def own_problem(task: str, dim: int | None) -> Callable[[int], OwnProblem]:
+    """Makes the problem of a seed.
+
+    NAME may be a list of functions, or a function without arguments that returns one; bounds (or space), x0, scale,
+    weights, vectorized and monitor are then read from the module, where it has them. Or it is an object, or a dict,
+    that has all of them and `objectives`. Without x0 a run begins in the middle of the bounds.
+
+    Args:
+        task: MODULE:NAME; MODULE is one that can be imported here, or the path of a .py file.
+        dim: d, where neither x0 nor bounds say it.
+
+    Raises:
+        ValueError: the message says what is missing, and where.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from fzoos.cli.own import own_problem
+        >>> file = Path(tempfile.mkdtemp()) / "own_example.py"
+        >>> _ = file.write_text("bounds = [(-1, 1)] * 3\\nobjectives = [lambda x: float(x @ x)]\\n")
+        >>> problem = own_problem(f"{file}:objectives", dim=None)(0)
+        >>> problem.clients, problem.x0
+        (1, array([0., 0., 0.]))
+    """
+    where, _, name = task.rpartition(":")
+    if not where or not name:
+        raise ValueError(f"own objectives are MODULE:NAME, such as mymodule:objectives; got {task!r}")
+    module = _module(where)
+    if not hasattr(module, name):
+        there = [found for found in vars(module) if not found.startswith("_")]
+        raise ValueError(f"{where} has no {name!r}; it has {', '.join(there) or 'nothing'}")
+    found = getattr(module, name)
+    if inspect.isfunction(found) and not _takes_arguments(found):
+        found = found()
+    whole = isinstance(found, Mapping) or hasattr(found, "objectives")
+    entries = found if whole else module
+    read = entries.get if isinstance(entries, Mapping) else lambda key, other=None: getattr(entries, key, other)
+    objectives = read("objectives") if whole else found
+    objectives = [objectives] if callable(objectives) else objectives
+    if not isinstance(objectives, Sequence) or not objectives or not all(map(callable, objectives)):
+        raise ValueError(f"{task} must be a list of functions, one for each client, got {objectives!r}")
+    settings = {key: value for key in _SETTINGS if (value := read(key)) is not None}
+    if "bounds" not in settings and read("space") is not None:
+        settings["bounds"] = read("space")
+    if "bounds" not in settings and "scale" not in settings:
+        raise ValueError(f"{where} has no bounds: a pair (lower, upper), d pairs, or a Space; or scale, without bounds")
+    x0: Any = read("x0") if read("x0") is not None else _middle(where, settings.get("bounds"), dim)
+    if dim is not None and space_of(settings.get("bounds")) is None and len(x0) != dim:
+        raise ValueError(f"--dim is {dim}, but x0 of {where} has {len(x0)} values")
+    return lambda seed: OwnProblem(task, objectives, x0, settings, seed)
+
+
+def _module(where: str) -> ModuleType:
+    path = Path(where)
+    folder, name = (path.parent, path.stem) if path.suffix == ".py" else (Path(), where)
+    if path.suffix == ".py" and not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    sys.path.insert(0, str(folder.resolve()))  # and there it stays: processes that ask in parallel import it, too
+    try:
+        found = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # it is the module itself that lacks another one
+        raise ValueError(f"there is no module {name!r} here; give one that can be imported, or a .py file") from None
+    file = getattr(found, "__file__", None)
+    if path.suffix == ".py" and (file is None or Path(file).resolve() != path.resolve()):
+        raise ValueError(f"{path} has the name of another module, {file or name}: rename it")
+    return found
+
+
+def _takes_arguments(function: Callable[..., Any]) -> bool:
+    return any(p.default is p.empty for p in inspect.signature(function).parameters.values())
+
+
+def _middle(where: str, bounds: Any, dim: int | None) -> FloatArray:
+    """Of the box, in the user's coordinates."""
+    missing = ValueError(f"{where} has no x0, and its bounds do not say where to begin: give x0, or --dim for one pair")
+    space = space_of(bounds)
+    if space is not None:
+        dim = space.dim
+    elif hasattr(bounds, "lb"):
+        dim = max(np.size(bounds.lb), np.size(bounds.ub)) if dim is None else dim
+    elif np.ndim(bounds) == 2:
+        dim = len(bounds)
+    if dim is None or bounds is None:
+        raise missing
+    box = box_of(bounds, dim, scale=1.0) if _is_open(bounds) else box_of(bounds, dim)
+    if box.is_open:
+        raise missing
+    middle: FloatArray = box.from_cube(np.full(box.dim, 0.5))
+    return middle
+
+
+def _is_open(bounds: Any) -> bool:
+    """Whether a bound is missing."""
+    if space_of(bounds) is not None:
+        return False
+    sides = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else (np.asarray(bounds, dtype=object),)
+    flat = [value for side in sides for value in np.ravel(side)]
+    return any(value is None or not math.isfinite(value) for value in flat)

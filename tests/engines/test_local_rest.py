@@ -1,0 +1,61 @@
+"""Clients that sleep give back what they can compute again (in-process engine)."""
+
+import numpy as np
+import pytest
+
+from fzoos import FixedFZooS, FZooS, minimize
+from fzoos.engines import local
+from fzoos.federation.client import Client
+
+SITES = [lambda x, c=c: float(np.mean((x - c) ** 2)) for c in np.linspace(0.1, 0.5, 6)]
+SMALL = {"features": 50, "points": 30, "feature_points": 30}
+
+
+def run(algorithm):
+    return minimize(
+        SITES, np.zeros(4), bounds=(-1, 1), algorithm=algorithm, rounds=8, local_steps=3, participation=0.34, seed=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "digits"),
+    [(FZooS(), 0.0), (FZooS.weights(**SMALL), 1e-6), (FZooS.paper(features=50), 1e-6), (FixedFZooS(points=30), 1e-6)],
+    ids=("default", "weights", "paper", "fixed"),
+)
+def test_sleep_changes_nothing(monkeypatch, algorithm, digits):
+    """Only the two of six that take part are awake. x is that of clients that keep everything, but for the rounding of
+    factors that are made in one go; bit for bit where there is none."""
+    kept, slept = run(algorithm), []
+    rest = Client.rest
+    monkeypatch.setattr(local, "_AWAKE", 0)
+    monkeypatch.setattr(Client, "rest", lambda self: slept.append(self) or rest(self))
+    again = run(algorithm)
+    assert len(set(map(id, slept))) > 2
+    assert again.queries == kept.queries
+    np.testing.assert_allclose(again.x, kept.x, rtol=0, atol=digits)
+
+
+def test_few_clients_keep_everything(monkeypatch):
+    """Six clients stay awake: a small run is as it was."""
+    monkeypatch.setattr(Client, "rest", lambda self: pytest.fail("a client was sent to sleep"))
+    run(FZooS.weights(**SMALL))
+
+
+def test_the_factor_is_gone():
+    """Of 30 points with 50 features nothing is left but the points."""
+    from fzoos.algorithms.base import ClientContext
+    from fzoos.messages.message import Message
+    from fzoos.objectives.box import Box
+    from fzoos.objectives.trajectory import Trajectory
+
+    trajectory = Trajectory(SITES[0], Box.of((-1, 1), dim=4))
+    half = FZooS.weights(**SMALL).client(ClientContext(trajectory, np.random.default_rng(0), 4, 6, 3, True))
+    x, request = np.full(4, 0.5), Message("refresh", 1, {"x": np.full(4, 0.5)}, {"seed": 3})
+    half.refresh(x, request)
+    assert len(half._model._surrogate._gp) > 0
+    half.rest()
+    half.rest()
+    assert len(half._model._surrogate._gp) == 0
+    assert not hasattr(half._correction, "_fourier")
+    assert len(trajectory) > 0
+    half.refresh(x, request)

@@ -1,0 +1,212 @@
+"""F without any f_i: values that travel as a sum (`share_values`)."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from fzoos import DeComFL, FedCMA, FedZO, FZooS, Integer, Real, ScaffoldI, Space, Study, minimize
+from fzoos.engines import LocalStudy
+from fzoos.federation.conductor import conduct
+from fzoos.federation.journal import Journal
+from fzoos.federation.site import StudySite
+from fzoos.messages.codec import decode, encode
+from fzoos.messages.message import Message
+from fzoos.testing.resume import Crash, _Restarting, _until_done
+from fzoos.testing.study import asked, make_study, objectives_of, same_history
+
+CENTRES, WEIGHTS = (0.3, 0.4, 0.1), (0.5, 0.3, 0.2)
+
+
+def bowls(counts=None):
+    def bowl(centre):
+        def f(x):
+            if counts is not None:
+                counts.append(centre)
+            return float(np.sum((x - centre) ** 2))
+
+        return f
+
+    return [bowl(centre) for centre in CENTRES]
+
+
+def F(x):
+    return float(np.average([f(x) for f in bowls()], weights=WEIGHTS))
+
+
+@pytest.mark.parametrize("dim", [4, 60])
+@pytest.mark.parametrize("algorithm", [FZooS(), FedZO(), ScaffoldI(), DeComFL()], ids=lambda a: a.name)
+def test_f_is_known_and_costs_only_the_last_x(algorithm, dim):
+    """These algorithms begin a round at x: what was asked there for F is not asked again, and x is the same."""
+    settings = {"bounds": (-1, 1), "algorithm": algorithm, "rounds": 4, "seed": 0, "weights": WEIGHTS}
+    plain = minimize(bowls(), np.zeros(dim), monitor=F, **settings)
+    counts: list[float] = []
+    shared = minimize(bowls(counts), np.zeros(dim), share_values=True, **settings)
+    assert np.array_equal(shared.x, plain.x)
+    assert shared.queries == plain.queries + 3 == len(counts)
+    assert [r.monitor for r in shared.history] == pytest.approx([r.monitor for r in plain.history], rel=1e-12)
+    assert shared.fun == pytest.approx(F(shared.x), rel=1e-12)
+    assert shared.best_fun == min(r.monitor for r in shared.history)
+    assert F(shared.best_x) == pytest.approx(shared.best_fun, rel=1e-12)
+    assert shared.bytes_up - plain.bytes_up == 4 * 3 * 8 * 3  # rounds, clients: value, whether it failed, queries
+    assert shared.bytes_down - plain.bytes_down == 4 * 3 * 8 * dim
+
+
+def test_a_search_that_does_not_ask_x_pays_a_query_a_client_and_round():
+    settings = {"bounds": (-1, 1), "algorithm": FedCMA(), "rounds": 3, "seed": 0}
+    plain = minimize(bowls(), np.zeros(4), **settings)
+    assert minimize(bowls(), np.zeros(4), share_values=True, **settings).queries == plain.queries + 3 * 3
+
+
+def test_f_is_over_all_clients_also_those_that_take_no_part():
+    settings = {"bounds": (-1, 1), "rounds": 6, "seed": 0, "weights": WEIGHTS, "participation": 1}
+    plain = minimize(bowls(), np.zeros(4), monitor=F, **settings)
+    shared = minimize(bowls(), np.zeros(4), share_values=True, **settings)
+    assert np.array_equal(shared.x, plain.x)
+    assert [r.monitor for r in shared.history] == pytest.approx([r.monitor for r in plain.history], rel=1e-12)
+
+
+@pytest.mark.parametrize("precision", ["float32", "stochastic"])
+def test_values_and_their_x_travel_exactly(precision):
+    result = minimize(bowls(), np.zeros(4), bounds=(-1, 1), rounds=3, precision=precision, share_values=True, seed=0)
+    assert result.fun == pytest.approx(np.mean([f(result.x) for f in bowls()]), rel=1e-12)
+
+
+def test_the_value_is_that_of_the_variables():
+    space = Space(rate=Real(0, 1), depth=Integer(1, 12))
+
+    def loss(rate, depth):
+        assert isinstance(depth, int)
+        return (depth - 7.2) ** 2 + rate
+
+    result = minimize(loss, {"rate": 0.5, "depth": 3}, bounds=space, rounds=5, share_values=True, seed=0)
+    assert result.fun == pytest.approx(loss(**result.variables), rel=1e-12)
+
+
+def test_target_and_patience_without_a_monitor():
+    settings = {"bounds": (-1, 1), "share_values": True, "weights": WEIGHTS, "seed": 0}
+    result = minimize(bowls(), np.zeros(4), target=0.1, **settings)
+    assert result.status == "stopped"
+    assert "target 0.1" in result.message
+    assert result.fun <= 0.1
+    result = minimize(bowls(), np.zeros(4), algorithm=FedZO(), rounds=200, patience=3, **settings)
+    assert result.status == "stopped"
+    assert result.rounds < 200
+    values = [r.monitor for r in result.history]
+    assert min(values) == values[-4]  # three rounds without a lower one
+    assert F(result.best_x) < F(result.x)
+
+
+def test_what_is_not_known_is_not_guessed():
+    def fails(x):
+        return float("nan") if x[0] > 0.2 else float(np.sum((x - 0.4) ** 2))
+
+    settings = {"bounds": (-1, 1), "algorithm": FedZO(), "rounds": 3, "on_failure": "skip", "seed": 0}
+    result = minimize([bowls()[0], fails], np.zeros(2), share_values=True, **settings)
+    xs = minimize([bowls()[0], fails], np.zeros(2), monitor=lambda x: x[0], **settings)
+    unknown = [r.monitor is None for r in result.history]
+    assert unknown == [r.monitor > 0.2 for r in xs.history]
+    assert any(unknown)
+    assert not all(unknown)
+
+
+def test_what_says_the_same_or_needs_it_is_refused():
+    with pytest.raises(ValueError, match="share_values and monitor both"):
+        minimize(bowls(), np.zeros(2), bounds=(-1, 1), monitor=F, share_values=True)
+    with pytest.raises(ValueError, match="target needs a monitor or share_values"):
+        minimize(bowls(), np.zeros(2), bounds=(-1, 1), target=0.0)
+    with pytest.raises(ValueError, match="patience needs share_values"):
+        make_study(FedZO(), patience=3)
+    with pytest.raises(ValueError, match="of which the noise of privacy leaves nothing"):
+        make_study(FedZO(), share_values=True, privacy={"clip": 0.1, "noise": 1.0})
+
+
+def test_a_budget_has_room_for_the_values():
+    counts: list[float] = []
+    settings = {"bounds": (-1, 1), "algorithm": FedCMA(), "seed": 0}
+    result = minimize(bowls(counts), np.zeros(2), max_queries=1300, share_values=True, **settings)
+    assert result.status == "budget"
+    assert result.queries == len(counts) <= 1300
+
+
+# Studies
+
+
+@pytest.mark.parametrize("algorithm", [FZooS(), FedZO()], ids=lambda a: a.name)
+def test_a_study_is_the_run_of_minimize_and_is_resumed_anywhere(algorithm, tmp_path):
+    """Sites anew for each message, a server that ends in every exchange, that of values included: the same numbers, and
+    no query twice."""
+    study = make_study(algorithm, rounds=4, participation=2, share_values=True)
+    boxes = objectives_of(study, tmp_path / "plain")
+    settings = {"bounds": study.bounds, "algorithm": study.algorithm_settings, "local_steps": 2, "participation": 2}
+    plain = minimize(boxes, study.start, rounds=4, seed=5, share_values=True, **settings)
+    whole = LocalStudy(study, tmp_path / "whole", objectives_of(study, tmp_path / "whole"), site_seed=5).run()
+    same_history(whole, plain)
+    assert whole.fun is not None
+    assert np.array_equal(whole.best_x, plain.best_x)
+    assert sum(map(len, asked(study, tmp_path / "whole"))) == whole.queries
+
+    folder, count, exchange = tmp_path / "stopped", itertools.count(1), [0]
+    folder.mkdir()
+
+    def stop(worked):
+        if not worked:
+            exchange[0] = next(count)
+        if exchange[0] % 3 == (2 if worked else 1):
+            raise Crash
+
+    engine = _Restarting(study, folder, stop)
+    result = _until_done(lambda: conduct(study, engine, folder / "result.db", resume=True))
+    same_history(result, whole)
+    assert asked(study, folder) == asked(study, tmp_path / "whole")
+
+
+def test_values_are_queries_of_the_journal(tmp_path):
+    study = make_study(FedZO(), rounds=2, share_values=True)
+    result = LocalStudy(study, tmp_path, objectives_of(study, tmp_path)).run()
+    with Journal(tmp_path / "journals" / "site-1.journal", study.id, "site-1") as journal:
+        purposes = [query.purpose for query in journal.queries()]
+        assert journal.count == result.queries_per_client[0]
+    assert purposes.count("value") == 2
+
+
+def test_a_study_ends_at_its_target_and_goes_on_with_a_lower_one(tmp_path):
+    settings = {"rounds": 30, "share_values": True}
+    boxes = objectives_of(make_study(FZooS(), **settings), tmp_path)
+    first = LocalStudy(make_study(FZooS(), target=0.16, **settings), tmp_path, boxes).run()
+    assert first.status == "stopped"
+    assert first.fun <= 0.16
+    more = LocalStudy(make_study(FZooS(), target=0.125, **settings), tmp_path, boxes).run(resume=True)
+    assert more.fun <= 0.125
+    assert more.rounds >= first.rounds
+
+
+def test_a_site_answers_only_where_it_was_agreed(tmp_path):
+    request = Message("value", 1, {"x": np.full(2, 0.5)})
+    for shares in (False, True):
+        study = make_study(FedZO(), share_values=shares)
+        with StudySite(study, 0, lambda x: 7.0, tmp_path / f"{shares}.journal") as site:
+            body = site.answer(encode(request, study.id))
+            if shares:
+                assert decode(body, study.id).arrays["value"].tolist() == [7.0, 0.0]
+            else:
+                with pytest.raises(Exception, match="does not share values"):
+                    decode(body, study.id)
+                assert site.queries == 0
+
+
+def test_the_budget_of_a_site_has_room_for_the_value(tmp_path):
+    study = make_study(FedZO(), rounds=3, share_values=True, max_queries_per_client=12, min_clients=1)
+    result = LocalStudy(study, tmp_path, objectives_of(study, tmp_path)).run()
+    assert result.status == "failed"
+    assert max(result.queries_per_client) <= 12
+    assert result.rounds >= 1
+    assert all(record.monitor is not None for record in result.history)
+
+
+def test_studies_from_before_are_the_same_studies():
+    study = Study("demo", x0=0.5, dim=3, bounds=(0.0, 1.0), sites=("a", "b"), algorithm={"name": "fedzo"})
+    assert study.id == "1881c6746328fedf"  # computed before there was such a setting
+    assert Study(**(study.settings | {"share_values": True})).id != study.id

@@ -1,0 +1,292 @@
+"""Runs that go on: `minimize(start=...)` ends with the bits of a run that was longer from the start."""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fzoos import FedCMA, FedZO, FixedFZooS, FZooS, Integer, ObjectiveError, Real, ScaffoldI, Space, load, minimize
+from fzoos.algorithms import DeComFL
+from fzoos.cli.app import main
+from fzoos.runs.store import Store
+from fzoos.testing.study import same_history
+
+CENTRES = (0.3, 0.4, 0.1)
+SETTINGS = {"bounds": (-1, 1), "seed": 0, "local_steps": 3}
+
+
+class Bowl:
+    """Counts how often it is asked, and does at one of these times what it is told."""
+
+    def __init__(self, centre, at=0, do=None):
+        self.centre, self.count, self._at, self._do = centre, 0, at, do
+
+    def __call__(self, x):
+        self.count += 1
+        if self.count == self._at:
+            return self._do()
+        return float(np.sum((x - self.centre) ** 2 + 0.1 * np.sin(9 * x)))
+
+
+def bowls(at=0, do=None):
+    return [Bowl(centre, at if k == 1 else 0, do) for k, centre in enumerate(CENTRES)]
+
+
+def asked(objectives):
+    return sum(objective.count for objective in objectives)
+
+
+ALGORITHMS = [FZooS(), FedZO(), ScaffoldI(), DeComFL(), FedCMA(), FixedFZooS()]
+
+
+@pytest.mark.parametrize("shares", [False, True])
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: a.name)
+def test_the_same_bits_as_at_once_and_no_query_twice(algorithm, shares):
+    """Three rounds, then three more, with two of three clients drawn in each."""
+    settings = SETTINGS | {"algorithm": algorithm, "participation": 2, "share_values": shares}
+    first, then, whole = bowls(), bowls(), bowls()
+    start = minimize(first, np.zeros(4), rounds=3, **settings)
+    more = minimize(then, np.zeros(4), rounds=6, start=start, **settings)
+    same_history(more, minimize(whole, np.zeros(4), rounds=6, **settings))
+    assert more.history[:3] == start.history
+    assert asked(first) + asked(then) == asked(whole) == more.queries
+    assert more.seconds >= start.seconds
+
+
+def test_in_many_dimensions_and_again_and_again():
+    settings = SETTINGS | {"algorithm": FZooS()}
+    result = minimize(bowls(), np.zeros(60), rounds=1, **settings)
+    for rounds in (3, 4, 6):
+        result = minimize(bowls(), np.zeros(60), rounds=rounds, start=result, **settings)
+    same_history(result, minimize(bowls(), np.zeros(60), rounds=6, **settings))
+
+
+def test_variables_that_are_rounded_at_random():
+    space = Space(rate=Real(0, 1), depth=Integer(1, 12))
+
+    def loss(rate, depth):
+        return (rate - 0.3) ** 2 + (depth - 7.3) ** 2 / 50
+
+    settings = {"bounds": space, "seed": 3}
+    first = minimize(loss, {"rate": 0.9, "depth": 2}, rounds=4, **settings)
+    more = minimize(loss, {"rate": 0.9, "depth": 2}, rounds=8, start=first, **settings)
+    same_history(more, minimize(loss, {"rate": 0.9, "depth": 2}, rounds=8, **settings))
+
+
+@pytest.mark.parametrize("workers", [2, -1])
+def test_points_that_are_asked_at_the_same_time(workers):
+    settings = SETTINGS | {"algorithm": FedZO()}
+    first = minimize(bowls(), np.zeros(4), rounds=2, workers=workers, **settings)
+    more = minimize(bowls(), np.zeros(4), rounds=4, workers=workers, start=first, **settings)
+    same_history(more, minimize(bowls(), np.zeros(4), rounds=4, **settings))
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def test_a_round_that_was_interrupted_is_finished():
+    """The values of a round that did not end are used, too."""
+    settings = SETTINGS | {"algorithm": FedZO(), "rounds": 4}
+    first, then, whole = bowls(at=100, do=interrupt), bowls(), bowls()
+    start = minimize(first, np.zeros(4), **settings)
+    assert (start.status, start.rounds) == ("interrupted", 1)
+    more = minimize(then, np.zeros(4), start=start, **settings)
+    at_once = minimize(whole, np.zeros(4), **settings)
+    assert np.array_equal(more.x, at_once.x)
+    assert asked(first) + asked(then) == asked(whole) + 1  # the one that was interrupted is asked once more
+    assert more.queries == at_once.queries + 1
+
+
+def fail():
+    raise OSError("no connection")
+
+
+@pytest.mark.parametrize("do", [fail, lambda: math.nan], ids=["raised", "nan"])
+def test_a_run_that_failed_goes_on(do):
+    settings = SETTINGS | {"algorithm": FedZO(), "rounds": 4}
+    first, then, whole = bowls(at=100, do=do), bowls(), bowls()
+    with pytest.raises(ObjectiveError) as error:
+        minimize(first, np.zeros(4), **settings)
+    more = minimize(then, np.zeros(4), start=error.value.result, **settings)
+    assert np.array_equal(more.x, minimize(whole, np.zeros(4), **settings).x)
+    assert more.queries == asked(first) + asked(then) == asked(whole) + 1
+
+
+def test_failures_that_are_left_out_are_counted_on():
+    settings = SETTINGS | {"algorithm": FedZO(), "on_failure": "skip"}
+    first = minimize(bowls(at=100, do=fail), np.zeros(4), rounds=3, **settings)
+    more = minimize(bowls(), np.zeros(4), rounds=5, start=first, **settings)
+    assert (first.failed, more.failed, more.history[-1].failed) == (1, 1, 1)
+    assert "no connection" in first.first_failure
+
+
+def test_a_budget_counts_on():
+    """The last round of the first run was cut; the second goes on after it, within its own budget."""
+    settings = SETTINGS | {"algorithm": FedZO(), "rounds": 100}
+    start = minimize(bowls(), np.zeros(4), max_queries=1010, **settings)
+    then = bowls()
+    more = minimize(then, np.zeros(4), max_queries=2050, start=start, **settings)
+    assert more.history[: start.rounds] == start.history
+    assert start.queries < more.queries <= 2050
+    assert asked(then) == more.queries - start.queries
+    assert [record.cut > 0 for record in more.history].count(True) == 2
+
+
+def test_one_that_had_converged_makes_three_rounds_more_at_least():
+    settings = {"bounds": (-1, 1), "seed": 0, "rounds": 200, "tolerance": 1e-3}
+    start = minimize(bowls(), np.zeros(4), **settings)
+    assert start.status == "converged"
+    more = minimize(bowls(), np.zeros(4), start=start, **settings)
+    assert more.rounds >= start.rounds + 3
+    finer = minimize(bowls(), np.zeros(4), start=start, **settings | {"tolerance": 1e-5})
+    assert finer.rounds > start.rounds
+
+
+@pytest.mark.parametrize("given", [{}, {"rng": np.random.default_rng(7)}, {"rng": np.random.SeedSequence([3, 4])}])
+def test_whatever_the_seed_was(given, tmp_path):
+    """One that nobody gave is remembered, in a file as well."""
+    settings = {"bounds": (-1, 1), "algorithm": FedZO()}
+    first = minimize(bowls(), np.zeros(4), rounds=2, store=tmp_path / "runs.db", **settings, **given)
+    more = minimize(bowls(), np.zeros(4), rounds=4, start=first, **settings)
+    again = minimize(bowls(), np.zeros(4), rounds=4, start=1, store=tmp_path / "runs.db", **settings)
+    same_history(more, again)
+
+
+def test_monitor_and_callback_see_new_rounds_alone():
+    seen, called = [], []
+    settings = SETTINGS | {"algorithm": FedZO()}
+    first = minimize(bowls(), np.zeros(4), rounds=3, monitor=lambda x: x[0], **settings)
+    more = minimize(
+        bowls(),
+        np.zeros(4),
+        rounds=5,
+        start=first,
+        monitor=lambda x: seen.append(1) or x[0],
+        callback=lambda record: called.append(record.round),
+        **settings,
+    )
+    assert (len(seen), called) == (2, [4, 5])
+    assert [record.monitor for record in more.history[:3]] == [record.monitor for record in first.history]
+
+
+def test_a_result_can_be_stored_and_goes_on_elsewhere():
+    settings = SETTINGS | {"algorithm": FedZO()}
+    first = pickle.loads(pickle.dumps(minimize(bowls(), np.zeros(4), rounds=2, **settings)))
+    more = minimize(bowls(), np.zeros(4), rounds=3, start=first, **settings)
+    assert np.array_equal(more.x, minimize(bowls(), np.zeros(4), rounds=3, **settings).x)
+
+
+# In a file
+
+
+def test_a_run_of_a_file_goes_on_there(tmp_path):
+    """By its name: the same run, with all its rounds, and the settings that it has now."""
+    path = tmp_path / "runs.db"
+    settings = SETTINGS | {"algorithm": FedZO(), "store": path}
+    minimize(bowls(), np.zeros(4), rounds=3, name="mine", **settings)
+    minimize(bowls(), np.zeros(4), rounds=1, name="other", **settings)
+    then = bowls()
+    more = minimize(then, np.zeros(4), rounds=5, start="mine", **settings)
+    same_history(more, load(path, run=1))
+    same_history(more, minimize(bowls(), np.zeros(4), rounds=5, **SETTINGS, algorithm=FedZO()))
+    with Store(path) as store:
+        assert [(run.name, run.rounds, run.status) for run in store.runs] == [
+            ("mine", 5, "completed"),
+            ("other", 1, "completed"),
+        ]
+        assert store.study(1)["rounds"] == 5
+        store.check(1)
+    again = minimize(bowls(), np.zeros(4), rounds=6, start=1, **settings)
+    assert again.rounds == load(path, run=1).rounds == 6
+
+
+def test_a_result_goes_on_as_a_new_run_of_a_file(tmp_path):
+    first = minimize(bowls(), np.zeros(4), rounds=3, **SETTINGS)
+    more = minimize(bowls(), np.zeros(4), rounds=5, start=first, store=tmp_path / "runs.db", **SETTINGS)
+    same_history(load(tmp_path / "runs.db"), more)
+    same_history(
+        minimize(bowls(), np.zeros(4), rounds=7, start=1, store=tmp_path / "runs.db", **SETTINGS),
+        minimize(bowls(), np.zeros(4), rounds=7, **SETTINGS),
+    )
+
+
+KILLED = """
+import os, sys
+import numpy as np
+from fzoos import FedZO, minimize
+from test_going_on import SETTINGS, bowls
+minimize(bowls(at=170, do=lambda: os._exit(9)), np.zeros(4), rounds=5, algorithm=FedZO(), store=sys.argv[1], **SETTINGS)
+"""
+
+
+def test_a_run_whose_process_was_killed_goes_on_after_its_last_round(tmp_path):
+    path = tmp_path / "runs.db"
+    here = os.path.dirname(os.path.abspath(__file__))
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([here, *sys.path])}
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(path)], env=env, timeout=120)
+    assert ended.returncode == 9
+    assert load(path).rounds == 2
+    then = bowls()
+    more = minimize(then, np.zeros(4), rounds=5, algorithm=FedZO(), start="FedZO", store=path, **SETTINGS)
+    same_history(more, minimize(bowls(), np.zeros(4), rounds=5, algorithm=FedZO(), **SETTINGS))
+    assert asked(then) == 3 * 3 * 3 * 21
+
+
+# What is refused
+
+
+def test_what_is_refused(tmp_path):
+    first = minimize(bowls(), np.zeros(4), rounds=3, store=tmp_path / "runs.db", **SETTINGS)
+
+    def go_on(objectives=None, x0=None, **changes):
+        settings = SETTINGS | {"rounds": 5, "start": first} | changes
+        return minimize(objectives or bowls(), np.zeros(4) if x0 is None else x0, **settings)
+
+    for changes, message in [
+        ({"rounds": 3}, "rounds is 3, and start has made 3 of them"),
+        ({"seed": 1}, "start was made with seed = 0, and goes on with it"),
+        ({"local_steps": 4}, "start was made with local_steps = 3, and cannot go on with 4"),
+        ({"algorithm": FedZO()}, "start was made with algorithm = "),
+        ({"bounds": (-1, 2)}, "start was made with bounds = "),
+        ({"share_values": True}, "start was made with share_values = None, and cannot go on with True"),
+        ({"objectives": bowls()[:2]}, "start has 3 clients, and there are 2 objectives"),
+        ({"x0": np.full(4, 0.1)}, "start: round 1 leads to another x here"),
+        ({"start": replace(first)}, "start is a result without the values of its queries"),
+        ({"start": load(tmp_path / "runs.db")}, "start is a result without the values of its queries"),
+        ({"start": "mine"}, "start names the run 'mine': store must say in which file"),
+        ({"start": "mine", "store": tmp_path / "runs.db"}, "has no run 'mine'; it has 1 \\(FZooS\\)"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            go_on(**changes)
+    with pytest.raises(TypeError, match="start must be a result of minimize, or the name or id"):
+        go_on(start=3.5)
+    assert load(tmp_path / "runs.db").status == "completed"
+
+
+def test_on_the_command_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["run", "quadratic", "--dim", "4", "--clients", "2", "--algorithm", "fedzo", "--quiet"]
+    store = ["--store", "runs.db"]
+    for more, code in [
+        (["--rounds", "2"], 0),
+        (["--rounds", "4", "--continue", "1"], 0),
+        (["--rounds", "5", "--continue", "9"], 2),
+    ]:
+        with pytest.raises(SystemExit) as ended:
+            main([*words, *store, *more])
+        assert ended.value.code == code
+    assert "has no run '9'" in capsys.readouterr().err
+    assert load("runs.db").rounds == 4
+    with Store("runs.db") as store:
+        assert len(store.runs) == 1
+    with pytest.raises(SystemExit):
+        main([*words, "--continue", "1"])
+    assert "--continue 1 needs --store" in capsys.readouterr().err
