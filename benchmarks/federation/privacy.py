@@ -49,6 +49,7 @@ CASES: dict[str, tuple[int, int, dict[str, Any], float]] = {  # d, N, algorithm,
     "FedZO, d = 10, 20 sites": (10, 20, {"name": "fedzo"}, 1.0),
     "FedZO, d = 10, 100 sites": (10, 100, {"name": "fedzo"}, 1.0),
     "FedZO, d = 300, 5 sites": (300, 5, {"name": "fedzo"}, 1.0),
+    "FZooS(), d = 10, 20 sites": (10, 20, {"name": "fzoos"}, 5.0),
     "FZooS, weights, d = 10, 20 sites": (10, 20, SMALL_FZOOS, 30.0),
     "FZooS, gradients, d = 10, 20 sites": (10, 20, SMALL_FZOOS | {"sends": "gradient"}, 5.0),
 }
@@ -113,7 +114,7 @@ def main() -> None:
         if not noise:
             print(f"| {case} | none | ∞ | ∞ | {values} | |")
             continue
-        releases = 39 if "FZooS" in case else 20  # x each round; w from the second on
+        releases = 60 if "FZooS()" in case else 39 if "FZooS" in case else 20  # x each round; w from the second on
         weaker = Privacy(0.1, 2.0 * noise).epsilon(releases)  # against a site that sends noise alone
         alone = cell([found[case, noise, seed, False][0] for seed in range(options.seeds)])
         print(f"| | {noise:g} | {epsilon:.1f} | {weaker:.1f} | {values} | {alone} |")

@@ -89,7 +89,7 @@ class Lying:
 
     def __init__(self, engine: LocalEngine, study: Study, liars: int, lie: Lie) -> None:
         self._engine, self._lie, self._honest = engine, lie, SITES - liars
-        self._parts = study.algorithm_settings.parts(DIM, STEPS)
+        self._algorithm = study.algorithm_settings
         self._x = study.box.to_cube(study.start)
 
     def exchange(self, requests: Mapping[int, Message], timeout: float | None) -> Outcome:
@@ -100,13 +100,14 @@ class Lying:
         replies = {
             i: reply
             if i < self._honest
-            else replace(reply, arrays=self._within(self._lie(reply.arrays, honest, self._x)))
+            else replace(reply, arrays=self._within(requests[i], self._lie(reply.arrays, honest, self._x)))
             for i, reply in outcome.replies.items()
         }
         return replace(outcome, replies=replies)
 
-    def _within(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        ranges = {"x": (0.0, 1.0)} | {name: (part.low, part.high) for name, part in self._parts.items()}
+    def _within(self, request: Message, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        parts = self._algorithm.reply_parts(DIM, STEPS, request)
+        ranges = {name: (part.low, part.high) for name, part in parts.items()} | {"x": (0.0, 1.0)}
         return {name: np.clip(array, *ranges[name]) for name, array in arrays.items()}
 
 

@@ -87,7 +87,7 @@ def test_good_replies(algorithm, request_, good):
         (FEDZO, PLAIN, reply(queries=0.5), "number of queries"),
         (FEDZO, PLAIN, reply(queries=float("nan")), "number of queries"),
         (FEDZO, PLAIN, reply(queries=2.0**63), "number of queries"),
-        (FEDZO, PLAIN, reply(loss=0.1), "scalar 'loss' is not expected; these are: correction_length, failed, queries"),
+        (FEDZO, PLAIN, reply(loss=0.1), "scalar 'loss' is not expected; these are: correction_length, failed, infeasible"),
     ],
 )
 def test_bad_replies(algorithm, request_, bad, reason):
@@ -220,7 +220,7 @@ def test_bad_replies_of_what_is_rebuilt(arrays, reason):
 STEERED, FREE_STEERED = make_algorithm({"name": "fzoos"}), make_algorithm({"name": "fzoos", "projected": False})
 REGION = {"seed": 1, "mode": 3, "radius": 0.1}
 SHARED, DEALT = ({"seed": 1, "mode": mode, "radius": 0.1} for mode in (1, 2))
-G, NUMBERS = {"gradient": np.zeros(D)}, {"region": np.zeros(3)}
+G, NUMBERS = {"gradient": np.zeros(D)}, {"region": np.array([np.log(0.1), 0.0, 0.0])}
 FRESH, MEMORY, STAR = {"fresh": np.zeros(D)}, {"memory": np.zeros(D)}, {"star": np.zeros(6)}
 LINES = {"lines": np.zeros(10), "failed": np.zeros(10)}
 PAIR = {"pair": np.zeros(1)}

@@ -81,7 +81,7 @@ def extra(path: Path) -> dict[str, Any]:
 def told(folder: Path, ours: Study, site: str) -> int:
     """What a site's own journal says it has sent."""
     with Journal(folder / "journals" / f"{site}.journal", ours.id, site) as journal:
-        return sent(journal, ours.id)
+        return sent(journal, ours)
 
 
 # The noise
@@ -231,6 +231,77 @@ def test_every_entry_gets_the_noise_of_its_own_clip(algorithm, tmp_path):
             assert abs(noise.std() - deviation) < 5 * deviation / math.sqrt(2 * noise.size), (kind, name)
 
 
+def test_single_numbers_are_left_out_or_get_noise_as_wide_as_their_range():
+    """Of n numbers that are told, in units of half their ranges, each gets z sqrt(n); a number out of its range is
+    brought back first; what is left out is the same whatever it was."""
+    part = PayloadPart((3,), "numbers", low=(1.0, 0.0, 10.0), high=(3.0, 1.0, 30.0), neutral=(math.nan, 0.5, math.nan))
+    assert part.tells
+    rows = []
+    for value in (2.0, 1e9):
+        reply = Message("payload", 1, {"n": np.array([value, value, 20.0])}, {"queries": 1})
+        found = [Privacy(0.1, 0.5).protect(reply, np.zeros(1), {"n": part}).arrays["n"] for _ in range(4000)]
+        rows.append(np.array(found))
+    assert all(np.all(found[:, 1] == 0.5) for found in rows)
+    deviations = 0.5 * math.sqrt(2.0) * np.array([1.0, 10.0])
+    for found, expected in zip(rows, ([2.0, 20.0], [3.0, 20.0]), strict=True):
+        noise = found[:, [0, 2]] - expected
+        assert np.all(np.abs(noise.mean(axis=0)) < 5 * deviations / math.sqrt(4000))
+        assert np.all(np.abs(noise.std(axis=0) - deviations) < 5 * deviations / math.sqrt(8000))
+    silent = PayloadPart((2,), "numbers", neutral=(0.0, 1.0))
+    assert not silent.tells
+    reply = Message("payload", 1, {"n": np.array([7.0, 8.0])}, {"queries": 1})
+    assert Privacy(0.1, 0.5).protect(reply, np.zeros(1), {"n": silent}).arrays["n"].tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("dim", [10, 60])
+def test_of_fzoos_every_entry_is_noise_or_neutral(dim):
+    """FZooS() as it leaves a site with a constant objective: every array of both replies, over 300 sites."""
+    ours = study(
+        dim=dim, x0=0.0, algorithm={"name": "fzoos"}, privacy={"clip": 0.01, "noise": 2.0, "clip_payload": 3.0}
+    )
+    steering = ours.algorithm_settings.steering(dim)
+    x, scalars = np.full(dim, 0.5), {}
+    state = steering.start(x)
+    if dim == 60:  # the round after the pilot
+        scalars = steering.scalars(state, 3, 0, 3, 1 / 3) | {"pilot": 0}
+    else:
+        scalars = steering.scalars(state, 3, 0, 3, 1 / 3)
+    first = Message("refresh", 1, {"x": x}, scalars)
+    rows: dict[str, list[np.ndarray]] = {}
+    for _ in range(300 if dim == 10 else 30):
+        client = ours.client(0, lambda x: 0.0)
+        payload = client.handle(first).arrays
+        mean = {name: np.zeros_like(array) for name, array in payload.items()}
+        if dim == 10:
+            mean["region"] = np.array([math.log(0.1), 0.0, 0.0])
+        answer = client.handle(Message("update", 1, mean, scalars)).arrays
+        for name, array in {**payload, **answer}.items():
+            rows.setdefault(name, []).append(array)
+    deviations = {"gradient": 6.0, "fresh": 6.0, "memory": 6.0, "lines": 6.0, "x": 0.02}
+    names = {"gradient", "region", "x"} if dim == 10 else {"fresh", "memory", "star", "pair", "lines", "failed"}
+    assert set(rows) == names
+    for name, deviation in deviations.items():
+        if name in rows:
+            noise = np.array(rows[name]) - (0.5 if name == "x" else 0.0)
+            assert abs(noise.std() - deviation) < 5 * deviation / math.sqrt(2 * noise.size), name
+    for name in ("star", "pair", "failed"):
+        assert not np.any(rows.get(name, 0.0))
+    if dim == 10:
+        region = np.array(rows["region"])
+        deviation = 2.0 * math.log(2.0)
+        assert abs(region[:, 0].std() - deviation) < 5 * deviation / math.sqrt(2 * len(region))
+        assert not np.any(region[:, 1:])
+
+
+def test_fzoos_in_many_dimensions_runs_with_noise(tmp_path):
+    """Three arrays a round leave: two gradients and the lines; both accounts know it."""
+    ours = study(algorithm={"name": "fzoos"}, dim=60, x0=0.5, rounds=3, privacy={"clip": 0.1, "noise": 4.0})
+    result = LocalStudy(ours, tmp_path, boxes()).run()
+    assert result.status == "completed"
+    assert extra(tmp_path / "result.db")["releases"] == [9, 9, 9]
+    assert [told(tmp_path, ours, site) for site in SITES] == [9, 9, 9]
+
+
 # A site's own limit
 
 
@@ -250,7 +321,7 @@ def test_a_site_stops_when_its_epsilon_is_spent(tmp_path):
     assert result.status == "completed"
     assert result.queries_per_client == (18, 30, 30)
     with Journal(tmp_path / "a", ours.id, "a") as journal:
-        assert sent(journal, ours.id) == 3
+        assert sent(journal, ours) == 3
     with StudySite(ours, 0, Box(0.1), tmp_path / "a", max_epsilon=limit) as site:
         with pytest.raises(RuntimeError, match=r"would take epsilon to .*; the site's own limit is .* is spent"):
             site.handle(Message("update", 9, {"x": np.full(3, 0.5)}))
@@ -357,7 +428,7 @@ def test_a_request_counts_once_and_the_site_asked_for_most_counts():
         Message(kind, round, {"x": np.zeros(2)}, {"seed": 1})
         for kind, round in (("update", 1), ("refresh", 2), ("update", 2))
     )
-    releases = Releases(FixedFZooS(length=Constant(), steps=None), sites=3)
+    releases = Releases(FixedFZooS(length=Constant(), steps=None), sites=3, dim=2, local_steps=2)
     assert releases.most == 0
     assert releases.ask({0: first, 1: first, 2: first})
     assert releases.most == 1
@@ -366,7 +437,7 @@ def test_a_request_counts_once_and_the_site_asked_for_most_counts():
     assert releases.most == 2
     assert releases.ask({1: second})
     assert releases.most == 3
-    again = Releases(FixedFZooS(length=Constant(), steps=None), sites=3)
+    again = Releases(FixedFZooS(length=Constant(), steps=None), sites=3, dim=2, local_steps=2)
     again.restore(releases.state)
     assert not again.ask({1: second})
     assert again.most == 3
@@ -394,6 +465,7 @@ ALGORITHMS = {  # of three rounds: arrays by hand
         {"name": "fzoos", "length": {"name": "Constant"}, "steps": False},
         6,
     ),
+    "fzoos, measured": ({"name": "fzoos"}, 9),  # g and the region's size; x
     "fzoos, one exchange": (PLAIN | {"refresh": False}, 6),  # x and w
 }
 
@@ -433,7 +505,7 @@ def test_the_journal_replays_the_same_noise(tmp_path):
     assert box.calls == 2 * calls  # the second request is another one
     assert not np.any(decode(other, ours.id).arrays["x"] == decode(reply, ours.id).arrays["x"])
     with Journal(tmp_path / "journal", ours.id, "a") as journal:
-        assert sent(journal, ours.id) == 2
+        assert sent(journal, ours) == 2
 
 
 def test_a_resumed_study_counts_on(tmp_path):

@@ -6,6 +6,7 @@ An algorithm whose x does not travel has a server half too: how x_r follows from
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,9 +46,12 @@ class PayloadPart:
 
     Args:
         shape: the shape of the array.
-        privacy: "clip": it leaves a site shortened to the study's clip and with noise on it, like x; "refuse": noise
-            would leave nothing of it, as of a single number, so that a study with differential privacy does not begin.
+        privacy: "clip": it leaves a site shortened to the study's clip and with noise on it, like x; "numbers": single
+            numbers, each left out, or with noise as wide as its range; "refuse": noise would leave nothing of it, so
+            that a study with differential privacy does not begin.
         instead: for what is refused, which settings do without it, as they stand in a study's file.
+        neutral: of "numbers", what is sent in place of those that are left out, the same by all; NaN: it is not left
+            out, and `low` and `high` are its range.
         carried: whether its average goes out again with the next refresh request.
         low: the smallest number that an honest client sends, of all or of each; a reply with a smaller one is refused.
         high: the largest. A range is checked for each reply, before any average: one number of one client that is out
@@ -64,11 +68,17 @@ class PayloadPart:
     """
 
     shape: tuple[int, ...]
-    privacy: Literal["clip", "refuse"] = "clip"
+    privacy: Literal["clip", "numbers", "refuse"] = "clip"
     instead: str = ""
     carried: bool = False
     low: float | tuple[float, ...] = -LARGEST
     high: float | tuple[float, ...] = LARGEST
+    neutral: tuple[float, ...] = ()
+
+    @property
+    def tells(self) -> bool:
+        """Whether anything of a site leaves with it under differential privacy."""
+        return self.privacy != "numbers" or any(math.isnan(number) for number in self.neutral)
 
 
 @dataclass(frozen=True)
@@ -385,7 +395,7 @@ class Algorithm(ABC):
         Example:
             >>> from fzoos import FZooS
             >>> [name for name, part in FZooS().parts(dim=5, local_steps=10).items() if part.privacy == "refuse"]
-            ['region', 'star']
+            []
         """
         sent = {**self.payload(dim), **{name: (local_steps * n,) for name, n in self.per_step.items()}}
         return {name: part if isinstance(part, PayloadPart) else PayloadPart(part) for name, part in sent.items()}

@@ -26,7 +26,7 @@ class Client:
         optimizer: what turns gradient estimates into steps.
         rounding: what is done to replies before they leave.
         server: the algorithm's server half, where it rebuilds x.
-        protect: what is done to them before that, given the server's x: noise is rounded, too.
+        protect: what is done to them before that, given the request and the server's x: noise is rounded, too.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Client:
         optimizer: Optimizer,
         rounding: Rounding = Rounding(),
         server: ServerHalf | None = None,
-        protect: Callable[[Message, FloatArray], Message] = lambda reply, x: reply,
+        protect: Callable[[Message, Message, FloatArray], Message] = lambda reply, request, x: reply,
     ) -> None:
         self._half, self._optimizer, self._server = half, optimizer, server
         self._rounding, self._protect = rounding, protect
@@ -113,7 +113,7 @@ class Client:
         reply = self.answer(request)
         if request.kind == "value":  # one number, exactly; with differential privacy there is none
             return reply
-        return self._rounding(self._protect(reply, self._state["x"]))
+        return self._rounding(self._protect(reply, request, self._state["x"]))
 
     def answer(self, request: Message) -> Message:
         """The same reply before noise and rounding; for whoever answers once more only to be where it was."""

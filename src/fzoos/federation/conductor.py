@@ -78,7 +78,7 @@ class _Conductor:
         self._said: set[tuple[int, str]] = set()  # why a site did not answer: a reason is logged once
         if study.privacy_settings is not None:
             study.privacy_settings.check(study.algorithm_settings)
-        self._releases = Releases(study.algorithm_settings, len(study.sites))
+        self._releases = Releases(study.algorithm_settings, len(study.sites), study.dim, study.local_steps)
         needed = study.participants if study.min_clients is None else study.min_clients
         self._server = Server(
             engine if study.privacy_settings is None else _Announced(engine, self._ask),

@@ -25,17 +25,21 @@ import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_number, check_positive
-from fzoos.algorithms.base import Algorithm
+from fzoos.algorithms.base import Algorithm, PayloadPart
 from fzoos.federation.journal import Journal
 from fzoos.messages.codec import MessageError, decode
-from fzoos.messages.message import Kind, Message
+from fzoos.messages.message import Message
+
+if TYPE_CHECKING:
+    from fzoos.federation.study import Study
 
 __all__ = ["Privacy", "Releases", "arrays_in_reply", "sent"]
 
@@ -99,8 +103,11 @@ class Privacy:
                 raise ValueError(f"privacy: {algorithm.label} would send {name}, of which noise leaves nothing{advice}")
         self.epsilon(0)
 
-    def protect(self, reply: Message, x: FloatArray) -> Message:
+    def protect(self, reply: Message, x: FloatArray, parts: Mapping[str, PayloadPart] | None = None) -> Message:
         """The reply with its arrays clipped and noisy, and without diagnostics; x is the server's.
+
+        Of single numbers (`parts` says which arrays are such) each is left out or gets noise as wide as its range: n of
+        them, in units of half their ranges, are sqrt(n) long at most, and that is their clip.
 
         A noisy iterate leaves as it is, also where it is outside the box: brought back here, the noise would no longer
         have the mean 0, and near a face no number of sites would average it out. The server brings the mean back.
@@ -117,12 +124,27 @@ class Privacy:
         for name, array in reply.arrays.items():
             if not np.all(np.isfinite(array)):
                 raise MessageError(f"array {name!r} holds NaN or infinity")
-        payload = self.clip if self.clip_payload is None else self.clip_payload
-        arrays = {
-            name: x + self._noisy(array - x, self.clip) if name == "x" else self._noisy(array, payload)
-            for name, array in reply.arrays.items()
-        }
+        arrays = {}
+        for name, array in reply.arrays.items():
+            part = None if parts is None else parts[name]
+            if name == "x":
+                arrays[name] = x + self._noisy(array - x, self.clip)
+            elif part is not None and part.privacy == "numbers":
+                arrays[name] = self._numbers(array, part)
+            else:
+                arrays[name] = self._noisy(array, self.clip if self.clip_payload is None else self.clip_payload)
         return Message(reply.kind, reply.round, arrays, {"queries": reply.scalars["queries"]})
+
+    def _numbers(self, array: FloatArray, part: PayloadPart) -> FloatArray:
+        """What is left out is neutral; the others get noise, in units of half their ranges."""
+        sent = np.array(part.neutral)
+        told = np.isnan(sent)
+        if told.any():
+            low, high = (np.broadcast_to(bound, array.shape)[told] for bound in (part.low, part.high))
+            middle, half = 0.5 * (low + high), 0.5 * (high - low)
+            units = np.clip((array[told] - middle) / half, -1.0, 1.0)
+            sent[told] = middle + half * self._noisy(units, math.sqrt(len(units)))
+        return sent
 
     def _noisy(self, array: FloatArray, clip: float) -> FloatArray:
         """Clipped to length S, plus N(0, (z S)^2).
@@ -190,21 +212,22 @@ class Releases:
     Args:
         algorithm: says what its payload is.
         sites: how many there are.
+        dim: d, the number of variables.
+        local_steps: T, the number of local steps in a round.
 
     Example:
         >>> import numpy as np
         >>> from fzoos import FZooS
         >>> from fzoos.messages.message import Message
         >>> from fzoos.federation.privacy import Releases
-        >>> releases = Releases(FZooS.weights(), sites=2)
+        >>> releases = Releases(FZooS.weights(), sites=2, dim=3, local_steps=10)
         >>> request = Message("refresh", 2, {"x": np.zeros(3)}, {"seed": 7})
         >>> releases.ask({0: request, 1: request}), releases.ask({1: request}), releases.most
         (True, False, 1)
     """
 
-    def __init__(self, algorithm: Algorithm, sites: int) -> None:
-        kinds: tuple[Kind, ...] = ("refresh", "update")
-        self._arrays = {kind: arrays_in_reply(algorithm, kind) for kind in kinds}
+    def __init__(self, algorithm: Algorithm, sites: int, dim: int, local_steps: int) -> None:
+        self._arrays = partial(arrays_in_reply, algorithm, dim=dim, local_steps=local_steps)
         self._counts = [0] * sites
         self._last: list[list[Any]] = [[0, ""] for _ in range(sites)]  # round and kind of the last request
 
@@ -214,7 +237,7 @@ class Releases:
         for client, request in requests.items():
             if self._last[client] != [request.round, request.kind]:
                 self._last[client] = [request.round, request.kind]
-                self._counts[client] += self._arrays[request.kind]
+                self._counts[client] += self._arrays(request)
                 new = True
         return new
 
@@ -233,18 +256,17 @@ class Releases:
         self._counts, self._last = state.get("releases", self._counts), state.get("last", self._last)
 
 
-def arrays_in_reply(algorithm: Algorithm, kind: Kind) -> int:
-    """How many arrays leave a site with the reply to such a request."""
-    protocol = algorithm.protocol
-    return protocol.returns_x(kind) + len(algorithm.shapes(1, 1)) * protocol.returns_payload(kind)
+def arrays_in_reply(algorithm: Algorithm, request: Message, dim: int, local_steps: int) -> int:
+    """How many arrays leave a site with the reply to a request; those that are the same for all sites do not count."""
+    return sum(part.tells for part in algorithm.reply_parts(dim, local_steps, request).values())
 
 
-def sent(journal: Journal, study: str) -> int:
+def sent(journal: Journal, study: Study) -> int:
     """How many arrays a site has sent, by its own journal: all runs of the study, whatever the server says.
 
     Args:
         journal: the site's.
-        study: id of the study.
+        study: the study.
 
     Example:
         >>> import tempfile
@@ -258,8 +280,8 @@ def sent(journal: Journal, study: str) -> int:
         >>> folder = Path(tempfile.mkdtemp())
         >>> result = LocalStudy(study, folder, [lambda x: float(x @ x)]).run()
         >>> with Journal(folder / "journals" / "a.journal", study.id, "a") as journal:
-        ...     sent(journal, study.id)                                  # x and c, twice
+        ...     sent(journal, study)                                     # x and c, twice
         4
     """
-    replies = (request.reply for request in journal.requests() if request.reply is not None)
-    return sum(len(decode(reply, study).arrays) for reply in replies)
+    answered = (decode(request.body, study.id) for request in journal.requests() if request.reply is not None)
+    return sum(arrays_in_reply(study.algorithm_settings, asked, study.dim, study.local_steps) for asked in answered)

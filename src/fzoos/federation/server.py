@@ -279,6 +279,8 @@ class Server:
         mean = self._combined(replies) if self._algorithm.combines_replies else self._average(replies)
         if self._steering is not None:
             averages, seed = {**state.payload, **mean}, self._seed["seed"]
+            if self._noisy and "x" in averages:
+                averages["x"] = clip_to_cube(averages["x"])
             state.shared = self._steering.next_state(state.shared, averages, seed, len(replies))
             state.up_to_date, mean = set(replies), {}
         elif self._half is None:

@@ -57,7 +57,7 @@ class Setting:
         vectorized: whether objectives take batches.
         on_failure: what a NaN or infinite value does.
         precision: how finely the clients' arrays travel.
-        protect: what is done to a reply before it is rounded and leaves, given the server's x.
+        protect: what is done to a reply before it is rounded and leaves, given the request and the server's x.
     """
 
     box: Box
@@ -68,7 +68,7 @@ class Setting:
     vectorized: bool = False
     on_failure: OnFailure = "raise"
     precision: Precision = "float64"
-    protect: Callable[[Message, FloatArray], Message] = lambda reply, x: reply
+    protect: Callable[[Message, Message, FloatArray], Message] = lambda reply, request, x: reply
 
     def named(self, objective: Objective) -> Objective:
         """The objective as one of coordinates, where variables have names and it takes them by name."""

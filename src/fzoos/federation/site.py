@@ -136,7 +136,10 @@ class StudySite:
             self._client = None  # until the answer is there: a half-done request leaves a client in between
             id = self._enter(data, client)
             self._ledger.open(id, self._budget)
-            reply = encode(client.handle(request), self._study.id)
+            answer = client.handle(request)
+            if self._study.privacy_settings is not None and "infeasible" in answer.scalars:
+                raise ValueError("constraints cannot be had with differential privacy: whether x meets them is told")
+            reply = encode(answer, self._study.id)
             self._journal.reply(id, reply, client.generator.bit_generator.state)
             self._client = client
             return reply
@@ -202,8 +205,10 @@ class StudySite:
         privacy = self._study.privacy_settings
         if self._max_epsilon is None or privacy is None:
             return
-        before = sent(self._journal, self._study.id)
-        epsilon = privacy.epsilon(before + arrays_in_reply(self._study.algorithm_settings, request.kind))
+        study = self._study
+        before = sent(self._journal, study)
+        more = arrays_in_reply(study.algorithm_settings, request, study.dim, study.local_steps)
+        epsilon = privacy.epsilon(before + more)
         if epsilon > self._max_epsilon:
             raise BudgetError(
                 f"round {request.round} would take epsilon to {epsilon:.3g}; the site's own limit is "

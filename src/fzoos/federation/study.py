@@ -324,9 +324,12 @@ class Study:
             noisy=self.privacy is not None,
         )
 
-    def protect(self, reply: Message, x: FloatArray) -> Message:
+    def protect(self, reply: Message, request: Message, x: FloatArray) -> Message:
         """A reply as it may leave a site; x is the server's, in the cube."""
-        return reply if self.privacy_settings is None else self.privacy_settings.protect(reply, x)
+        if self.privacy_settings is None:
+            return reply
+        parts = self.algorithm_settings.reply_parts(self.dim, self.local_steps, request)
+        return self.privacy_settings.protect(reply, x, parts)
 
 
 def _number(text: str) -> int | float:

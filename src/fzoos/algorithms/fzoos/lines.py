@@ -158,5 +158,5 @@ def _next_phi(scales: Scales, now: Quality) -> float:
 
 
 def differences(common: float, mean: float) -> float:
-    """G' = mean |U_0 fresh_i|^2 / |U_0 fresh|^2 - 1: how much the clients' slopes differ."""
-    return max(common - mean, 0.0) / mean if mean > 0.0 else math.inf
+    """G' = mean |U_0 fresh_i|^2 / |U_0 fresh|^2 - 1: how much the clients differ; inf where `common` is left out."""
+    return max(common - mean, 0.0) / mean if mean > 0.0 and common > 0.0 else math.inf

@@ -30,7 +30,17 @@ from fzoos.messages.message import Arrays
 from fzoos.surrogates.merit import MeritProcess
 from fzoos.surrogates.region import RegionProcess
 
-__all__ = ["FIRST_DELTA", "HIGH", "LOW", "RegionClient", "RegionNumbers", "delta_of", "first_directions"]
+__all__ = [
+    "FIRST_DELTA",
+    "HIGH",
+    "LOW",
+    "PRIVATE",
+    "RegionClient",
+    "RegionNumbers",
+    "delta_of",
+    "first_directions",
+    "ranges",
+]
 
 FIRST_DELTA = 0.1
 _LEAST_DELTA, _MOST_DELTA = 1e-9, 0.5
@@ -50,6 +60,21 @@ class RegionNumbers(NamedTuple):
 LOW = RegionNumbers(math.log(_LEAST_DELTA / 2.0), -1.0, 0.0)
 HIGH = RegionNumbers(math.log(2.0 * _MOST_DELTA), 1e3, 1.0)
 """What an honest client sends lies between them; rounding may take a trace below zero."""
+
+PRIVATE = RegionNumbers(math.nan, 0.0, 0.0)
+"""Under differential privacy: the proposed region leaves with noise, and nothing else does."""
+
+
+def ranges(delta: float) -> tuple[RegionNumbers, RegionNumbers]:
+    """What an honest client sends in a round of this Delta: it proposes to double or to halve it at most.
+
+    Example:
+        >>> from fzoos.algorithms.fzoos.region import ranges
+        >>> [round(numbers.log_delta, 2) for numbers in ranges(0.1)]                  # log 0.05 and log 0.2
+        [-3.0, -1.61]
+    """
+    low, high = (math.log(delta) + math.log(2.0) * power for power in (-1.0, 1.0))
+    return LOW._replace(log_delta=low), HIGH._replace(log_delta=high)
 
 
 def delta_of(mean: Arrays) -> float:

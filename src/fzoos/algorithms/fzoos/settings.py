@@ -142,28 +142,29 @@ class FZooS(Algorithm):
         """All that may come back averaged: gradients, and the numbers beside them."""
         return {
             "gradient": PayloadPart((dim,)),
-            "region": _numbers(region.LOW, region.HIGH),
-            "shift": PayloadPart((dim,)),
+            "region": _numbers(region.LOW, region.HIGH, region.PRIVATE),
             "fresh": PayloadPart((dim,)),
             "memory": PayloadPart((dim,)),
-            "star": _numbers(star.LOW, star.HIGH),
+            "star": _numbers(star.LOW, star.HIGH, star.PRIVATE),
         }
 
     def reply_parts(self, dim: int, local_steps: int, request: Message) -> dict[str, PayloadPart]:
         """What is in the reply depends on what the round is."""
-        mode, payload = Control.of(request.scalars).mode, self.payload(dim)
+        control, payload = Control.of(request.scalars), self.payload(dim)
+        mode = control.mode
         if request.kind == "refresh":
-            names = ("gradient", "region") if mode is Mode.REGION else ("fresh", "memory", "star")
-            if mode is Mode.REGION and Control.of(request.scalars).constrained:
-                names = (*names, "shift")
-            return {name: payload[name] for name in names}
+            if mode is Mode.REGION:
+                ranges = region.ranges(control.radius)
+                shift = {"shift": PayloadPart((dim,))} if control.constrained else {}
+                return {"gradient": payload["gradient"], "region": _numbers(*ranges, region.PRIVATE), **shift}
+            return {name: payload[name] for name in ("fresh", "memory", "star")}
         if mode is Mode.REGION:
             return {"x": PayloadPart((dim,))}
-        answer = {} if mode is Mode.DEALT else {"pair": _numbers((-LARGEST,), (LARGEST,))}
+        answer = {} if mode is Mode.DEALT else {"pair": _numbers((-LARGEST,), (LARGEST,), (0.0,))}
         count = 2 * len(LINE)
-        lines, failed = _numbers((-LARGEST,) * count, (LARGEST,) * count), _numbers((0.0,) * count, (1.0,) * count)
-        return {**answer, "lines": lines, "failed": failed}
+        failed = _numbers((0.0,) * count, (1.0,) * count, (0.0,) * count)
+        return {**answer, "lines": PayloadPart((count,)), "failed": failed}
 
 
-def _numbers(low: tuple[float, ...], high: tuple[float, ...]) -> PayloadPart:
-    return PayloadPart((len(low),), "refuse", 'preset = "weights"', low=low, high=high)
+def _numbers(low: tuple[float, ...], high: tuple[float, ...], neutral: tuple[float, ...]) -> PayloadPart:
+    return PayloadPart((len(low),), "numbers", low=low, high=high, neutral=neutral)

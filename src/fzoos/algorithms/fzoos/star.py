@@ -25,7 +25,7 @@ from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays
 from fzoos.surrogates.trend import Slope, fit_slope, without_outliers
 
-__all__ = ["HIGH", "LINE", "LOW", "StarClient", "StarNumbers", "inward"]
+__all__ = ["HIGH", "LINE", "LOW", "PRIVATE", "StarClient", "StarNumbers", "inward"]
 
 LINE = (0.25, 0.5, 1.0, 2.0, 4.0)  # where a line is asked, in units of L
 _POINTS = 2  # nearest points of the surrogate with memory, over d
@@ -46,6 +46,9 @@ class StarNumbers(NamedTuple):
 LOW = StarNumbers(-LARGEST, 0.0, -LARGEST, 0.0, 0.0, 0.0)
 HIGH = StarNumbers(LARGEST, LARGEST, LARGEST, LARGEST, LARGEST, 1.0)
 """What an honest client sends lies between them."""
+
+PRIVATE = StarNumbers()
+"""Under differential privacy none of them leaves: the directions are then shared, and the radius follows the steps."""
 
 
 class StarClient:
