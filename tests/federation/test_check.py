@@ -267,6 +267,21 @@ def test_every_array_of_a_steered_round_is_checked(mode, second):
         refused(arrays | {name: np.zeros(D)}, f"array '{name}' is not expected")
 
 
+@pytest.mark.parametrize("factor", [2.0, 0.5])
+def test_a_trust_region_is_doubled_or_halved_at_most(factor):
+    """Whatever a liar proposes beyond that is no reply, and so no average either: the range follows what was told."""
+    asked = Message("refresh", 2, X, REGION)
+    for beyond in (1.0, factor**0.01):
+        numbers = {"region": np.array([np.log(0.1) + np.log(factor * beyond), 0.5, 0.0])}
+        if beyond == 1.0:
+            numbers = {"region": np.array([np.log(0.1) + np.log(2.0) * np.sign(factor - 1.0), 0.5, 0.0])}
+            check_reply(STEERED, asked, reply("payload", arrays=G | numbers), D, 3)
+            steered(Message("update", 2, G | numbers, REGION))
+            continue
+        with pytest.raises(MessageError, match="array 'region' must hold numbers from"):
+            check_reply(STEERED, asked, reply("payload", arrays=G | numbers), D, 3)
+
+
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
