@@ -8,15 +8,17 @@ FOLDER holds one folder per figure, each with a curves.csv as `fzoos reproduce` 
 from __future__ import annotations
 
 import csv
+import json
 import sys
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 
-MARKS = {"gap": (5, 10, 20, 50), "success": (5, 10, 20), "percent": (5, 10, 15, 20, 50), "cosine": (1, 5, 10, 20)}
+MARKS = {"gap": (5, 10, 20, 50), "success": (5, 10, 20, 50, 100), "percent": (5, 10, 20, 50), "cosine": (1, 5, 10, 20)}
 NAMES = {"gap": "F − F*", "success": "success rate", "percent": "100 F", "cosine": "cumulative mean cosine"}
 TARGETS = {"gap": 0.1, "success": 0.5}  # rounds and queries to get there are printed
+AFFORDED = {"percent": 30_000}  # queries: what was reached with them is printed
 
 
 def read(path: Path) -> tuple[str, dict[tuple[str, str], dict[int, tuple[float, float, int]]]]:
@@ -52,9 +54,17 @@ def reached(quantity: str, curve: dict[int, tuple[float, float, int]]) -> str:
     return "– | –"
 
 
+def afforded(quantity: str, curve: dict[int, tuple[float, float, int]]) -> str:
+    """The mean after the last round that so many queries pay for."""
+    mean, error, _ = curve[max(at for at, (_, _, queries) in curve.items() if queries <= AFFORDED[quantity])]
+    return f"{mean:.2f} ± {error:.2f}"
+
+
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / "docs" / "results"
-    for path in sorted(folder.glob("*/curves.csv")):
+    for path in sorted(folder.glob("*/curves.csv"), key=lambda path: (len(path.parent.name), path.parent.name)):
+        if path.parent.name == "prompt":  # has a table of its own
+            continue
         quantity, curves = read(path)
         last = max(max(curve) for curve in curves.values())
         marks = [m for m in MARKS[quantity] if m <= last]
@@ -63,6 +73,8 @@ def main() -> None:
         if quantity in TARGETS:
             sign = "≤" if quantity == "gap" else "≥"
             head += [f"rounds to {sign} {TARGETS[quantity]:g}", "queries"]
+        if quantity in AFFORDED:
+            head.append(f"with {AFFORDED[quantity]:,} queries")
         name = path.parent.name
         print(f"\n![{name}]({name}/{name}.png)")
         print(f"\n{name}: {NAMES[quantity]} after some {unit}, mean ± standard error\n")
@@ -74,7 +86,22 @@ def main() -> None:
             ]
             if quantity in TARGETS:
                 cells.append(reached(quantity, curve))
+            if quantity in AFFORDED:
+                cells.append(afforded(quantity, curve))
             print(f"| {panel} | {line} | " + " | ".join(cells) + " |")
+    print_times(folder)
+
+
+def print_times(folder: Path) -> None:
+    """How long the runs of the figures took, one after another."""
+    times = {}
+    for path in sorted(folder.glob("*/settings.json")):
+        times[path.parent.name] = sum(json.loads(path.read_text(encoding="utf-8")).get("seconds", {}).values()) / 3600
+    known = {name: hours for name, hours in times.items() if hours}
+    print("\n| figure | hours of its runs, added up |\n| --- | ---: |")
+    for name, hours in known.items():
+        print(f"| {name} | {hours:.2f} |")
+    print(f"| all of these | {sum(known.values()):.2f} |")
 
 
 if __name__ == "__main__":

@@ -302,7 +302,7 @@ def _root(seed: int | None, rng: Any) -> int | np.random.SeedSequence | None:
 def _check_prior(prior: Any, count: int, algorithm: Algorithm, box: Box) -> list[tuple[FloatArray, FloatArray]]:
     if prior is None:
         prior = [None] * count
-    elif not algorithm.keeps_trajectory:
+    elif not algorithm.keeps_trajectory(box.dim):
         raise ValueError(f"prior is of no use to {algorithm.label}, which does not look back at its queries")
     if not isinstance(prior, (list, tuple)) or len(prior) != count:
         raise ValueError(f"prior must be a list with an entry for each of the {count} clients, got {prior!r}")

@@ -301,7 +301,6 @@ class Algorithm(ABC):
     label: ClassVar[str]  # in tables and legends: the class's name
     version: ClassVar[int] = 1  # goes up when the same settings mean other numbers: old studies are then other studies
     descends: ClassVar[bool] = True  # whether local steps are the optimiser's; those of a search are its own
-    keeps_trajectory: ClassVar[bool] = False  # whether clients look back at their queries
     shares_seed: ClassVar[bool] = False  # whether requests carry the seed that all clients share
     reported: ClassVar[tuple[str, ...]] = ("correction_length", "uncertainty")  # what diagnostics may be called
     presets: ClassVar[tuple[str, ...]] = ()  # class methods that make settings for a purpose: a study's `preset`
@@ -357,6 +356,10 @@ class Algorithm(ABC):
     @abstractmethod
     def client(self, context: ClientContext) -> ClientHalf:
         """The client half."""
+
+    def keeps_trajectory(self, dim: int) -> bool:
+        """Whether clients look back at their queries."""
+        return False
 
     @abstractmethod
     def queries(self, dim: int, local_steps: int, *, first: bool, refreshed: bool) -> int:

@@ -17,7 +17,9 @@ __all__ = ["reproduce"]
 
 
 def reproduce(
-    figure: Annotated[str, typer.Argument(metavar="FIGURE", help=f"One of {', '.join(FIGURES)}, all.")] = "",
+    figures: Annotated[
+        list[str] | None, typer.Argument(metavar="FIGURE...", help=f"Some of {', '.join(FIGURES)}, or all.")
+    ] = None,
     show: Annotated[bool, typer.Option("--list", help="Show the figures and about how long they take.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="The same at toy size: minutes on two cores.")] = False,
     seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions.  [default: 5; attacks: 1]")] = None,
@@ -29,23 +31,27 @@ def reproduce(
     output: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results"),
     quiet: Quiet = False,
 ) -> int:
-    """Make a figure of the paper again: plots, a table of all curves, the settings. Interrupted, it goes on later."""
+    """Make figures of the paper again: plots, a table of all curves, the settings. Interrupted, it goes on later."""
     from rich.console import Console
 
-    from fzoos.experiments.reproduce import figure_list
+    from fzoos.experiments.reproduce import figure_list, wanted
     from fzoos.experiments.reproduce import reproduce as reproduce_figure
+    from fzoos.experiments.runner import execute
 
-    if show or not figure:
+    if show or not figures:
         Console().print(figure_list())
         return 0
     scale = Scale(quick, seeds, device, rounds, samples)
     if device != "cpu" and not partial:  # runs that were made on a GPU can be drawn anywhere
         check_device(device)
-    for name in FIGURES if figure == "all" else [figure]:
-        made = make_figure(name, scale)
-        try:
-            folder = reproduce_figure(made, output, jobs, Console(stderr=True, quiet=quiet), partial)
-        except KeyboardInterrupt:
-            return complain(f"interrupted; finished runs are kept in {output}, the same command goes on", 130)
-        typer.echo(f"{name}: {made.caption}: {folder.resolve()}")
+    made = [make_figure(name, scale) for name in (FIGURES if "all" in figures else dict.fromkeys(figures))]
+    console = Console(stderr=True, quiet=quiet)
+    try:
+        if not partial:
+            execute(wanted(made, output), output / "runs", jobs, console)
+        for figure in made:
+            folder = reproduce_figure(figure, output, jobs, console, partial)
+            typer.echo(f"{figure.name}: {figure.caption}: {folder.resolve()}")
+    except KeyboardInterrupt:
+        return complain(f"interrupted; finished runs are kept in {output}, the same command goes on", 130)
     return 0

@@ -34,7 +34,7 @@ class Observed(Algorithm):
     def __post_init__(self) -> None:
         if self.inner.steered:
             raise TypeError(f"{self.inner.label} has no local steps whose gradients could be observed")
-        for attribute in ("projected", "descends", "keeps_trajectory", "shares_seed", "rebuilds", "reported"):
+        for attribute in ("projected", "descends", "shares_seed", "rebuilds", "reported"):
             object.__setattr__(self, attribute, getattr(self.inner, attribute))
 
     @property
@@ -51,6 +51,10 @@ class Observed(Algorithm):
     def exchanges(self) -> int:
         """The inner algorithm's."""
         return self.inner.exchanges
+
+    def keeps_trajectory(self, dim: int) -> bool:
+        """The inner algorithm's."""
+        return self.inner.keeps_trajectory(dim)
 
     def queries(self, dim: int, local_steps: int, *, first: bool, refreshed: bool) -> int:
         """The inner algorithm's."""

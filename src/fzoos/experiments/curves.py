@@ -16,8 +16,6 @@ from fzoos.experiments.task_spec import build
 
 __all__ = ["Curve", "collect"]
 
-_PIXELS = {"mnist": 28 * 28, "cifar10": 32 * 32}  # d of an attack
-
 Load = Callable[[Run], list[Row]]
 
 
@@ -57,13 +55,17 @@ def collect(figure: Figure, folder: Path) -> list[Curve]:
 
 
 def _column(line: Line, load: Load, name: str) -> FloatArray:
-    """A column of each seed's only run, shape (seeds, n)."""
-    return np.array([[row[name] for row in load(runs[0])] for runs in line.runs])
+    """A column of each seed's only run, shape (seeds, n). A run that has converged stays where it is."""
+    found = [[row[name] for row in load(runs[0])] for runs in line.runs]
+    n = max(line.runs[0][0].rounds + 1, *map(len, found))  # of a figure of cosines: its local steps
+    return np.array([column + column[-1:] * (n - len(column)) for column in found])
 
 
 def _single(panel: str, line: Line, load: Load, values: FloatArray, axis: str = "round") -> Curve:
     extra = {"F": _column(line, load, "F")} if axis == "round" else {}
-    rounds, queries = (_column(line, load, name)[0] for name in (axis, "queries"))
+    rounds, queries = _column(line, load, axis).max(axis=0), _column(line, load, "queries").mean(axis=0)
+    if axis == "round":
+        rounds = np.arange(len(rounds), dtype=float)
     return Curve(panel, line.label, rounds, queries, values, extra)
 
 
@@ -94,24 +96,20 @@ def _cosine(panel: str, line: Line, load: Load) -> Curve:
 def _success(panel: str, line: Line, load: Load) -> Curve:
     """Share of images attacked by each round: once the clients' averaged logits are fooled, the image is done.
 
-    `weak` is the weaker rule, mean f_i < 0. A run stops when its image is attacked, so queries are those of one that is
-    not: the algorithm's formula.
+    `weak` is the weaker rule, mean f_i < 0. A run stops when its image is attacked, so queries are those of the runs
+    that have not: each round costs what it cost them on average, and as much as the one before where there were none.
     """
-    run = line.runs[0][0]
-    algorithm = run.algorithm
-    assert algorithm is not None
-    n = run.rounds + 1
-    dim = _PIXELS[run.task.dataset or "mnist"]
+    n = line.runs[0][0].rounds + 1
+    images = [[load(run) for run in runs] for runs in line.runs]
     by_rule = {
-        name: np.array([np.mean([_attacked(load(r), name, n) for r in runs], axis=0) for runs in line.runs])
+        name: np.array([np.mean([_attacked(rows, name, n) for rows in of_seed], axis=0) for of_seed in images])
         for name in ("margin", "F")
     }
-    per_round = [
-        algorithm.queries(dim, run.local_steps, first=r == 1, refreshed=algorithm.protocol.refreshes(r))
-        for r in range(1, n)
-    ]
-    clients = load(run)[1]["queries"] / per_round[0]
-    queries = np.concatenate([[0.0], clients * np.cumsum(per_round)])
+    asked = [[row["queries"] for row in rows] for of_seed in images for rows in of_seed]
+    queries = np.zeros(n)
+    for r in range(1, n):
+        costs = [counts[r] - counts[r - 1] for counts in asked if len(counts) > r]
+        queries[r] = queries[r - 1] + (np.mean(costs) if costs else queries[r - 1] - queries[max(r - 2, 0)])
     return Curve(panel, line.label, np.arange(n, dtype=float), queries, by_rule["margin"], {"weak": by_rule["F"]})
 
 

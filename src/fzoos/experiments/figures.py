@@ -49,6 +49,11 @@ class Panel:
     title: str
     lines: tuple[Line, ...]
 
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """All runs, each once, in the order in which they are wanted."""
+        return tuple(dict.fromkeys(run for line in self.lines for seed in line.runs for run in seed))
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -69,9 +74,7 @@ class Figure:
     @property
     def runs(self) -> tuple[Run, ...]:
         """All runs, each once, in the order in which they are wanted."""
-        return tuple(
-            dict.fromkeys(run for panel in self.panels for line in panel.lines for seed in line.runs for run in seed)
-        )
+        return tuple(dict.fromkeys(run for panel in self.panels for run in panel.runs))
 
 
 @dataclass(frozen=True)
@@ -139,15 +142,20 @@ def prox() -> FedProx:
 
 
 def algorithms(scale: Scale) -> dict[str, Algorithm]:
-    """The five algorithms, FZooS with the paper's settings and with ours for what the paper sends: weights."""
+    """The paper's five algorithms, FZooS with the paper's settings; and our default."""
     return {
         "FedZO": FedZO(),
         "FedProx": prox(),
         "ScaffoldI": ScaffoldI(),
         "ScaffoldII": ScaffoldII(),
         "FZooS, paper's settings": paper(scale),
-        "FZooS": FZooS.weights(features=scale.features, device=scale.surrogates),
+        "FZooS": FZooS(),
     }
+
+
+def local_steps(algorithm: Algorithm, t: int) -> int:
+    """T of a run; where there are no local steps one run serves every T."""
+    return 10 if algorithm.steered else t
 
 
 def quadratic(scale: Scale, heterogeneity: float, seed: int) -> TaskSpec:
@@ -155,9 +163,7 @@ def quadratic(scale: Scale, heterogeneity: float, seed: int) -> TaskSpec:
     return TaskSpec.of("quadratic", heterogeneity=heterogeneity, seed=seed, dim=scale.pick(300, 50))
 
 
-def _quadratic_panel(
-    scale: Scale, heterogeneity: float, title: str, lines: dict[str, Algorithm], local_steps: int = 10
-) -> Panel:
+def _quadratic_panel(scale: Scale, heterogeneity: float, title: str, lines: dict[str, Algorithm], t: int = 10) -> Panel:
     rounds = scale.pick_rounds(50, 8)
     return Panel(
         title,
@@ -165,7 +171,7 @@ def _quadratic_panel(
             Line(
                 label,
                 tuple(
-                    (Run(quadratic(scale, heterogeneity, seed), algorithm, rounds, local_steps, seed),)
+                    (Run(quadratic(scale, heterogeneity, seed), algorithm, rounds, local_steps(algorithm, t), seed),)
                     for seed in scale.repetitions()
                 ),
             )
@@ -181,7 +187,9 @@ def fig1(scale: Scale) -> Figure:
 
 
 def fig4(scale: Scale) -> Figure:
-    """Cosine similarity within a round, T = 20."""
+    """Cosine similarity within a round, T = 20; our default has no steps within a round."""
+    stepping = algorithms(scale) | {"FZooS": FZooS.weights(features=scale.features, device=scale.surrogates)}
+    stepping["FZooS.weights()"] = stepping.pop("FZooS")
     lines = tuple(
         Line(
             label,
@@ -190,7 +198,7 @@ def fig4(scale: Scale) -> Figure:
                 for seed in scale.repetitions()
             ),
         )
-        for label, algorithm in algorithms(scale).items()
+        for label, algorithm in stepping.items()
     )
     caption = "quadratic, C = 5: cosine of the gradient estimate to grad F within round 2 (T = 20), cumulative mean"
     return Figure("fig4", caption, "cosine", (Panel("C = 5, T = 20, round 2", lines),))
@@ -242,7 +250,8 @@ def _attack_panels(
                     images=images,
                     quick=scale.quick,
                 )
-                seeds.append(tuple(Run(task, algorithm, rounds, steps, seed, image=i) for i in range(images)))
+                t = local_steps(algorithm, steps)
+                seeds.append(tuple(Run(task, algorithm, rounds, t, seed, image=i) for i in range(images)))
             lines.append(Line(label, tuple(seeds)))
         panels.append(Panel(title.format(p=portion, t=steps), tuple(lines)))
     return tuple(panels)
@@ -287,7 +296,7 @@ def _metric_figure(
                     device=scale.device,
                     samples=scale.samples or scale.pick(None, 20_000),
                 )
-                seeds.append((Run(task, algorithm, rounds, t, seed),))
+                seeds.append((Run(task, algorithm, rounds, local_steps(algorithm, t), seed),))
             lines.append(Line(label, tuple(seeds)))
         panels.append(Panel(f"P = {portion:g}, T = {t}", tuple(lines)))
     return Figure(name, f"1 - {metric} on Covertype, {what} varied", "percent", tuple(panels))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,13 +15,14 @@ from rich.table import Table
 from fzoos._util.arrays import FloatArray
 from fzoos._util.describe import describe
 from fzoos.experiments.curves import Curve, collect
-from fzoos.experiments.figures import DURATIONS, Figure, Quantity, Scale, make
+from fzoos.experiments.figures import DURATIONS, Figure, Panel, Quantity, Scale, make
 from fzoos.experiments.prompt_report import write_prompt_report
+from fzoos.experiments.run import Run
 from fzoos.experiments.runner import execute
 from fzoos.experiments.store import Store
 from fzoos.runs.plots import plot_curves
 
-__all__ = ["figure_list", "reproduce"]
+__all__ = ["figure_list", "reproduce", "wanted"]
 
 _YLABELS: dict[Quantity, str] = {
     "gap": "F − F*",
@@ -71,6 +73,7 @@ def reproduce(
         "caption": figure.caption,
         "made_with": store.made_with(figure.runs),
         "data": data,
+        "seconds": {panel.title: round(store.seconds(panel.runs), 1) for panel in figure.panels},
         "panels": describe(figure.panels),
     }
     (folder / "settings.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
@@ -80,13 +83,30 @@ def reproduce(
     return folder
 
 
+def wanted(figures: Sequence[Figure], results: Path) -> list[Run]:
+    """All runs of the figures, in the order of what is lacked most.
+
+    First one panel of each figure, those first of which least is finished; then a second panel of each, and so on.
+
+    Args:
+        figures: what is to be drawn.
+        results: the folder of the results.
+    """
+    store = Store(results / "runs")
+    by_figure = [[panel for panel in figure.panels if not _is_finished(panel, store)] for figure in figures]
+    done = [len(figure.panels) - len(panels) for figure, panels in zip(figures, by_figure, strict=True)]
+    ranked = [(done[i] + k, i, panel) for i, panels in enumerate(by_figure) for k, panel in enumerate(panels)]
+    ranked.sort(key=lambda entry: entry[:2])
+    return list(dict.fromkeys(run for _, _, panel in ranked for run in panel.runs))
+
+
+def _is_finished(panel: Panel, store: Store) -> bool:
+    return all(store.load(run) is not None for run in panel.runs)
+
+
 def _finished(figure: Figure, store: Store) -> Figure:
     """The figure without the panels that miss runs."""
-    panels = tuple(
-        panel
-        for panel in figure.panels
-        if all(store.load(run) is not None for line in panel.lines for seed in line.runs for run in seed)
-    )
+    panels = tuple(panel for panel in figure.panels if _is_finished(panel, store))
     if not panels:
         raise ValueError(f"no panel of {figure.name} is finished yet: run it without --partial")
     return replace(figure, panels=panels)

@@ -74,7 +74,9 @@ class Run:
         if self.name:
             return self.name
         further = (f for f in fields(self) if not f.repr and getattr(self, f.name) != f.default)
-        return repr(self) + "".join(f", {f.name}={getattr(self, f.name)!r}" for f in further)
+        words = repr(self) + "".join(f", {f.name}={getattr(self, f.name)!r}" for f in further)
+        version = 1 if self.algorithm is None else self.algorithm.version
+        return words if version == 1 else f"{words}, version={version}"
 
     @property
     def fingerprint(self) -> str:

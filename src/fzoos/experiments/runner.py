@@ -56,6 +56,8 @@ def execute(
     missing = _missing(runs, folder)
     if not missing:
         return 0
+    if older := Store(folder).of_other_versions(missing):
+        console.print(f"{older} runs in {folder} are of another version of their algorithm: left alone, made anew")
     for task in dict.fromkeys(run.task.models for run in missing if run.task.dataset is not None):
         build(task, console)  # trains its models here, once, before workers want them
     missing = _missing(runs, folder)  # again: data that were downloaded just now may not be those of the runs kept
@@ -70,7 +72,7 @@ def execute(
 
 def _missing(runs: Sequence[Run], folder: Path) -> list[Run]:
     store = Store(folder)
-    return [run for run in runs if store.load(run) is None]
+    return [run for run in dict.fromkeys(runs) if store.load(run) is None]
 
 
 def _raise(run: Run, error: Exception) -> None:
@@ -161,9 +163,10 @@ class _Display:
     """One bar for all runs, and one for each that is under way."""
 
     def __init__(self, total: int, console: Console) -> None:
-        self._progress = round_columns(console)
+        self._console, self._progress = console, round_columns(console)
         self._all = self._progress.add_task("runs", total=total, status="")
         self._rows: dict[str, TaskID] = {}
+        self._made, self._started = 0, time.perf_counter()
 
     def __enter__(self) -> _Display:
         self._progress.start()
@@ -171,6 +174,13 @@ class _Display:
 
     def __exit__(self, *exc: object) -> None:
         self._progress.stop()
+        if self._made:
+            minutes = (time.perf_counter() - self._started) / 60.0
+            self._console.print(f"{self._made} runs in {minutes:.1f} minutes: {self._rate:.3g} a minute")
+
+    @property
+    def _rate(self) -> float:
+        return 60.0 * self._made / (time.perf_counter() - self._started)
 
     def start(self, run: Run) -> None:
         """Show a run, if it is not shown yet."""
@@ -191,4 +201,5 @@ class _Display:
         """A run is done and kept."""
         if run.fingerprint in self._rows:
             self._progress.remove_task(self._rows.pop(run.fingerprint))
-        self._progress.advance(self._all)
+        self._made += 1
+        self._progress.update(self._all, advance=1, status=f"{self._rate:.3g} a minute")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import platform
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -35,6 +38,15 @@ class Store:
         """The rows of a run that has been made, or None."""
         kept = next(self._kept(run), None)
         return None if kept is None else kept["rows"]
+
+    def of_other_versions(self, runs: Iterable[Run]) -> int:
+        """How many of these runs are here as another version of their algorithm made them."""
+        kept = [_without_version(kept["key"]) for kept in self._all()]
+        return sum(_without_version(run.key) in set(kept) for run in runs if self.load(run) is None)
+
+    def seconds(self, runs: Iterable[Run]) -> float:
+        """How long these runs took, one after another."""
+        return float(sum(next(self._kept(run))["seconds"] for run in runs))
 
     def made_with(self, runs: Iterable[Run]) -> list[dict[str, str]]:
         """The versions and machines that made these runs, each once: those of the runs, not of who looks at them."""
@@ -94,9 +106,9 @@ class Store:
         lines = [json.dumps(kept) + "\n" for run in runs if (kept := next(self._kept(run), None)) is not None]
         if not lines:
             return
-        path = self._folder / f"{name}.jsonl"
+        path = self._folder / f"{name}.jsonl.gz"
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_text("".join(lines), encoding="utf-8")
+        temporary.write_bytes(gzip.compress("".join(lines).encode(), mtime=0))  # the same runs, the same bytes
         temporary.replace(path)
         for run in runs:
             for loose in self._paths(run):
@@ -107,8 +119,10 @@ class Store:
     def _packed(self) -> dict[str, list[dict[str, Any]]]:
         """Packed runs by their keys."""
         found: dict[str, list[dict[str, Any]]] = {}
-        for path in sorted(self._folder.glob("*.jsonl")):
-            for line in path.read_text(encoding="utf-8").splitlines():
+        for path in sorted([*self._folder.glob("*.jsonl"), *self._folder.glob("*.jsonl.gz")]):
+            packed = path.read_bytes()
+            text = gzip.decompress(packed) if path.suffix == ".gz" else packed
+            for line in text.decode().splitlines():
                 kept = json.loads(line)
                 found.setdefault(kept["key"], []).append(kept)
         return found
@@ -133,12 +147,23 @@ class Store:
             if kept["key"] == run.key and (data is None or kept.get("data", data) == data):
                 yield kept
 
+    def _all(self) -> Iterator[dict[str, Any]]:
+        for path in self._folder.glob("*.json"):
+            with suppress(OSError, json.JSONDecodeError):
+                yield json.loads(path.read_text(encoding="utf-8"))
+        for packed in self._packed.values():
+            yield from packed
+
     def _loose(self, run: Run) -> Iterator[dict[str, Any]]:
         for path in self._paths(run):
             try:
                 yield json.loads(path.read_text(encoding="utf-8"))
             except (FileNotFoundError, json.JSONDecodeError):
                 continue
+
+
+def _without_version(key: str) -> str:
+    return re.sub(r", version=\d+$", "", key)
 
 
 def versions() -> dict[str, str]:

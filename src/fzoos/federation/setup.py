@@ -96,7 +96,7 @@ class Setting:
             vectorized=self.vectorized,
             client=index,
             on_failure=self.on_failure,
-            keep=self.algorithm.keeps_trajectory,
+            keep=self.algorithm.keeps_trajectory(self.box.dim),
             ledger=ledger,
             seed=seed,
             pool=pool,

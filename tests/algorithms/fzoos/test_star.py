@@ -5,15 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from fzoos import FZooS
+from fzoos import FZooS, minimize
 from fzoos.algorithms.base import ClientContext
+from fzoos.algorithms.fzoos import star
 from fzoos.algorithms.fzoos.control import Control, Mode
 from fzoos.algorithms.fzoos.directions import star_directions
 from fzoos.algorithms.fzoos.star import LINE, StarClient, StarNumbers, inward
 from fzoos.messages.codec import MessageError
 from fzoos.objectives.box import Box
 from fzoos.objectives.trajectory import Trajectory
-from fzoos.surrogates.trend import fit_slope
+from fzoos.surrogates.trend import Slope, fit_slope
 
 D = 24
 X = np.full(D, 0.5)
@@ -285,3 +286,58 @@ def test_without_projection():
         client, asked = make(projected=projected)
         client.star(np.zeros(D), control())
         assert (np.min(asked) < 0.0) != projected
+
+
+def test_a_large_star_is_taken_in_parts(monkeypatch):
+    """Arms are orthogonal: parts of 10 arms add up to the gradient of all, but for what each trend takes of its arms'
+    mean, a share of 1 / sqrt(10) at most; the curvature is the same."""
+    rng = np.random.default_rng(3)
+    x, control = np.full(60, 0.5), Control(7, Mode.SHARED, 0.02)
+    rows = star_directions(control, 60).common
+    points = np.vstack([x, x + 0.02 * math.sqrt(60) * rows])
+    slopes, curvatures = rng.normal(size=60), rng.uniform(0.5, 1.5, 60)
+    values = (points - x) @ slopes + 0.5 * (points - x) ** 2 @ curvatures
+    whole = fit_slope(points, values, x, 1e-8)
+    monkeypatch.setattr(star, "_TOGETHER", 10)
+    parts = star._fresh(points, values, x)
+    assert np.linalg.norm(parts.gradient - whole.gradient) < np.linalg.norm(whole.gradient) / math.sqrt(10)
+    assert parts.curvature == pytest.approx(whole.curvature, rel=1e-6)
+
+
+def test_memory_of_many_dimensions_is_exact_for_a_bowl():
+    """Two stars at two places, each with half of the directions: together they are the gradient at the second place."""
+    rng = np.random.default_rng(4)
+    basis = np.linalg.qr(rng.normal(size=(8, 8)))[0]
+    curvature, minimum, first, second = 1.7, *rng.uniform(size=(3, 8))
+
+    def shown(x, directions):
+        gradient = curvature * (x - minimum)
+        return Slope((directions @ gradient) @ directions, curvature)
+
+    memory = star._Carried().renewed(first, shown(first, basis[:4]), basis[:4], Mode.SHARED)
+    memory = memory.renewed(second, shown(second, basis[4:]), basis[4:], Mode.SHARED)
+    np.testing.assert_allclose(memory.gradient, curvature * (second - minimum), rtol=1e-12)
+    anew = memory.renewed(second, shown(second, basis[:4]), basis[:4], Mode.DEALT)
+    np.testing.assert_allclose(anew.gradient, shown(second, basis[:4]).gradient)
+
+
+def test_many_dimensions_end_to_end(monkeypatch):
+    """With the limit at 60 dimensions: F falls as it does with a surrogate of old points, and no points are kept."""
+    centres = np.random.default_rng(5).uniform(0.3, 0.7, (3, 80))
+    outliers = np.random.default_rng(6)
+
+    def function(centre):
+        return lambda x: float(np.sum((x - centre) ** 2)) + 1e6 * (outliers.random() < 0.002)
+
+    functions = [function(c) for c in centres]
+
+    def run():
+        result = minimize(functions, np.full(80, 0.2), bounds=(0, 1), rounds=8, seed=0, tolerance=0)
+        return np.sum((result.x - centres.mean(axis=0)) ** 2)
+
+    start, kept = np.sum((0.2 - centres.mean(axis=0)) ** 2), run()
+    monkeypatch.setattr(star, "_TOGETHER", 30)
+    assert not FZooS().keeps_trajectory(80)
+    with pytest.raises(ValueError, match="prior is of no use to FZooS"):
+        minimize(functions, np.full(80, 0.2), bounds=(0, 1), prior=[(np.zeros((1, 80)), np.zeros(1))] * 3)
+    assert run() < max(10 * kept, 0.02 * start)

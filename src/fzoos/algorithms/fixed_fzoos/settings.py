@@ -90,7 +90,6 @@ class FixedFZooS(Algorithm):
     vector: Literal["adaptive", "fixed"] = "adaptive"  # x' = x'' = x, or x_{r-1}
     device: str | None = None
 
-    keeps_trajectory: ClassVar[bool] = True
     shares_seed: ClassVar[bool] = True
     reported: ClassVar[tuple[str, ...]] = ("correction_length", "uncertainty", "step_scale")
     presets: ClassVar[tuple[str, ...]] = ("paper", "weights")
@@ -191,6 +190,10 @@ class FixedFZooS(Algorithm):
     def asks_x(self) -> bool:
         """In a refresh."""
         return self.refresh is not None
+
+    def keeps_trajectory(self, dim: int) -> bool:
+        """True."""
+        return True
 
     def queries(self, dim: int, local_steps: int, *, first: bool, refreshed: bool) -> int:
         """(T - 1) picks, the initial design in the client's first round, 1 + picks at a refresh."""

@@ -58,9 +58,8 @@ class FZooS(Algorithm):
         old_name(f"FZooS({fixed[0]}=...)", f"FixedFZooS({fixed[0]}=...); FZooS() has no settings")
         return FixedFZooS(*args, **settings)
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     descends: ClassVar[bool] = False
-    keeps_trajectory: ClassVar[bool] = True
     shares_seed: ClassVar[bool] = True
     steered: ClassVar[bool] = True
     tolerance: ClassVar[float] = 1e-6
@@ -115,6 +114,10 @@ class FZooS(Algorithm):
     def steering(self, dim: int) -> FZooSServer:
         """The server half."""
         return FZooSServer(dim, self.projected)
+
+    def keeps_trajectory(self, dim: int) -> bool:
+        """Up to 1024 dimensions."""
+        return star.looks_back(dim)
 
     def queries(self, dim: int, local_steps: int, *, first: bool, refreshed: bool) -> int:
         """Of a trust region; at most, of a star."""

@@ -2,6 +2,9 @@
 
 exchange 1   ask x and x +- H u_j, H = h sqrt(d), one side each, signs alternate
              fresh_i = grad mu(x) by this star alone,  memory_i = grad mu(x) by the nearest 2 d of all own points
+             in more than 1024 dimensions, U the star's directions, lambda_i the curvature it shows:
+             fresh_i = sum of grad mu(x) by at most 512 arms each,
+             memory_i = fresh_i + (1 - U'U) (memory_i' + lambda_i (x - x'))
              dealt: ask x +- H fresh_i / |fresh_i|; then a direction that only this client asked counts 1 / omega_i
 exchange 2   two lines, -fresh and -memory as averaged, projected at the box: ask x + t v at five t of each
              not dealt: ask x +- H fresh / |fresh|
@@ -25,11 +28,17 @@ from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays
 from fzoos.surrogates.trend import Slope, fit_slope, without_outliers
 
-__all__ = ["HIGH", "LINE", "LOW", "PRIVATE", "StarClient", "StarNumbers", "inward"]
+__all__ = ["HIGH", "LINE", "LOW", "PRIVATE", "StarClient", "StarNumbers", "inward", "looks_back"]
 
 LINE = (0.25, 0.5, 1.0, 2.0, 4.0)  # where a line is asked, in units of L
 _POINTS = 2  # nearest points of the surrogate with memory, over d
+_TOGETHER = 512  # arms that one surrogate takes at most: it costs their square times d
 _FLOOR = 1e-8  # the ridge of a star's own surrogate
+
+
+def looks_back(dim: int) -> bool:
+    """Whether there is a surrogate of old points: where its cost, which grows as d^3, is worth it."""
+    return dim <= 2 * _TOGETHER
 
 
 class StarNumbers(NamedTuple):
@@ -51,6 +60,25 @@ PRIVATE = StarNumbers()
 """Under differential privacy none of them leaves: the directions are then shared, and the radius follows the steps."""
 
 
+class _Carried(NamedTuple):
+    """What earlier stars have shown of the gradient, where there are too many points for a surrogate of them all."""
+
+    gradient: FloatArray = np.zeros(0)
+    x: FloatArray = np.zeros(0)
+    mode: Mode | None = None
+
+    def renewed(self, x: FloatArray, slope: Slope, directions: FloatArray, mode: Mode) -> _Carried:
+        """After another star: what it shows along its own directions, and along the others what was known.
+
+        That is carried to the new x by the mean curvature. Where directions were asked by other clients, the memories
+        do not add up: it begins anew.
+        """
+        if mode is not self.mode:
+            return _Carried(slope.gradient, x, mode)
+        moved = self.gradient + slope.curvature * (x - self.x)
+        return _Carried(slope.gradient + moved - (directions @ moved) @ directions, x, mode)
+
+
 class StarClient:
     """Star and lines of one client.
 
@@ -65,6 +93,7 @@ class StarClient:
         self._had_centre = False
         self._x = np.zeros(context.dim)
         self._lines: list[FloatArray] = []  # of the last round
+        self._carried = _Carried()
 
     def star(self, x: FloatArray, control: Control) -> Arrays:
         """Exchange 1."""
@@ -81,8 +110,12 @@ class StarClient:
             if control.mode is Mode.DEALT:
                 self._context.query(np.stack([x, x]), "refresh")  # what was planned is asked
             return _reply(np.zeros_like(x), np.zeros_like(x), StarNumbers(failed=failed))
-        slope = fit_slope(points[good], values[good] - self._centre, x, _FLOOR)
-        memory = self._remembered(x, control)
+        slope = _fresh(points[good], values[good] - self._centre, x)
+        if looks_back(len(x)):
+            memory = self._remembered(x, control)
+        else:
+            self._carried = self._carried.renewed(x, slope, rows, control.mode)
+            memory = self._carried.gradient
         numbers = StarNumbers(slope.curvature, float(np.sum((directions.common @ slope.gradient) ** 2)))
         if control.mode is not Mode.DEALT:
             return _reply(slope.gradient, memory, numbers)
@@ -107,7 +140,8 @@ class StarClient:
         arms = np.flatnonzero(good[1:]) + 1
         credible = without_outliers(values[arms]) if len(arms) else np.empty(0, dtype=bool)
         index = first + np.cumsum(good) - 1  # where the trajectory has them: failed ones are left out
-        self._memory.leave_out(index[arms[~credible]])
+        if looks_back(points.shape[1]):
+            self._memory.leave_out(index[arms[~credible]])
         good[arms[~credible]] = False
         return points, values, good
 
@@ -174,6 +208,24 @@ def inward(line: FloatArray, x: FloatArray, projected: bool) -> FloatArray:
         return np.zeros_like(line)
     line = line / largest  # first, so that squares neither overflow nor vanish
     return line / float(np.sqrt(np.sum(line * line)))
+
+
+def _fresh(points: FloatArray, values: FloatArray, x: FloatArray) -> Slope:
+    """The gradient by a star alone: x first, then its arms.
+
+    Arms are orthogonal, so that those of a large star are taken a part at a time: each part shows the gradient along
+    its own directions, and they add up.
+    """
+    arms = np.arange(1, len(points))
+    parts = math.ceil(len(arms) / _TOGETHER)
+    centre = np.zeros(1, dtype=np.int64)
+    found = []
+    for k in range(parts):
+        part = np.concatenate([centre, arms[k::parts]])
+        found.append(fit_slope(points[part], values[part], x, _FLOOR))
+    if parts == 1:
+        return found[0]
+    return Slope(np.sum([s.gradient for s in found], axis=0), float(np.mean([s.curvature for s in found])))
 
 
 def _pair(x: FloatArray, length: float, gradient: FloatArray) -> FloatArray:
