@@ -330,6 +330,11 @@ class Algorithm(ABC):
         return False
 
     @property
+    def asks_x(self) -> bool:
+        """Whether clients ask the server's x in each round after the first; if not, constraints cost one more query."""
+        return True
+
+    @property
     def carried(self) -> tuple[str, ...]:
         """Payload entries that go out again with the next refresh request."""
         return tuple(name for name, part in self.parts(dim=1, local_steps=1).items() if part.carried)

@@ -106,7 +106,9 @@ class Server:
 
     @property
     def x(self) -> FloatArray:
-        """x_r, in the unit cube."""
+        """x_r, in the unit cube; with constraints the last x that was feasible for all when it was asked, if any."""
+        if self.state.constrained:
+            return self.state.asked["x"]
         return self.state.x if self._steering is None else self._steering.reported(self.state.shared)
 
     @property
@@ -142,7 +144,7 @@ class Server:
         """Queries of the next round, all of it or cut."""
         state, part = self.state, {"cut": cut} if cut else {}
         refreshed = self._algorithm.protocol.refreshes(state.round + 1)
-        queries = sum(
+        queries = len(participants) * (state.constrained and not self._algorithm.asks_x) + sum(
             self._algorithm.planned(
                 len(state.x),
                 self._local_steps,
@@ -199,7 +201,10 @@ class Server:
             return {**self._seed, "cut": plan.cut} if plan is not None and plan.cut else self._seed
         share = float(self._weights[client] / self._weights[list(participants)].sum())
         turn, count = participants.index(client), len(participants)
-        return self._steering.scalars(self.state.shared, self._seed["seed"], turn, count, share)
+        told = self._steering.scalars(self.state.shared, self._seed["seed"], turn, count, share)
+        if self.state.constrained and "constrained" in self._algorithm.told:
+            return {**told, "constrained": 1, "share": share}
+        return told
 
     def _steer(self, plan: Plan) -> None:
         """First exchange of a steered round: x goes to those who cannot work it out."""
@@ -251,6 +256,7 @@ class Server:
     def _complete(self, plan: Plan, replies: dict[int, Message]) -> None:
         """x_r, the payload and what is reported of the round; from here on it is over."""
         state = self.state
+        self._hear_constraints(replies)
         previous = {"x": self.x, "place": state.x}
         mean = self._combined(replies) if self._algorithm.combines_replies else self._average("update", replies)
         if self._steering is not None:
@@ -287,12 +293,26 @@ class Server:
         state.value = float(value) if known else None
         state.round, state.plan, state.sharing, state.previous = plan.round, None, False, {}
 
+    def _hear_constraints(self, replies: dict[int, Message]) -> None:
+        """Keep the x with which the round began, at which constraints were asked, unless a better one is known."""
+        state = self.state
+        said = {i: bool(reply.scalars["infeasible"]) for i, reply in replies.items() if "infeasible" in reply.scalars}
+        if not said:
+            return
+        everybody = set(replies) == {int(i) for i in np.flatnonzero(self._weights)}
+        state.constrained, state.violated = True, any(said.values())
+        feasible = False if state.violated else (True if everybody else None)
+        order: list[bool | None] = [False, None, True]
+        if not state.asked or order.index(feasible) >= order.index(state.feasible):
+            state.asked, state.feasible = {"x": state.x}, feasible
+
     def _mean_scalars(self, replies: dict[int, Message]) -> dict[str, float]:
         """Of what all of them report, but for the queries, which are counted for each client."""
         if not replies:
             return {}
         weights = self._weights[list(replies)]
-        names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - {"queries", "failed"}
+        counts = {"queries", "failed", "infeasible"}
+        names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - counts
         if self._algorithm.steered:
             names.discard("correction_length")  # a 0 that says nothing: there are no local steps to correct
         return {

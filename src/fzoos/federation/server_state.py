@@ -82,6 +82,11 @@ class ServerState:
         unknown: queries that each client may have made beyond those, in requests that it did not answer.
         offsets: queries of each client in a journal that was lost.
         failed: queries that failed, of each client that reported.
+        constrained: whether any client has constraints.
+        violated: whether a constraint was violated at the x with which the last round began.
+        feasible: whether all clients' constraints are met at `asked`; None: none of those asked is violated, but not
+            all clients were asked.
+        asked: the last x, in the unit cube, with which a round began and that is as feasible as any.
         sharing: whether all of the round that has begun is done but for the values that clients share.
         previous: then, x as it was reported after the round before, and "place", where that began to look.
         value: F(x_r), where clients share their values and all of them had one.
@@ -119,6 +124,10 @@ class ServerState:
     unknown: list[int] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
     failed: dict[int, int] = field(default_factory=dict, metadata={"restore": _restored_counts})
+    constrained: bool = False
+    violated: bool = False
+    feasible: bool | None = None
+    asked: State = field(default_factory=dict, metadata=_ARRAYS)
     sharing: bool = False
     previous: State = field(default_factory=dict, metadata=_ARRAYS)
     value: float | None = None

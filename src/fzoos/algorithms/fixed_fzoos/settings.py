@@ -186,6 +186,11 @@ class FixedFZooS(Algorithm):
         """2, or 1 without queries at the server's x."""
         return 1 if self.refresh is None else 2
 
+    @property
+    def asks_x(self) -> bool:
+        """In a refresh."""
+        return self.refresh is not None
+
     def keeps_trajectory(self, dim: int) -> bool:
         """True."""
         return True
