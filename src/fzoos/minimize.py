@@ -78,7 +78,8 @@ def minimize(
 
     Args:
         objectives: the f_i, one per client: x of shape (d,) to a float, or, if `vectorized`, (n, d) to (n,). A single
-            function is that of a single client.
+            function is that of a single client. One with constraints returns a pair (f, c), c a number or several that
+            are to be at most 0; a batch: c of shape (n, k).
         x0: the start, shape (d,), inside the bounds.
         bounds: one (lower, upper) pair for all coordinates, d pairs, or a `scipy.optimize.Bounds`. A coordinate whose
             bounds are equal is fixed. None or infinity: no bound on that side, or none at all; `scale` is then needed.
@@ -199,6 +200,8 @@ def minimize(
     settings |= {} if scale is None else {"scale": scale}
     settings |= {"share_values": True} if share_values else {}
     past = None if start is None else find_recording(start, store)
+    if past is not None and past.result.feasible is not None:
+        raise ValueError("start is a run with constraints, which cannot go on; begin a new one with x0=start.x")
     if past is not None:
         root = past.take_up(describe(settings), rounds, count)
         settings["seed"] = past.settings["seed"]

@@ -39,8 +39,10 @@ class Record:
         queries_per_client: the same for each client, as last reported.
         distances: of each client's x from the mean of this round, in the unit cube; None where none came.
         failed: queries that failed and were left out, of all clients up to the end of this round.
+        feasible: whether x meets the constraints of all clients; None: nobody has any, or not all have said so.
         cut: where the budget left less than a whole round, how much of it there was: local steps, or in FZooS() queries
             of a client at and around x. 0: all of it.
+        arrivals: of an asynchronous study: whose answers came, or failed, each time the server had waited.
     """
 
     round: int
@@ -54,7 +56,9 @@ class Record:
     queries_per_client: tuple[int, ...] = ()
     distances: tuple[float | None, ...] = ()
     failed: int = 0
+    feasible: bool | None = None
     cut: int = 0
+    arrivals: tuple[tuple[int, ...], ...] = ()
 
     @property
     def row(self) -> dict[str, float | None]:
@@ -75,6 +79,7 @@ class Record:
             "seconds": self.seconds,
             "step": self.step,
             **({"failed": self.failed} if self.failed else {}),
+            **({} if self.feasible is None else {"feasible": int(self.feasible)}),
             **{f"diagnostics/{name}": value for name, value in self.diagnostics.items()},
             **{f"clients/{i}/queries": count for i, count in enumerate(self.queries_per_client)},
             **{f"clients/{i}/distance": distance for i, distance in enumerate(self.distances)},
@@ -89,7 +94,8 @@ class Result:
     table.
 
     Attributes:
-        x: the server's last x, in the user's coordinates.
+        x: the server's last x, in the user's coordinates. With constraints: the last one that was asked and is
+            feasible for all, or just the last one that was asked.
         rounds: complete rounds.
         queries: queries of all clients, those of an incomplete last round included.
         queries_per_client: the same for each client.
@@ -105,6 +111,8 @@ class Result:
         failed: queries that failed and were left out (`on_failure="skip"`); they are among `queries`.
         first_failure: the first of them: a traceback, or what was returned. Empty if there was none; in a study it
             stays at the site.
+        feasible: whether x meets the constraints of all clients. None: there are none, or not all have said so.
+        violation: the largest constraint of any client at x; None where nobody may know it, as in a study.
         best_x: x after the round with the lowest F(x), where that is known; otherwise None.
         variables: what x means, by name, where the run was over a `Space`; otherwise None. `Space.variables` says the
             same of `recommended`.
@@ -134,6 +142,8 @@ class Result:
     failed: int = 0
     first_failure: str = ""
     variables: Mapping[str, Any] | None = None
+    feasible: bool | None = None
+    violation: float | None = None
     best_x: FloatArray | None = None
 
     def __post_init__(self) -> None:
@@ -217,11 +227,17 @@ class Result:
             rows.append(("", "a mean of the last rounds is recommended: see `recommended`"))
         rows += [("F(x)", "not known" if self.fun is None else f"{self.fun:.6g}"), ("rounds", str(self.rounds))]
         rows.append(("queries", f"{self.queries:,} ({', '.join(f'{n:,}' for n in self.queries_per_client)})"))
+        if self.feasible is not None or self.violation is not None:
+            rows.append(("feasible", self._feasibility()))
         if self.failed:
             rows.append(("failed", f"{self.failed:,} of them, the first: {self.first_failure.rpartition(chr(10))[2]}"))
         rows.append(("bytes", f"{self.bytes_up:,} up, {self.bytes_down:,} down"))
         rows.append(("seconds", f"{self.seconds:.2f}"))
         return "\n\n".join(part for part in (plain_table((), rows, words=2), self._last_rounds()) if part)
+
+    def _feasibility(self) -> str:
+        words = {True: "yes, for all", False: "no", None: "not all clients were asked"}[self.feasible]
+        return words if self.violation is None else f"{words}; the largest constraint is {self.violation:.3g}"
 
     @property
     def _is_lowest_at_the_end(self) -> bool:

@@ -50,6 +50,8 @@ def objective(x):
         raise RuntimeError("patient 4711")
     if (HERE / f"{{SITE}}.hangs").exists():
         time.sleep(3600)
+    while (HERE / f"{{SITE}}.waits").exists():
+        time.sleep(0.01)
     return float(np.sum((x - CENTRES[SITE]) ** 2))
 """
 
@@ -185,6 +187,32 @@ def test_sites_that_raise_or_hang_are_failures_and_the_others_go_on(site_files: 
     assert reasons.count("site-3: the objective failed in round 1") == 1
     assert reasons.count("site-4: site-4 has not answered within 12 seconds") >= 1
     assert not any("4711" in reason for reason in reasons), "an objective's words stay at its site"
+
+
+def test_a_slow_site_holds_nobody_up_and_its_answer_is_used(site_files: Path, tmp_path: Path) -> None:
+    """Two of three are enough. The third answers round 1 when the others are in round 3; repeated here in the order in
+    which the answers came, the study ends with the same numbers."""
+    study = make_study(3, rounds=12, enough=2, algorithm={"name": "fedzo"})
+    round_cost = study.algorithm_settings.queries(3, 3, first=False, refreshed=False)
+    (site_files / "site-3.waits").touch()
+
+    def release() -> None:
+        log = site_files / "site-1.log"
+        while not log.exists() or len(log.read_text().splitlines()) <= 2 * round_cost:
+            time.sleep(0.01)
+        (site_files / "site-3.waits").unlink()
+
+    watcher = threading.Thread(target=release)
+    watcher.start()
+    result = run(study, simulator(study, tmp_path), results=tmp_path / "results", resubmit=0)
+    watcher.join()
+
+    assert result.status == "completed"
+    late = [record.round for record in result.history if any(2 in clients for clients in record.arrivals)]
+    assert late
+    assert late[0] >= 3
+    boxes = [local_box(site) for site in study.sites]
+    assert np.array_equal(result.x, LocalStudy(study, tmp_path / "again", boxes, 1, 5, repeat=result).run().x)
 
 
 def test_a_job_carries_no_code_and_nothing_of_a_site(site_files: Path, tmp_path: Path) -> None:

@@ -124,6 +124,40 @@ def test_a_study_gives_what_it_gives_without_flower(tmp_path: Path, algorithm: d
     assert (result.bytes_up, result.bytes_down) == (plain.bytes_up, plain.bytes_down)
 
 
+def test_a_slow_site_holds_nobody_up_and_its_answer_is_used(tmp_path: Path) -> None:
+    """Two of three are enough. The third answers round 1 after round 2; repeated without Flower in the order in which
+    the answers came, the study ends with the same numbers."""
+    ours, gate = study(enough=2, rounds=8), threading.Event()
+
+    class Slow(Federation):
+        def objective(self, config: Any) -> Callable[[np.ndarray], float]:
+            counted = super().objective(config)
+
+            def gated(x: np.ndarray) -> float:
+                assert config["site"] != "south" or gate.wait(60)
+                return counted(x)
+
+            return gated
+
+    with InProcess() as flower:
+        federation = Slow(flower, tmp_path, ours)
+        for site in SITES:
+            federation.add(site, name=site)
+        result = conduct(
+            ours,
+            federation.engine(),
+            tmp_path / "result.db",
+            callback=lambda record: gate.set() if record.round == 2 else None,
+        )
+
+    assert result.status == "completed"
+    late = [record.round for record in result.history if any(2 in clients for clients in record.arrivals)]
+    assert late
+    assert late[0] >= 3
+    again = LocalStudy(ours, tmp_path / "again", [box(site) for site in SITES], 1, ours.seed, repeat=result).run()
+    assert result.x.tobytes() == again.x.tobytes()
+
+
 def test_the_server_app_leaves_a_result_and_resumes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = LocalStudy(study(rounds=3), tmp_path / "plain", [box(site) for site in SITES], site_seed=study().seed).run()
     path = tmp_path / "result.db"

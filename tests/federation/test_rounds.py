@@ -151,6 +151,8 @@ def test_too_few_clients():
 class Walk:
     """A server that moves x by what it is told, a coordinate of two at a time."""
 
+    moved = Server.moved
+
     def __init__(self, moves, state=None):
         self._moves = moves
         self.state = state or ServerState({"x": np.array([0.5, 0.5])}, np.random.default_rng(0), [0])

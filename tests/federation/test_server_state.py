@@ -6,7 +6,9 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
+from fzoos.federation.answers import Answer, Answers
 from fzoos.federation.server_state import Plan, ServerState
+from fzoos.messages.message import Message
 
 
 def full():
@@ -29,9 +31,19 @@ def full():
         distances=[0.1, None, 0.2],
         moves=[0.1, 1e-7],
         failed={0: 2},
+        constrained=True,
+        violated=True,
+        feasible=True,
+        asked={"x": np.array([0.5, 0.5])},
         sharing=True,
         previous={"x": np.array([0.5, 0.5]), "place": np.array([0.5, 0.25])},
         value=0.75,
+        arrivals=[[0, 2], []],
+        answers=Answers(
+            {1: Message("update", 3, {"x": np.ones(2)}, {"seed": 7}, "float32")},
+            {("payload", 0): Answer(0, 2, 1, {"c": np.zeros((2, 3)), "d": np.ones(1)})},
+            {2: np.array([0.5, 0.25]), 3: np.zeros(2)},
+        ),
     )
 
 
@@ -78,7 +90,10 @@ def test_a_field_that_an_older_checkpoint_lacks():
 @pytest.mark.parametrize("plan", [None, [4, [0, 2], 11]])
 def test_of_the_last_release(plan):
     """Its names of the same things, as `Server.state` of commit 753bf51 wrote them."""
-    without = {"distances": [], "moves": [], "failed": {}, "kept": {}, "sharing": False, "previous": {}, "value": None}
+    without = {"distances": [], "moves": [], "failed": {}, "kept": {}, "asked": {}}
+    without |= {"constrained": False, "violated": False, "feasible": None}
+    without |= {"distances": [], "moves": [], "failed": {}, "kept": {}, "sharing": False, "previous": {}, "value": None}
+    without |= {"arrivals": [], "answers": Answers()}
     state = replace(full(), **without, **({} if plan else {"plan": None, "refreshed": None}))
     server = {
         "round": 3,

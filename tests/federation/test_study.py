@@ -44,8 +44,9 @@ def test_everything(tmp_path):
         seed = 7
         vectorized = true
         weights = [1, 1, 2]
-        participation = 2
+        participation = 3
         min_clients = 2
+        enough = 2
         timeout = 60
         retries = 0
         max_queries = 1000
@@ -70,7 +71,8 @@ def test_everything(tmp_path):
     assert study.start.tolist() == [0.25] * 4
     assert (study.rounds, study.local_steps, study.seed, study.vectorized) == (20, 3, 7, True)
     assert study.omega.tolist() == [0.25, 0.25, 0.5]
-    assert (study.participants, study.min_clients, study.timeout, study.retries) == (2, 2, 60, 0)
+    assert (study.participants, study.min_clients, study.timeout, study.retries) == (3, 2, 60, 0)
+    assert study.enough == 2
     assert (study.max_queries, study.max_queries_per_client, study.tolerance) == (1000, 500, 1e-4)
     assert (study.on_failure, study.aggregate, study.precision) == ("skip", "median", "float16")
     assert study.algorithm_settings.differences.count == 5
@@ -215,6 +217,7 @@ CONDUCT = {
     "rounds": 7,
     "participation": 2,
     "min_clients": 1,
+    "enough": 2,
     "timeout": 5.0,
     "retries": 9,
     "max_queries": 100,
@@ -253,8 +256,9 @@ def test_every_setting_is_decided():
 @pytest.mark.parametrize("name", CONDUCT)
 def test_id_stays(name):
     """How the server conducts a study may change while it runs."""
-    shares = {"share_values": True} if name in ("target", "patience") else {}  # they need F
-    assert study(**shares, **{name: CONDUCT[name]}).id == study(**shares).id
+    others = {"share_values": True} if name in ("target", "patience") else {}  # they need F
+    others |= {"algorithm": {"name": "fedzo"}}  # which all of them go with
+    assert study(**others, **{name: CONDUCT[name]}).id == study(**others).id
 
 
 @pytest.mark.parametrize("name", MATTERS)

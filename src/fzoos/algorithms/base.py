@@ -330,6 +330,11 @@ class Algorithm(ABC):
         return False
 
     @property
+    def asks_x(self) -> bool:
+        """Whether clients ask the server's x in each round after the first; if not, constraints cost one more query."""
+        return True
+
+    @property
     def carried(self) -> tuple[str, ...]:
         """Payload entries that go out again with the next refresh request."""
         return tuple(name for name, part in self.parts(dim=1, local_steps=1).items() if part.carried)
@@ -410,6 +415,11 @@ class Algorithm(ABC):
     def server(self, dim: int, local_steps: int, optimizer: Optimizer) -> ServerHalf | None:
         """The server half, where the algorithm `rebuilds` x."""
         return None
+
+    @property
+    def keeps_answers(self) -> bool:
+        """Whether a client's answer still means something in later rounds, at another x: for asynchronous rounds."""
+        return False
 
     def server_projects(self, dim: int) -> bool:
         """Whether the server clips x, too, and not the clients alone."""

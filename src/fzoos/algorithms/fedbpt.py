@@ -92,6 +92,11 @@ class FedBPT(Algorithm):
         """The client half."""
         return _Client(context, self.population, self.deviation)
 
+    @property
+    def asks_x(self) -> bool:
+        """False: a search asks around x."""
+        return False
+
     def queries(self, dim: int, local_steps: int, *, first: bool, refreshed: bool) -> int:
         """T lambda + 1."""
         return local_steps * self.population + 1

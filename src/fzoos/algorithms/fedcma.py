@@ -100,6 +100,11 @@ class FedCMA(Algorithm):
         """The client half."""
         return SearchClient(context, self.population, self.deviation)
 
+    @property
+    def asks_x(self) -> bool:
+        """False: a search asks around x."""
+        return False
+
     def queries(self, dim: int, local_steps: int, *, first: bool, refreshed: bool) -> int:
         """T lambda."""
         return local_steps * self.population

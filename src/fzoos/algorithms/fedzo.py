@@ -30,6 +30,11 @@ class FiniteDifferenceAlgorithm(Algorithm):
         """T (Q + 1), and one estimate more where the payload is refreshed."""
         return (local_steps + refreshed) * self.differences.queries
 
+    @property
+    def keeps_answers(self) -> bool:
+        """Where it sends nothing but x: a step can be made from another x."""
+        return not self.rebuilds and not self.parts(1, 1)
+
 
 class FiniteDifferenceClient(ClientHalf):
     """A client whose local gradient is FD(x)."""

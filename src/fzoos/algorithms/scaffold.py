@@ -86,6 +86,11 @@ class ScaffoldI(FiniteDifferenceAlgorithm):
         """2."""
         return 2
 
+    @property
+    def keeps_answers(self) -> bool:
+        """True: a fresh estimate costs a fraction of a round, and is not old for long."""
+        return True
+
     def client(self, context: ClientContext) -> ClientHalf:
         """The client half."""
         return _FreshClient(context, self.differences)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import ExitStack
 from functools import partial
 from typing import Protocol, Self
 
 from fzoos._util.blas import blas_threads_untouched
 from fzoos.engines.daemon_threads import DaemonThreads
-from fzoos.federation.exchange import Outcome, Undelivered
+from fzoos.federation.exchange import Gathering, Outcome, Undelivered
 from fzoos.messages.message import Message
 
 __all__ = ["LocalEngine", "RequestHandler"]
@@ -59,6 +61,8 @@ class LocalEngine:
         self._clients, self._together, self._patience = clients, together, patience
         self._pool = DaemonThreads(workers, "fzoos-client") if workers > 1 else None
         self._late: dict[int, Future[Message]] = {}  # answers that came too late, or have not come
+        self._under_way: dict[int, tuple[Future[Message], float]] = {}  # of `gather`, and until when it is waited for
+        self._gathers, self._open = False, ExitStack()
         self._awake: dict[int, None] = {}  # who has what it computed last, the longest idle first
 
     @property
@@ -73,6 +77,57 @@ class LocalEngine:
             return self._serial(requests)
         with blas_threads_untouched():
             return self._parallel(self._pool, requests, timeout)
+
+    def gather(self, requests: Mapping[int, Message], timeout: float | None, enough: int) -> Outcome:
+        """Let the clients answer, and go on when enough of them have."""
+        return self._gather(requests, timeout, Gathering(requests, enough).left)
+
+    def gather_from(self, requests: Mapping[int, Message], clients: Collection[int]) -> Outcome:
+        """The same, but wait for the answers of these clients, and take no others."""
+
+        def left(outcome: Outcome, under_way: Collection[int]) -> float:
+            return 0.0 if set(clients).isdisjoint(under_way) else math.inf
+
+        return self._gather(requests, None, left, clients)
+
+    def _gather(
+        self,
+        requests: Mapping[int, Message],
+        timeout: float | None,
+        left: Callable[[Outcome, Collection[int]], float],
+        taken: Collection[int] | None = None,
+    ) -> Outcome:
+        if self._pool is None:
+            return self._serial(requests)
+        if not self._gathers:
+            self._gathers = True
+            self._open.enter_context(blas_threads_untouched())  # clients work between exchanges, too
+        outcome, now = Outcome(), time.monotonic()
+        for i, request in requests.items():
+            if i in self._late and not self._late[i].done():
+                outcome.failures[i] = Undelivered("still busy with an earlier request")
+            else:
+                future = self._pool.submit(partial(self._clients[i].handle, request))
+                self._under_way[i] = future, math.inf if timeout is None else now + timeout
+        while (longer := left(outcome, self._under_way)) > 0.0:
+            expected = [i for i in self._under_way if taken is None or i in taken]
+            until = min(self._under_way[i][1] for i in expected) - time.monotonic()
+            patience = max(min(longer, until), 0.0)
+            futures = [self._under_way[i][0] for i in expected]
+            wait(futures, None if math.isinf(patience) else patience, return_when=FIRST_COMPLETED)
+            for i in expected:
+                self._look(i, timeout, outcome)
+        return outcome
+
+    def _look(self, client: int, timeout: float | None, outcome: Outcome) -> None:
+        """Take what came, and give up what is too late."""
+        future, end = self._under_way[client]
+        if future.done():
+            del self._under_way[client]
+            self._take(future, client, outcome)
+        elif time.monotonic() >= end:
+            del self._under_way[client]
+            self._give_up({future: client}, timeout, outcome)
 
     def _let_others_rest(self, requests: Mapping[int, Message]) -> None:
         """Memory grows with the clients that take part, not with all of them: who has slept longest gives it back."""
@@ -146,3 +201,4 @@ class LocalEngine:
     def __exit__(self, *exc: object) -> None:
         if self._pool is not None:
             self._pool.close(self._patience)
+        self._open.close()

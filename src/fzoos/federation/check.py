@@ -50,7 +50,9 @@ def check_reply(
     failed = reply.scalars.get("failed", 0)
     if not 0 <= failed <= queries or failed != int(failed):
         raise MessageError("the reply does not tell its number of failed queries")
-    _check_scalars(reply.scalars, {"queries", "failed", *algorithm.reported})
+    if reply.scalars.get("infeasible", 0) not in (0, 1):
+        raise MessageError("the reply does not tell whether x is feasible by 0 or 1")
+    _check_scalars(reply.scalars, {"queries", "failed", "infeasible", *algorithm.reported})
     if not noisy:
         _check_inside(algorithm, reply)
 

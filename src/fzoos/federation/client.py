@@ -64,11 +64,22 @@ class Client:
         """What the first of them was, in words."""
         return self._half.context.trajectory.first_failure
 
+    def violation(self, round: int) -> float | None:
+        """The largest of the client's constraints at the x with which this round began, the last; None: not known."""
+        trajectory = self._half.context.trajectory
+        return trajectory.violation if trajectory.round == round else None
+
     @property
     def _counts(self) -> dict[str, float]:
         """What every reply tells; failures only where there are any."""
         counts: dict[str, float] = {"queries": self.queries}
-        return counts | ({"failed": self.failed} if self.failed else {})
+        return counts | ({"failed": self.failed} if self.failed else {}) | self._feasibility
+
+    @property
+    def _feasibility(self) -> dict[str, float]:
+        """Whether the server's x violates a constraint of this client; nothing where there is none."""
+        violation = self._half.context.trajectory.violation
+        return {} if violation is None else {"infeasible": float(violation > 0.0)}
 
     @property
     def generator(self) -> np.random.Generator:
@@ -120,14 +131,24 @@ class Client:
         if request.kind == "refresh":
             x = self._place(request)
             self._state, self._x_round = {"x": x}, request.round
-            return Message("payload", request.round, self._half.refresh(x, request), self._counts)
+            constrained = trajectory.begin_round(x)
+            arrays = self._half.refresh(x, request)
+            self._ask_constraints(x, constrained)
+            return Message("payload", request.round, arrays, self._counts)
         if self._server is not None:
             request = self._rebuilt(self._server, request)
         elif "x" in request.arrays:
             self._state, self._x_round = {"x": request.arrays["x"]}, request.round
         elif self._x_round != request.round:
             raise MessageError("an update without x, and no refresh of its round that brought it")
-        return self._update(self._state["x"], request)
+        opens = "x" in request.arrays or self._server is not None
+        return self._update(self._state["x"], request, opens and trajectory.begin_round(self._state["x"]))
+
+    def _ask_constraints(self, x: FloatArray, constrained: bool) -> None:
+        """Whether the server's x is feasible must be known, even where the algorithm has not asked it."""
+        context = self._half.context
+        if constrained and context.trajectory.violation is None:
+            context.query(x[None], "refresh")
 
     def _place(self, request: Message) -> FloatArray:
         """The server's x, which a steered client may be able to work out."""
@@ -151,12 +172,15 @@ class Client:
         self._x_round, self._optimizer_state = r, server.moments(self._state)
         return Message(request.kind, r, self._state, request.scalars)
 
-    def _update(self, x: FloatArray, request: Message) -> Message:
+    def _update(self, x: FloatArray, request: Message, constrained: bool) -> Message:
         """x <- x - optimiser(g_local + gamma_t * correction), T times (the paper's eq. 2)."""
         half, whole = self._half, self._half.context
         if isinstance(half, SteeredHalf):
             answer = half.answer(x, request)
-            return Message("iterate", request.round, answer, {"queries": self.queries, **half.diagnostics()})
+            self._ask_constraints(x, constrained)
+            return Message(
+                "iterate", request.round, answer, {"queries": self.queries, **self._feasibility, **half.diagnostics()}
+            )
         steps = int(request.scalars.get("cut", whole.local_steps))
         if steps != whole.local_steps:
             half.context = replace(whole, local_steps=steps)
@@ -168,6 +192,7 @@ class Client:
             x = half.step(x, t, self._descend)
             if t < steps:
                 half.explore(x)
+        self._ask_constraints(self._state["x"], constrained)
         arrays = half.end(x) if self._server is not None else {"x": x, **half.end(x)}
         half.context = whole
         return Message("iterate", request.round, arrays, {**self._counts, **half.diagnostics()})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.lock import FileLock
-from fzoos.federation.exchange import Engine, Outcome
+from fzoos.federation.asynchronous import AsynchronousServer
+from fzoos.federation.exchange import AsynchronousEngine, Engine, Outcome
 from fzoos.federation.privacy import Releases
 from fzoos.federation.rounds import RoundLoop
 from fzoos.federation.server import Dropouts, Server
@@ -79,9 +81,8 @@ class _Conductor:
         if study.privacy_settings is not None:
             study.privacy_settings.check(study.algorithm_settings)
         self._releases = Releases(study.algorithm_settings, len(study.sites), study.dim, study.local_steps)
-        needed = study.participants if study.min_clients is None else study.min_clients
-        self._server = Server(
-            engine if study.privacy_settings is None else _Announced(engine, self._ask),
+        needed = study.min_clients or study.enough or study.participants
+        self._server = _server_for(study, engine if study.privacy_settings is None else _announced(engine, self._ask))(
             study.algorithm_settings,
             study.box.to_cube(study.start),
             local_steps=study.local_steps,
@@ -197,6 +198,18 @@ class _Conductor:
         return {"epsilon": privacy.epsilon(self._releases.most), "delta": privacy.delta, **self._releases.state}
 
 
+def _server_for(study: Study, engine: Engine) -> Callable[..., Server]:
+    """Server, or AsynchronousServer, with its engine."""
+    if study.enough is None:
+        return partial(Server, engine)
+    if not isinstance(engine, AsynchronousEngine):
+        raise ValueError(
+            f"enough is {study.enough}, but answers that come later cannot be used here: a secure sum is over the "
+            "answers of one round, and not every engine lets requests outlast an exchange. Leave enough out"
+        )
+    return partial(AsynchronousServer, engine, enough=study.enough)
+
+
 class _Announced:
     """An engine that says what it will send before it does."""
 
@@ -206,3 +219,16 @@ class _Announced:
     def exchange(self, requests: Mapping[int, Message], timeout: float | None) -> Outcome:
         self._announce(requests)
         return self._engine.exchange(requests, timeout)
+
+
+class _AnnouncedAsynchronous(_Announced):
+    _engine: AsynchronousEngine
+
+    def gather(self, requests: Mapping[int, Message], timeout: float | None, enough: int) -> Outcome:
+        self._announce(requests)
+        return self._engine.gather(requests, timeout, enough)
+
+
+def _announced(engine: Engine, announce: Callable[[Mapping[int, Message]], None]) -> Engine:
+    kind = _AnnouncedAsynchronous if isinstance(engine, AsynchronousEngine) else _Announced
+    return kind(engine, announce)

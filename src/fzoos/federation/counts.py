@@ -85,7 +85,7 @@ class QueryCounts:
             CountTooSmall: it is smaller than it can be; what must have been made is counted.
         """
         known, count = state.queries[client], state.offsets[client] + claimed
-        most = known + state.unknown[client] + self._attempts * self.most
+        most = known + state.unknown[client] + self._attempts * (self.most + state.constrained)
         least = self._least(state, client) if update else known
         if count < least:
             if client not in self._lost:

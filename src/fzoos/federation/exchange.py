@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import time
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from fzoos.messages.message import Message
 
-__all__ = ["Engine", "Outcome", "Undelivered"]
+__all__ = ["AsynchronousEngine", "Engine", "Gathering", "Outcome", "Undelivered"]
+
+
+_GRACE = 0.25  # of the time that enough answers have taken
 
 
 class Undelivered(ConnectionError):
@@ -39,3 +44,57 @@ class Engine(Protocol):
         What a client does, or does not do, never raises here.
         """
         ...
+
+
+@runtime_checkable
+class AsynchronousEngine(Engine, Protocol):
+    """An engine whose requests may outlast the exchange in which they were sent."""
+
+    def gather(self, requests: Mapping[int, Message], timeout: float | None, enough: int) -> Outcome:
+        """Send requests to clients of which none has another one under way, and wait for `enough` replies.
+
+        Replies to earlier requests count like those to these; `Gathering` says when it is over. What has not come stays
+        under way, for `timeout` seconds from when it was sent.
+        """
+        ...
+
+
+class Gathering:
+    """When an engine has waited long enough for answers of which some may stay out.
+
+    It is over when enough have come and those of this exchange's own requests that are about to come have had a little
+    longer: clients that are as fast as each other would otherwise take turns in being left out. It is over, too, when
+    so much has failed that there cannot be enough.
+
+    Args:
+        asked: clients that are sent a request in this exchange.
+        enough: how many replies are enough.
+        clock: seconds since any moment.
+
+    Example:
+        >>> from fzoos.federation.exchange import Gathering, Outcome
+        >>> now = 0.0
+        >>> gathering, replies = Gathering([0, 1, 2], enough=2, clock=lambda: now), {0: ..., 1: ...}
+        >>> gathering.left(Outcome(), under_way=[0, 1, 2, 3])                           # for as long as it takes
+        inf
+        >>> now = 8.0
+        >>> gathering.left(Outcome(replies), under_way=[2, 3]), gathering.left(Outcome(replies), under_way=[3])
+        (2.0, 0.0)
+    """
+
+    def __init__(self, asked: Collection[int], enough: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._asked, self._enough, self._clock = frozenset(asked), enough, clock
+        self._start, self._end = clock(), math.inf
+
+    def left(self, outcome: Outcome, under_way: Collection[int]) -> float:
+        """Seconds that are still waited for one more answer; 0: it is over."""
+        came = len(outcome.replies)
+        if came + len(under_way) < self._enough or not under_way:
+            return 0.0
+        if came < self._enough:
+            return math.inf
+        if self._asked.isdisjoint(under_way):
+            return 0.0
+        now = self._clock()
+        self._end = min(self._end, now + _GRACE * (now - self._start))
+        return max(self._end - now, 0.0)

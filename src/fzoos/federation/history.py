@@ -54,6 +54,8 @@ class RunHistory:
         self._space = getattr(box, "space", None)
         self._records: list[Record] = []
         self._walk: list[FloatArray] = []  # x after each round
+        self._asked = server.state.asked
+        self._violation: float | None = None  # of constraints at x
         self._start = box.from_cube(server.x)
 
     def after_exchange(self, record: Record | None, x: FloatArray) -> None:
@@ -61,15 +63,20 @@ class RunHistory:
         if record is not None:
             self._records.append(record)
             self._walk.append(x)
+            asked = self._server.state.asked
+            if asked is not self._asked:  # x is the one with which this round began
+                found = [client.violation(record.round) for client in self._clients]
+                self._asked, self._violation = asked, max((v for v in found if v is not None), default=None)
             self._writer.record(record, x, self._clients)
 
     def finish(self, status: Status, message: str) -> Result:
         """The queries of a round that is not complete are there as well: they were paid for."""
         failed = sum(client.failed for client in self._clients)
         first = next((client.first_failure for client in self._clients if client.first_failure), "")
-        extra = {"failed": failed, "first_failure": first} if failed else {}
+        extra: dict[str, Any] = {"failed": failed, "first_failure": first} if failed else {}
+        extra |= {} if self._violation is None else {"violation": self._violation}
         walk, state = self._walk or [self._start], self._server.state
-        recommended = recommend_in(self._box, np.array(walk))
+        recommended = walk[-1].copy() if state.constrained else recommend_in(self._box, np.array(walk))  # as feasible
         another = None if np.array_equal(recommended, walk[-1]) else recommended
         self._writer.finish(status, message, self._engine.queries, extra, another, self._clients)
         result = Result(
@@ -87,6 +94,8 @@ class RunHistory:
             variables=None if self._space is None else self._space.variables(walk[-1]),
             failed=failed,
             first_failure=first,
+            feasible=state.feasible if state.constrained else None,
+            violation=self._violation,
             best_x=best_of(self._records, self._walk),
         )
         values = tuple(client.values for client in self._clients)

@@ -7,7 +7,8 @@ about      name, value: format, study, site; seed: of the site's own random gene
 requests   id, digest, body: a request of the server as it came; written with the first row that it causes
 queries    id, request, round, step, purpose, x (float64 bytes, in the user's coordinates), y, error: written before the
            value is used; y is NULL where the objective raised, which is then in error, and where SQLite cannot hold
-           it: error is then "nan" or "-0.0"
+           it: error is then "nan" or "-0.0". With k constraints purpose ends in +k, and their values follow x in its
+           bytes
 replies    request, body, generator: what was answered, and the random generator's state (JSON) after it; body is NULL
            where the server went on without an answer
 =========  ==========================================================================================================
@@ -28,13 +29,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -46,6 +45,7 @@ from fzoos._util.lock import FileLock
 from fzoos._util.private import make_private
 from fzoos._util.row_count import RowCount
 from fzoos._util.sqlite import open_readonly
+from fzoos.federation.journal_rows import Query, Request, odd_name, query_of
 from fzoos.federation.site_seed import FORMATS, draw_seed, has_seed, seal, unseal
 
 __all__ = ["CHAINED", "Journal", "JournalError", "Query", "Request", "read_about"]
@@ -77,28 +77,6 @@ CHAINED = {  # the columns of each table that its links are made of
 
 class JournalError(RuntimeError):
     """The journal cannot be used; the message says why and what can be done."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """A request in the journal, and what was replied, if anything was yet."""
-
-    id: int
-    body: bytes
-    replied: bool
-    reply: bytes | None  # None though replied: the server had gone on without an answer
-    generator: dict[str, Any]  # the random generator's state after the reply
-
-
-@dataclass(frozen=True)
-class Query:
-    """A query in the journal."""
-
-    x: FloatArray
-    y: float | None
-    round: int
-    step: int
-    purpose: str
 
 
 class Journal:
@@ -317,13 +295,18 @@ class Journal:
     ) -> None:
         """Keep queries: points, shape (n, d), and their values; with an error, they are paid for but not to be used.
 
+        Values have shape (n,), or (n, 1 + k) with k constraints.
         `more` says that further values of the same batch follow, and that none is used before the last is here.
         """
         now, why = time.time(), None if error is None else error.encode("utf-8", "backslashreplace").decode()
         rows: list[tuple[Any, ...]] = []
+        if values is not None and values.ndim == 2:
+            purpose = f"{purpose}+{values.shape[1] - 1}"
         for i, x in enumerate(points):
-            y = None if values is None else float(values[i])
-            odd = None if y is None else _odd(y)
+            y = None if values is None else float(values[i] if values.ndim == 1 else values[i, 0])
+            if values is not None and values.ndim == 2:
+                x = np.concatenate([x, values[i, 1:]])
+            odd = None if y is None else odd_name(y)
             row = (np.ascontiguousarray(x, "<f8").tobytes(), None if odd else y, why or odd, now)
             rows.append((request, round, step, purpose, *row))
         self._append("queries", rows, more)
@@ -335,7 +318,7 @@ class Journal:
         good = f"(error IS NULL OR error IN {_ODD})"
         text = f"SELECT x, y, error, round, step, purpose FROM queries WHERE {good} {where} ORDER BY id"
         return [
-            Query(np.frombuffer(x, "<f8"), float(odd) if y is None else y, *rest)
+            query_of(np.frombuffer(x, "<f8"), float(odd) if y is None else y, *rest)
             for x, y, odd, *rest in self._read(text, values)
         ]
 
@@ -382,10 +365,3 @@ def read_about(path: str | Path) -> dict[str, str]:
     """What a journal says of itself, without opening it for use: format, study, site, seed."""
     with closing(open_readonly(Path(path))) as db:
         return dict(db.execute("SELECT name, value FROM about"))
-
-
-def _odd(value: float) -> str | None:
-    """The name of a number that SQLite would give back as another one."""
-    if math.isnan(value):
-        return "nan"
-    return "-0.0" if value == 0.0 and math.copysign(1.0, value) < 0.0 else None

@@ -104,6 +104,9 @@ class RoundLoop:
             with suppress(AttributeError):  # an exception may have no room for it
                 error.result = result  # type: ignore[attr-defined]
             raise
+        state = self._server.state
+        if state.constrained and state.feasible is False:
+            message += "; no x that was asked is feasible for all"
         return self._recorder.finish(status, message)
 
     def replay(self, history: Sequence[Record], walk: Sequence[FloatArray]) -> None:
@@ -152,7 +155,8 @@ class RoundLoop:
     def _rests(self) -> bool:
         """By this run's tolerance: a study may be taken up again with another one."""
         moves = self._server.state.moves
-        return len(moves) == _RESTING and max(moves) < self._tolerance
+        resting = len(moves) == _RESTING and max(moves) < self._tolerance
+        return resting and not self._server.state.violated  # multipliers that grow will move it again
 
     def _plan(self) -> str | None:
         """Begin the next round, or say why the budget does not allow it."""
@@ -209,13 +213,15 @@ class RoundLoop:
             queries_per_client=tuple(state.queries),
             distances=tuple(state.distances),
             failed=sum(state.failed.values()),
+            feasible=state.feasible if state.constrained else None,
             cut=self._cut,
+            arrivals=tuple(map(tuple, state.arrivals)),
         )
 
     def _note_move(self) -> None:
         state = self._server.state
         self._x = self._box.from_cube(self._server.x)
-        moved = float(np.max(np.abs(state.x - self._place), initial=0.0))
+        moved = self._server.moved(self._place)
         state.moves, self._place = [*state.moves, moved][-_RESTING:], state.x
 
     def _monitored(self, round: int) -> float | None:

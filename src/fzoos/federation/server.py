@@ -25,8 +25,8 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from fzoos.algorithms.optimizers import Optimizer
 from fzoos.federation.aggregate import aggregate
 from fzoos.federation.check import check_precision_of, check_reply
 from fzoos.federation.counts import CountTooSmall, QueryCounts
+from fzoos.federation.dropouts import Dropouts, TooFewClients
 from fzoos.federation.exchange import Engine, Outcome, Undelivered
 from fzoos.federation.server_state import Plan, ServerState
 from fzoos.messages.codec import RemoteFailure
@@ -44,34 +45,6 @@ from fzoos.messages.rounding import Rounding
 from fzoos.objectives.box import clip_to_cube
 
 __all__ = ["Dropouts", "Plan", "Server", "TooFewClients"]
-
-
-class TooFewClients(RuntimeError):
-    """Fewer clients answered than a round needs; `failures` says why the others did not."""
-
-    def __init__(self, kind: str, round: int, answered: int, needed: int, failures: Mapping[int, Exception]) -> None:
-        reasons = "; ".join(f"client {i}: {error}" for i, error in sorted(failures.items()))
-        super().__init__(f"round {round}: {answered} of {needed} clients answered the {kind} request ({reasons})")
-        self.failures = dict(failures)
-
-
-@dataclass(frozen=True)
-class Dropouts:
-    """What is done about clients that do not answer.
-
-    Args:
-        min_clients: an exchange counts if so many answer.
-        timeout: seconds that an exchange is waited for; None: for ever.
-        retries: how often an exchange with too few answers is tried again; who has answered answers from memory.
-        max_queries: it is tried again only while all clients together can stay within this number.
-        lost: clients whose journal may have been lost: their counts may fall.
-    """
-
-    min_clients: int
-    timeout: float | None = None
-    retries: int = 2
-    max_queries: int | None = None
-    lost: Collection[int] = ()
 
 
 class Server:
@@ -133,7 +106,9 @@ class Server:
 
     @property
     def x(self) -> FloatArray:
-        """x_r, in the unit cube."""
+        """x_r, in the unit cube; with constraints the last x that was feasible for all when it was asked, if any."""
+        if self.state.constrained:
+            return self.state.asked["x"]
         return self.state.x if self._steering is None else self._steering.reported(self.state.shared)
 
     @property
@@ -169,7 +144,7 @@ class Server:
         """Queries of the next round, all of it or cut."""
         state, part = self.state, {"cut": cut} if cut else {}
         refreshed = self._algorithm.protocol.refreshes(state.round + 1)
-        queries = sum(
+        queries = len(participants) * (state.constrained and not self._algorithm.asks_x) + sum(
             self._algorithm.planned(
                 len(state.x),
                 self._local_steps,
@@ -177,10 +152,18 @@ class Server:
                 first=i not in state.joined,
                 refreshed=refreshed,
             )
-            for i in participants
+            for i in self._free(participants)
         )
         # At most: who begins the next round at x_r has asked there already.
         return queries + (int(np.count_nonzero(self._weights)) if self._share_values else 0)
+
+    def moved(self, before: FloatArray) -> float:
+        """How far x is from `before`, in the coordinate in which it is furthest: at rest, it no longer moves."""
+        return float(np.max(np.abs(self.state.x - before), initial=0.0))
+
+    def _free(self, participants: tuple[int, ...]) -> tuple[int, ...]:
+        """Those of them that can be asked."""
+        return participants
 
     def run(self, plan: Plan) -> None:
         """Carry out a planned round, or what is left of it; afterwards x is x_r."""
@@ -218,7 +201,10 @@ class Server:
             return {**self._seed, "cut": plan.cut} if plan is not None and plan.cut else self._seed
         share = float(self._weights[client] / self._weights[list(participants)].sum())
         turn, count = participants.index(client), len(participants)
-        return self._steering.scalars(self.state.shared, self._seed["seed"], turn, count, share)
+        told = self._steering.scalars(self.state.shared, self._seed["seed"], turn, count, share)
+        if self.state.constrained and "constrained" in self._algorithm.told:
+            return {**told, "constrained": 1, "share": share}
+        return told
 
     def _steer(self, plan: Plan) -> None:
         """First exchange of a steered round: x goes to those who cannot work it out."""
@@ -233,7 +219,8 @@ class Server:
             message = Message("refresh", plan.round, {} if short else {"x": state.x}, self._told(plan.participants, i))
             requests[i] = message if exact and not short else self._rounding(message)
         replies = self._exchange(plan, requests)
-        state.payload = self._rounding.arrays(self._average(replies), plan.round)  # the numbers that clients will get
+        mean = self._average("refresh", replies)
+        state.payload = self._rounding.arrays(mean, plan.round)  # the numbers that clients will get
         state.refreshed = list(replies)
 
     def _refresh(self, plan: Plan) -> None:
@@ -243,7 +230,7 @@ class Server:
         carried = {name: state.payload[name] for name in self._algorithm.carried if name in state.payload}
         request = self._request("refresh", plan, {"x": state.x, **carried})
         replies = self._exchange(plan, dict.fromkeys(plan.participants, request))
-        state.payload = self._average(replies)
+        state.payload = self._average("refresh", replies)
         state.refreshed = list(replies)
 
     def _update(self, plan: Plan) -> None:
@@ -269,8 +256,9 @@ class Server:
     def _complete(self, plan: Plan, replies: dict[int, Message]) -> None:
         """x_r, the payload and what is reported of the round; from here on it is over."""
         state = self.state
+        self._hear_constraints(replies)
         previous = {"x": self.x, "place": state.x}
-        mean = self._combined(replies) if self._algorithm.combines_replies else self._average(replies)
+        mean = self._combined(replies) if self._algorithm.combines_replies else self._average("update", replies)
         if self._steering is not None:
             averages, seed = {**state.payload, **mean}, self._seed["seed"]
             if self._noisy and "x" in averages:
@@ -305,10 +293,26 @@ class Server:
         state.value = float(value) if known else None
         state.round, state.plan, state.sharing, state.previous = plan.round, None, False, {}
 
+    def _hear_constraints(self, replies: dict[int, Message]) -> None:
+        """Keep the x with which the round began, at which constraints were asked, unless a better one is known."""
+        state = self.state
+        said = {i: bool(reply.scalars["infeasible"]) for i, reply in replies.items() if "infeasible" in reply.scalars}
+        if not said:
+            return
+        everybody = set(replies) == {int(i) for i in np.flatnonzero(self._weights)}
+        state.constrained, state.violated = True, any(said.values())
+        feasible = False if state.violated else (True if everybody else None)
+        order: list[bool | None] = [False, None, True]
+        if not state.asked or order.index(feasible) >= order.index(state.feasible):
+            state.asked, state.feasible = {"x": state.x}, feasible
+
     def _mean_scalars(self, replies: dict[int, Message]) -> dict[str, float]:
         """Of what all of them report, but for the queries, which are counted for each client."""
+        if not replies:
+            return {}
         weights = self._weights[list(replies)]
-        names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - {"queries", "failed"}
+        counts = {"queries", "failed", "infeasible"}
+        names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - counts
         if self._algorithm.steered:
             names.discard("correction_length")  # a 0 that says nothing: there are no local steps to correct
         return {
@@ -324,7 +328,7 @@ class Server:
                 found[i] = float(np.linalg.norm(reply.arrays["x"] - self.x))
         return found
 
-    def _average(self, replies: dict[int, Message]) -> dict[str, FloatArray]:
+    def _average(self, kind: Kind, replies: dict[int, Message]) -> dict[str, FloatArray]:
         return aggregate([reply.arrays for reply in replies.values()], self._weights[list(replies)], self._combine)
 
     def _combined(self, replies: dict[int, Message]) -> dict[str, FloatArray]:
@@ -364,26 +368,34 @@ class Server:
         failures = dict(outcome.failures)
         self.state.bytes_down += sum(request.nbytes for request in requests.values())
         for i, reply in outcome.replies.items():
-            self.state.bytes_up += reply.nbytes
             try:
-                check_precision_of(reply, "float64" if requests[i].kind == "value" else self._rounding.precision)
-                steps = int(requests[i].scalars.get("cut", self._local_steps))
-                check_reply(self._algorithm, requests[i], reply, len(self.x), steps, noisy=self._noisy)
-                self._count(i, requests[i], int(reply.scalars["queries"]))
+                self._take(i, requests[i], reply)
             except ValueError as error:
                 failures[i] = error
             else:
                 replies[i] = reply
-                self.state.failed[i] = max(self.state.failed.get(i, 0), int(reply.scalars.get("failed", 0)))
         if not failures:  # an engine that ends with the first failure has no word on the others
             for i in set(requests) - set(replies):
                 failures[i] = RuntimeError("neither a reply nor a reason came back")
         for i, reason in failures.items():
-            told = reason.queries if isinstance(reason, RemoteFailure) else outcome.counts.get(i)
-            if not isinstance(reason, Undelivered | CountTooSmall):
-                self._counts.failed(self.state, i, told)
-            self._on_failure(i, requests[i].round, reason)
+            self._fail(i, requests[i], reason, outcome.counts.get(i))
         return failures
+
+    def _take(self, client: int, request: Message, reply: Message) -> None:
+        """Count and check a reply; raises a ValueError where it is not good."""
+        self.state.bytes_up += reply.nbytes
+        check_precision_of(reply, "float64" if request.kind == "value" else self._rounding.precision)
+        steps = int(request.scalars.get("cut", self._local_steps))
+        check_reply(self._algorithm, request, reply, len(self.x), steps, noisy=self._noisy)
+        self._count(client, request, int(reply.scalars["queries"]))
+        self.state.failed[client] = max(self.state.failed.get(client, 0), int(reply.scalars.get("failed", 0)))
+
+    def _fail(self, client: int, request: Message, reason: Exception, known: int | None) -> None:
+        """Take note of a failure, and of the count that came with it or that the engine knows."""
+        told = reason.queries if isinstance(reason, RemoteFailure) else known
+        if not isinstance(reason, Undelivered | CountTooSmall):
+            self._counts.failed(self.state, client, told)
+        self._on_failure(client, request.round, reason)
 
     def _count(self, client: int, request: Message, claimed: int) -> None:
         """Take a client's count of its queries: where all are in this process, as it is."""

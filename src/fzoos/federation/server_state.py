@@ -15,6 +15,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import State
+from fzoos.federation.answers import Answers
 from fzoos.messages.message import Arrays
 
 __all__ = ["Plan", "ServerState"]
@@ -81,9 +82,16 @@ class ServerState:
         unknown: queries that each client may have made beyond those, in requests that it did not answer.
         offsets: queries of each client in a journal that was lost.
         failed: queries that failed, of each client that reported.
+        constrained: whether any client has constraints.
+        violated: whether a constraint was violated at the x with which the last round began.
+        feasible: whether all clients' constraints are met at `asked`; None: none of those asked is violated, but not
+            all clients were asked.
+        asked: the last x, in the unit cube, with which a round began and that is as feasible as any.
         sharing: whether all of the round that has begun is done but for the values that clients share.
         previous: then, x as it was reported after the round before, and "place", where that began to look.
         value: F(x_r), where clients share their values and all of them had one.
+        arrivals: of this round, or the last one, where rounds are asynchronous: see `Record`.
+        answers: the clients' last answers, and the requests under way, where rounds are asynchronous.
 
     Example:
         >>> import json
@@ -116,9 +124,15 @@ class ServerState:
     unknown: list[int] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
     failed: dict[int, int] = field(default_factory=dict, metadata={"restore": _restored_counts})
+    constrained: bool = False
+    violated: bool = False
+    feasible: bool | None = None
+    asked: State = field(default_factory=dict, metadata=_ARRAYS)
     sharing: bool = False
     previous: State = field(default_factory=dict, metadata=_ARRAYS)
     value: float | None = None
+    arrivals: list[list[int]] = field(default_factory=list)
+    answers: Answers = field(default_factory=Answers)
 
     def __post_init__(self) -> None:
         for name in ("before", "unknown", "offsets"):  # a checkpoint of the last release has none of them
@@ -138,6 +152,9 @@ class ServerState:
             value = getattr(self, f.name)
             if "arrays" in f.metadata:
                 arrays |= {f"{f.name}_{name}": array for name, array in value.items()}
+            elif isinstance(value, Answers):
+                values[f.name], named = value.save()
+                arrays |= {f"{f.name}_{name}": array for name, array in named.items()}
             else:
                 values[f.name] = _plain(value)
         return values, arrays
@@ -151,6 +168,8 @@ class ServerState:
         for f in fields(cls):
             if "arrays" in f.metadata:
                 found[f.name] = _entries(f"{f.name}_", arrays)
+            elif f.name == "answers":
+                found[f.name] = Answers.load(values.get(f.name, {}), _entries("answers_", arrays))
             elif f.name in values:
                 found[f.name] = f.metadata.get("restore", _same)(values[f.name])
         return cls(**found)

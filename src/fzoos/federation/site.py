@@ -29,6 +29,7 @@ from fzoos.federation.study import Study
 from fzoos.messages.codec import MessageError, decode, encode, encode_failure
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Objective
+from fzoos.objectives.constraints import is_finite, join_values
 from fzoos.objectives.prior import read_prior
 from fzoos.objectives.trajectory import OnFailure, Purpose
 from fzoos.result import NotAsked, ObjectiveError
@@ -135,7 +136,10 @@ class StudySite:
             self._client = None  # until the answer is there: a half-done request leaves a client in between
             id = self._enter(data, client)
             self._ledger.open(id, self._budget)
-            reply = encode(client.handle(request), self._study.id)
+            answer = client.handle(request)
+            if self._study.privacy_settings is not None and "infeasible" in answer.scalars:
+                raise ValueError("constraints cannot be had with differential privacy: whether x meets them is told")
+            reply = encode(answer, self._study.id)
             self._journal.reply(id, reply, client.generator.bit_generator.state)
             self._client = client
             return reply
@@ -177,7 +181,7 @@ class StudySite:
         """What was paid for in a request that has no answer is known all the same."""
         queries = self._journal.queries(given_up.id)
         if queries:
-            client.adopt(np.stack([query.x for query in queries]), np.array([query.y for query in queries]))
+            client.adopt(np.stack([query.x for query in queries]), join_values([query.values for query in queries]))
 
     def _check_budget(self, request: Message, known: Request | None) -> None:
         """Refuse a round that the budget does not allow before its first query, not in the middle."""
@@ -270,7 +274,8 @@ class _Ledger:
             if self._request is None:
                 raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it lacks queries")
             self._check_going_on(count - len(found))
-        return np.array([query.x for query in found]).reshape(len(found), self._dim), np.array([q.y for q in found])
+        values = join_values([query.values for query in found]) if found else np.empty(0)
+        return np.array([query.x for query in found]).reshape(len(found), self._dim), values
 
     def check_all_used(self) -> None:
         """Raise unless the request that was answered once more has asked all that the journal has of it."""
@@ -282,7 +287,7 @@ class _Ledger:
     ) -> None:
         """Commit them; those that will be taken for an error are asked again when the request is."""
         assert self._request is not None
-        failed = self._on_failure == "raise" and not np.all(np.isfinite(values))
+        failed = self._on_failure == "raise" and not np.all(is_finite(values))
         error = "NaN or infinity, here or in its batch" if failed else None
         self._journal.record(self._request, points, values, round, step, purpose, error, more and not failed)
 

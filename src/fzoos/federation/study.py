@@ -15,6 +15,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_number, check_positive
+from fzoos.algorithms import ALGORITHMS
 from fzoos.algorithms.base import Algorithm
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.federation.aggregate import AGGREGATES
@@ -38,6 +39,7 @@ _RUNNING = frozenset(  # how the server runs it; sites do not depend on these
         "rounds",
         "participation",
         "min_clients",
+        "enough",
         "timeout",
         "retries",
         "max_queries",
@@ -74,8 +76,10 @@ class Study:
         optimizer: "name" and settings.
         weights: omega, the weight of each site in the average; None: all equal.
         participation: sites that take part in a round: a float is a fraction, an int a number.
-        min_clients: an exchange counts if so many sites answer; None: all that take part.
-        timeout: seconds that an exchange is waited for.
+        min_clients: an exchange counts if so many sites answer; None: all that take part, or `enough`.
+        enough: for asynchronous rounds: an exchange is over when so many sites have answered. The others go on, and
+            their answers are used when they come; None: an exchange waits for all.
+        timeout: seconds that an exchange is waited for; with `enough`, that each answer is.
         retries: how often an exchange with too few answers is tried again before the run stops.
         max_queries: the run stops before a round that would take all sites together beyond this number.
         max_queries_per_client: no site makes more queries than this.
@@ -135,6 +139,7 @@ class Study:
     share_values: bool = False
     target: float | None = None
     patience: int | None = None
+    enough: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -197,6 +202,26 @@ class Study:
         if self.aggregate != "mean" and self.algorithm_settings.combines_replies:
             label = self.algorithm_settings.label
             raise ValueError(f"aggregate is {self.aggregate!r}, but {label} combines replies in its own way")
+        if self.enough is not None:
+            self._check_enough(self.enough)
+
+    def _check_enough(self, enough: int) -> None:
+        check_count("enough", enough, low=1)
+        label, count = self.algorithm_settings.label, len(self.sites)
+        if enough > count:
+            raise ValueError(f"enough is {enough} but there are only {count} sites")
+        if self.participants < count:
+            raise ValueError("enough needs all sites to take part: leave participation at 1.0")
+        if self.share_values:
+            raise ValueError("enough and share_values exclude each other: F(x) needs a value of every site")
+        if self.min_clients is not None and self.min_clients > enough:
+            raise ValueError(f"min_clients is {self.min_clients}, but an exchange is over when {enough} have answered")
+        if not self.algorithm_settings.keeps_answers:
+            others = ", ".join(cls.label for cls in ALGORITHMS.values() if cls().keeps_answers)
+            raise ValueError(
+                f"enough is {enough}, but {label} has no use for late answers: leave it out, or take one of {others}, "
+                'or FZooS with preset = "weights"'
+            )
 
     @classmethod
     def load(cls, path: str | Path) -> Study:

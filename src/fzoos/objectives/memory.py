@@ -54,7 +54,8 @@ class ValueMemory:
         return found
 
     def note(self, values: FloatArray) -> None:
-        """Values that were made."""
+        """Values that were made; of constraints nothing is kept: such a run is not made again."""
+        values = values if values.ndim == 1 else values[:, 0]
         if self._keeps_failures or np.all(np.isfinite(values)):
             self._values.extend(values)
             self._used += len(values)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fzoos._util.arrays import Buffer, FloatArray
 from fzoos._util.blas import objective_threads
 from fzoos.objectives.box import Box, Objective
+from fzoos.objectives.constraints import Merit, is_finite, join_values, read_values
 from fzoos.objectives.memory import ValueMemory
 from fzoos.objectives.parallel import Answer, PointPool
 from fzoos.result import NotAsked, ObjectiveError
@@ -39,7 +40,10 @@ class Ledger(Protocol):
         ...
 
     def recall(self, count: int, round: int, step: int) -> tuple[FloatArray, FloatArray]:
-        """The next queries that were made before a restart, at most `count`: points, shape (k, d), and values (k,)."""
+        """The next queries that were made before a restart, at most `count`: points, shape (n, d), and values.
+
+        Values have shape (n,), or (n, 1 + k) where the objective has constraints: f, c_1, ..., c_k.
+        """
         ...
 
     def record(
@@ -103,6 +107,12 @@ class Trajectory:
         self._x = Buffer(np.empty(0), columns=box.dim)
         self._y = Buffer(np.empty(0), columns=1)
         self._norms = Buffer(np.empty(0), columns=1)  # |x|^2 of each point
+        self._table: Buffer | None = None  # f and c of each point, where there are constraints
+        self.merit: Merit | None = None  # what is observed then, in place of f
+        self.version = 0  # goes up when the observations of points asked before change
+        self._centre: FloatArray | None = None  # the server's x of this round
+        self.violation: float | None = None  # the largest c there, once it has been asked
+        self.there: FloatArray | None = None  # f and c there
         self.round = self.step = 0  # r and t, for messages and the ledger
         self.count = 0  # every evaluation for the answers that led here, failed ones included
         self.values_asked = 0  # those that were made for F alone, beside them
@@ -131,16 +141,16 @@ class Trajectory:
         """Evaluate the rows of x, shape (n, d), in one batch if the objective takes batches; NaN marks a failed one."""
         if not len(x):
             return np.empty(0)
+        at = self._row_of_centre(x)
         if self.box.rounds:  # surrogates learn from what is really asked
             x = self.box.asked(x, self._rounding, alike=purpose == "difference")
         known = self._known_at(x[0])
         if known is None:
-            x, y = self._asked(x, purpose)
+            x, values = self._asked(x, purpose)
         else:
             rest, values = self._asked(x[1:], purpose) if len(x) > 1 else (x[1:], np.empty(0))
-            x, y = np.vstack([x[:1], rest]), np.append(known, values)
-        self.adopt(x, y)
-        return y
+            x, values = np.vstack([x[:1], rest]), np.append(known, values)
+        return self.adopt(x, values, at)
 
     def value(self, x: FloatArray) -> float:
         """f at what x, shape (d,), means, for whoever shares it; NaN: it failed. It does not join the trajectory.
@@ -154,10 +164,11 @@ class Trajectory:
             _, y = self._paid(points, "value", more=False)
         else:
             ((_, y),) = self._paid_together(self._pool, [points], "value")
-        self.failed += int(np.isnan(y[0]))
-        moved = np.any(self._really_asked(x[None], points) != x)
-        self._known = None if moved else (x, float(y[0]))
-        return float(y[0])
+        f = float(y[0] if y.ndim == 1 else y[0, 0])
+        self.failed += int(np.isnan(f))
+        moved = y.ndim == 2 or np.any(self._really_asked(x[None], points) != x)  # constraints are asked again there
+        self._known = None if moved else (x, f)
+        return f
 
     def _known_at(self, x: FloatArray) -> float | None:
         """The value that was asked for F, if it is that of the first point after it."""
@@ -176,10 +187,22 @@ class Trajectory:
             answers = [self._paid(batch, purpose, more=i + 1 < len(batches)) for i, batch in enumerate(batches)]
         else:
             answers = self._paid_together(self._pool, batches, purpose)
-        asked, y = (np.concatenate(parts) for parts in zip(*answers, strict=True))
+        asked, values = np.concatenate([part for part, _ in answers]), join_values([part for _, part in answers])
         other = np.any(asked != points, axis=1)  # before a restart, on a machine that rounds or chooses differently
         x = np.where(other[:, None], self.box.scale(asked), x) if other.any() else x
-        return self._really_asked(x, asked), y
+        return self._really_asked(x, asked), values
+
+    def begin_round(self, x: FloatArray) -> bool:
+        """The server's x of a new round, where constraints are asked; whether there are any, as far as is known."""
+        self._centre, self.violation = x, None
+        return self.merit is not None
+
+    def _row_of_centre(self, x: FloatArray) -> int | None:
+        """Which of these points is the server's x, if it has not been asked in this round."""
+        if self._centre is None or self.violation is not None:
+            return None
+        rows = np.flatnonzero(np.all(x == self._centre, axis=1))
+        return int(rows[0]) if len(rows) else None
 
     def _really_asked(self, x: FloatArray, points: FloatArray) -> FloatArray:
         """The points of the cube whose values came: people may have evaluated others in their place."""
@@ -191,15 +214,60 @@ class Trajectory:
                 x[row] = self.box.to_cube(point)
         return x
 
-    def adopt(self, x: FloatArray, y: FloatArray) -> None:
-        """Add points of the cube whose values are known; NaN marks a failed one."""
-        good = np.isfinite(y)
+    def adopt(self, x: FloatArray, values: FloatArray, centre: int | None = None) -> FloatArray:
+        """Add points of the cube whose values are known, and return what is observed there; NaN marks a failed one.
+
+        Args:
+            x: the points, shape (n, d).
+            values: f, shape (n,), or f and c, shape (n, 1 + k).
+            centre: which of them is the server's x.
+        """
+        good = is_finite(values)
         self.failed += int(np.sum(~good))
+        y = values if values.ndim == 1 and self.merit is None else self._constrained(x, values, good, centre)
         if self._keep:
             n = self._x.rows
             self._x.grow(int(good.sum()))[n:] = x[good]
             self._y.grow(int(good.sum()))[n:, 0] = y[good]
             self._norms.grow(int(good.sum()))[n:, 0] = np.vecdot(x[good], x[good])
+        return y
+
+    def _constrained(
+        self, x: FloatArray, values: FloatArray, good: NDArray[np.bool_], centre: int | None
+    ) -> FloatArray:
+        """The merit of these points, where the objective has constraints."""
+        if values.ndim == 1:
+            if good.any():
+                raise ValueError(f"the objective of client {self._client} must return f and c, as it did before")
+            return values
+        if self.merit is None:
+            if len(self):
+                raise ValueError(f"client {self._client} has old data without constraints, and an objective with them")
+            self.merit, self._table = Merit(values.shape[1] - 1), Buffer(np.empty(0), columns=values.shape[1])
+        if self.merit.count != values.shape[1] - 1:
+            raise ValueError(
+                f"the objective of client {self._client} must return {self.merit.count} constraints, as it did before, "
+                f"got {values.shape[1] - 1}"
+            )
+        self.merit.see(x[good], values[good])
+        if centre is not None:
+            self.violation = float(np.max(values[centre, 1:])) if good[centre] else np.inf
+            self.there = values[centre]
+            if good[centre] and self.merit.renew(values[centre, 1:]):
+                self.observe_again()
+        if self._keep:
+            assert self._table is not None
+            n = self._table.rows
+            self._table.grow(int(good.sum()))[n:] = values[good]
+        y: FloatArray = np.where(good, self.merit.values(np.where(good[:, None], values, 0.0)), np.nan)
+        return y
+
+    def observe_again(self) -> None:
+        """Multipliers have changed, and with them every observation."""
+        assert self.merit is not None
+        self.version += 1
+        if self._keep and self._table is not None:
+            self._y.array[:, 0] = self.merit.values(self._table.array)
 
     @property
     def paid(self) -> int:
@@ -221,17 +289,17 @@ class Trajectory:
             return known
         y = self._evaluate(points[len(known) :])
         self._memory.note(y)
-        return np.concatenate([known, y])
+        return join_values([known, y]) if len(known) else y
 
     def _without_failures(self, y: FloatArray, points: FloatArray) -> FloatArray:
         """NaN for those that are gone on from; others end the run."""
-        good = np.isfinite(y)
+        good = is_finite(y)
         if self._on_failure == "raise" and not good.all():
             raise self._returned(y, points)
-        return np.where(good, y, np.nan)
+        return np.where(good if y.ndim == 1 else good[:, None], y, np.nan)
 
     def _returned(self, y: FloatArray, points: FloatArray) -> ObjectiveError:
-        first = int(np.argmin(np.isfinite(y)))
+        first = int(np.argmin(is_finite(y)))
         return ObjectiveError(f"returned {y[first]}", self._client, self.round, points[first])
 
     def _note(self, failure: str, details: str) -> None:
@@ -311,7 +379,7 @@ class Trajectory:
             ledger.fail(rest, error, self.round, self.step, purpose)
             raise
         ledger.record(rest, y, self.round, self.step, purpose, more)
-        return np.concatenate([asked, rest]), np.concatenate([known, y])
+        return np.concatenate([asked, rest]), join_values([known, y])
 
     def _argument(self, points: FloatArray) -> FloatArray:
         """What the objective is called with: a batch (n, d), or a single row; its own copy."""
@@ -338,29 +406,13 @@ class Trajectory:
                 self._note(str(failure), "".join(traceback.format_exception(type(error), error, own)))
             return np.full(len(points), np.nan)
         y = self._numbers(answer.value, points)
-        if self._on_failure == "skip" and not self.first_failure and not np.all(np.isfinite(y)):
+        if self._on_failure == "skip" and not self.first_failure and not np.all(is_finite(y)):
             self._note(str(self._returned(y, points)), "")
         return y
 
     def _numbers(self, value: Any, points: FloatArray) -> FloatArray:
-        """What the objective returned as an array of shape (n,), or an error that says what was expected."""
-        try:
-            if value is None:
-                raise TypeError
-            y = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise TypeError(f"the objective of client {self._client} must return numbers, got {value!r}") from None
-        if self._vectorized and y.shape != (len(points),):
-            raise ValueError(
-                f"the vectorized objective of client {self._client} must return shape ({len(points)},) "
-                f"for x of shape {points.shape}, got shape {y.shape}"
-            )
-        if not self._vectorized and y.size != 1:
-            raise ValueError(
-                f"the objective of client {self._client} must return one number for x of shape {points.shape[1:]}, "
-                f"got shape {y.shape}; is it vectorized?"
-            )
-        return y.reshape(-1)
+        """What the objective returned, of shape (n,) or (n, 1 + k), or an error that says what was expected."""
+        return read_values(value, points.shape, self._vectorized, f"objective of client {self._client}")
 
     def __len__(self) -> int:
         return self._x.rows
@@ -379,6 +431,13 @@ class Trajectory:
     def y(self) -> FloatArray:
         """Their observations, shape (n,)."""
         return self._y.array[:, 0]  # type: ignore[no-any-return]
+
+    @property
+    def table(self) -> FloatArray:
+        """f and c_1, ..., c_k of the stored points, shape (n, 1 + k), where there are constraints."""
+        if self._table is None:
+            raise ValueError("there are no constraints")
+        return self._table.array  # type: ignore[no-any-return]
 
     def nearest(self, x: FloatArray, count: int | None) -> NDArray[np.int64]:
         """Indices, in the order of the queries, of the `count` points nearest to x (None: of all points)."""

@@ -31,7 +31,9 @@ def record_of(row: tuple[Any, ...]) -> Record:
         queries_per_client=tuple(per_client["queries"]),
         distances=tuple(per_client["distances"]),
         failed=per_client.get("failed", 0),
+        feasible=per_client.get("feasible"),
         cut=per_client.get("cut", 0),
+        arrivals=tuple(map(tuple, per_client.get("arrivals", ()))),
     )
 
 

@@ -212,9 +212,9 @@ class Store:
 
     def _insert(self, run: int, record: Record, x: FloatArray) -> None:
         diagnostics = json.dumps({name: finite(value) for name, value in record.diagnostics.items()})
-        each = {"queries": list(record.queries_per_client), "distances": list(record.distances)}
-        each |= {name: value for name in ("failed", "cut") if (value := getattr(record, name))}
-        clients = json.dumps(each)
+        each: dict[str, Any] = {"queries": record.queries_per_client, "distances": record.distances}
+        each |= {name: value for name in ("failed", "cut", "arrivals") if (value := getattr(record, name))}
+        clients = json.dumps(each | ({} if record.feasible is None else {"feasible": record.feasible}))
         counts = (record.round, record.queries, record.bytes_up, record.bytes_down, record.seconds, record.step)
         values = (run, *counts, record.monitor, diagnostics, clients, bytes_of(x))
         self._execute(f"INSERT OR REPLACE INTO rounds VALUES ({', '.join('?' * len(values))})", values)
@@ -298,9 +298,11 @@ class Store:
             status=status,
             message=message,
             history=tuple(record for record in history if record.round > after),
-            recommended=recommend_for(json.loads(study), points),
+            recommended=recommend_for(json.loads(study), points[-1:] if history and history[-1].feasible else points),
             failed=extra.get("failed", history[-1].failed if history else 0),
             first_failure=extra.get("first_failure", ""),
+            feasible=history[-1].feasible if history else None,
+            violation=extra.get("violation"),
             variables=None if space is None else space.variables(array_of(x)),
             best_x=best_of(history, points[len(points) - len(history) :]),
         )

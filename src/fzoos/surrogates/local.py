@@ -62,10 +62,12 @@ class LocalSurrogate:
         self._gp = DerivedGP(self._kernel, max(ratio, _LEAST_NOISE), self._trajectory.dim, self._device, amplitude)
         self._in_use = np.empty(0, dtype=np.int64)
         self._chosen_at: FloatArray | None = None
-        self._seen = 0
+        self._seen, self._version = 0, self._trajectory.version
 
     def at(self, x: FloatArray) -> DerivedGP:
         """The process conditioned on the points in use around x."""
+        if self._version != self._trajectory.version:  # multipliers of constraints have changed, and all observations
+            self._clear()
         if self._chosen_at is not None and np.array_equal(x, self._chosen_at):
             new = np.arange(self._seen, len(self._trajectory))
         else:

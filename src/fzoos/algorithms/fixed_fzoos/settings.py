@@ -186,6 +186,11 @@ class FixedFZooS(Algorithm):
         """2, or 1 without queries at the server's x."""
         return 1 if self.refresh is None else 2
 
+    @property
+    def asks_x(self) -> bool:
+        """In a refresh."""
+        return self.refresh is not None
+
     def keeps_trajectory(self, dim: int) -> bool:
         """True."""
         return True
@@ -198,6 +203,11 @@ class FixedFZooS(Algorithm):
         if refreshed and self.refresh and not just_asked:
             count += 1 + self.refresh.count(dim)
         return count
+
+    @property
+    def keeps_answers(self) -> bool:
+        """Surrogates are functions: at another x they still are the client's. A refresh keeps them young."""
+        return self.exchanges == 2
 
     def payload(self, dim: int) -> Mapping[str, PayloadPart]:
         """What the client's parts send: w_i or g_i, log l_i where it is fitted, what step control and gamma need."""

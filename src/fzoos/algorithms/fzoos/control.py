@@ -42,6 +42,7 @@ class Control:
         turn: which of the participants this client is.
         participants: how many there are.
         share: omega_i, of this client among them.
+        constrained: 1 where somebody has constraints.
         cut: queries of the first exchange at most, the one at x among them; 0: all of them.
 
     Example:
@@ -64,6 +65,7 @@ class Control:
     turn: int = 0
     participants: int = 1
     share: float = 1.0
+    constrained: int = 0
     cut: int = 0
 
     def directions(self, usual: int, least: int = 1) -> int:
@@ -103,7 +105,7 @@ class Control:
         return made
 
 
-_INTEGERS = ("seed", "sweep", "used", "pilot", "line", "turn", "participants", "cut")
+_INTEGERS = ("seed", "sweep", "used", "pilot", "line", "turn", "participants", "constrained", "cut")
 _RANGES: dict[str, tuple[float, float]] = {
     "seed": (0, 2**64),
     "radius": (1e-12, 1.0),
@@ -117,6 +119,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "turn": (0, 2**40),
     "participants": (1, 2**40),
     "share": (1e-12, 1.0),
+    "constrained": (0, 1),
     "cut": (0, 2**40),
 }
 

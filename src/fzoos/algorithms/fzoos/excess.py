@@ -16,6 +16,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.surrogates.from_gradients import GradientProcess
+from fzoos.surrogates.merit import MeritProcess
 from fzoos.surrogates.region import RegionProcess
 
 __all__ = ["Excess"]
@@ -23,7 +24,7 @@ __all__ = ["Excess"]
 _MEMORY, _LEAST_MEMORY = 15, 3  # averaged gradients
 _LARGEST = 1500  # numbers in them: a system of so many equations is solved once a round
 _JITTER = 1e-12
-_TINY = 1e-300
+_TINY, _MOST = 1e-300, 1e300
 
 
 class Excess:
@@ -46,7 +47,11 @@ class Excess:
         """A round's centre, the averaged gradient there, and the client's own as it was sent."""
         self._rows = [*self._rows, (x, averaged, own)][-self._most :]
 
-    def process(self, mine: RegionProcess) -> Callable[[FloatArray], tuple[float, FloatArray]]:
+    def shift(self, averaged: FloatArray, own: FloatArray) -> None:
+        """All multipliers have changed, and past gradients with them: on average, and those of this client."""
+        self._rows = [(x, g + averaged, g_own + own) for x, g, g_own in self._rows]
+
+    def process(self, mine: RegionProcess | MeritProcess) -> Callable[[FloatArray], tuple[float, FloatArray]]:
         """delta_i and its gradient, given the client's surrogate as it is now."""
         centres, averaged, sent = (np.array(rows) for rows in zip(*self._rows, strict=True))
         if len(centres) == 1:
@@ -55,4 +60,6 @@ class Excess:
         now = np.array([mine(x)[1] for x in centres])
         gradients, stale = averaged - now, np.mean((now - sent) ** 2, axis=1)
         size = float(np.mean(gradients[-1] ** 2)) + _TINY
-        return GradientProcess(centres, gradients, mine.choice.length, _JITTER + stale / size)
+        with np.errstate(over="ignore"):
+            ridges = np.minimum(_JITTER + stale / size, _MOST)
+        return GradientProcess(centres, gradients, mine.choice.length, ridges)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext
+from fzoos.surrogates.merit import Choices, MeritProcess
 from fzoos.surrogates.region import Choice, RegionProcess, Shape
 from fzoos.surrogates.trend import without_outliers
 
@@ -97,21 +98,33 @@ class Neighbours:
         over = max(height - _HEIGHT, 0.0)
         return _STEEP * over**2, 2.0 * _STEEP * over * slope
 
-    def fit(self, centre: FloatArray, delta: float, like: Choice | None = None) -> RegionProcess:
+    def fit(
+        self, centre: FloatArray, delta: float, like: Choice | Choices | None = None
+    ) -> RegionProcess | MeritProcess:
         """The surrogate around a centre: with this choice, or by evidence and then again without its outliers."""
-        trajectory = self._context.trajectory
         while True:
             near = self._near(centre, delta)
-            points, values = trajectory.x[near], trajectory.y[near]
+            process = self._process(near, centre, like)
             if like is not None:
-                return RegionProcess(points, values, centre, like)
-            process = RegionProcess(points, values, centre, self._known_shape(len(near)))
+                return process
             out = process.outliers() if len(near) > len(centre) + 2 else []
-            self._shape = None if out else process.shape
+            if isinstance(process, RegionProcess):
+                self._shape = None if out else process.shape
             if not out:
                 self._noisy = self._noisy or process.choice.ridge >= _NOISY
                 return process
             self._outliers.update(int(near[k]) for k in out)
+
+    def _process(
+        self, near: NDArray[np.intp], centre: FloatArray, like: Choice | Choices | None
+    ) -> RegionProcess | MeritProcess:
+        trajectory = self._context.trajectory
+        if trajectory.merit is not None:
+            assert not isinstance(like, Choice)
+            return MeritProcess(trajectory.x[near], trajectory.table[near], centre, trajectory.merit, like)
+        assert not isinstance(like, Choices)
+        shape = self._known_shape(len(near)) if like is None else like
+        return RegionProcess(trajectory.x[near], trajectory.y[near], centre, shape)
 
     def _known_shape(self, used: int) -> Shape | None:
         """With noise that of the last search through all, until a thirtieth of the points is new or more are used."""

@@ -24,8 +24,10 @@ from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.fzoos.control import Control
 from fzoos.algorithms.fzoos.excess import Excess
+from fzoos.algorithms.fzoos.multipliers import Multipliers
 from fzoos.algorithms.fzoos.neighbours import Neighbours
 from fzoos.messages.message import Arrays
+from fzoos.surrogates.merit import MeritProcess
 from fzoos.surrogates.region import RegionProcess
 
 __all__ = [
@@ -97,10 +99,11 @@ class RegionClient:
         self._context = context
         self._neighbours = Neighbours(context)
         self._excess = Excess(context.dim)
+        self._multipliers = Multipliers(context)
         self._walk: list[FloatArray] = []  # the last two centres that everybody accepted
         self._good: FloatArray | None = None  # the last centre at which this client had a value
         self._gradient = np.zeros(context.dim)  # as sent
-        self.process: RegionProcess | None = None
+        self.process: RegionProcess | MeritProcess | None = None
 
     def refresh(self, x: FloatArray, control: Control) -> Arrays:
         """Exchange 1."""
@@ -120,10 +123,12 @@ class RegionClient:
         else:
             self.process = self._neighbours.fit(self._good, delta)
             self._gradient = self.process(x)[1]
+            self._multipliers.send(self.process, x)
             power = -1.0 if failed else self._power(x, delta, predicted, before, value)
             unknown = float(np.trace(self.process.unknown(x))) / len(x)
             numbers = RegionNumbers(math.log(delta) + math.log(2.0) * power, unknown, float(failed))
-        return {"gradient": self._gradient, "region": np.array(numbers)}
+        shift = {"shift": self._multipliers.ahead} if control.constrained else {}
+        return {"gradient": self._gradient, "region": np.array(numbers), **shift}
 
     def _ask_around(self, x: FloatArray, control: Control, first: bool) -> None:
         """All directions at the first time, later the one of which least is known; fewer if the round is cut."""
@@ -152,31 +157,49 @@ class RegionClient:
         power = min(max(min(1.0 - error / _TAU, 4.0 * _cosine([*self._walk, x])), -1.0), 1.0)
         move = float(np.max(np.abs(x - self._walk[-1])))
         if power > 0.0 and move < delta / 2.0:
-            power = -1.0 if move < _SMALL * delta else 0.0
+            power = -1.0 if move < _SMALL * delta and not self._multipliers.violated else 0.0
         return 0.0 if power < 0.0 and change < 2.0 * sigma else power
 
     def answer(self, x: FloatArray, control: Control, mean: Arrays) -> Arrays:
         """Exchange 2."""
         delta, process = delta_of(mean), self.process
+        share = control.share if control.constrained else 1.0 / self._context.clients
         if RegionNumbers(*mean["region"]).failed > 0.0:
             x = self._good = self._walk[-1] if self._walk else x  # the last centre that everybody accepted
             if process is not None:
                 process = self._neighbours.fit(x, delta, process.choice)
         else:
             self._walk = [*self._walk[-1:], x]
-            self._excess.add(x, mean["gradient"], self._gradient)
+            if "shift" in mean:
+                self._excess.shift(mean["shift"], share * self._multipliers.ahead)
+            own = process.with_share(share)(x)[1] if isinstance(process, MeritProcess) else self._gradient
+            self._excess.add(x, mean["gradient"], own)
+            self._multipliers.hear(mean["gradient"])
         if process is None or not self._excess.known:
             return {"x": x}
         self.process = process
-        found = scipy.optimize.minimize(
-            self._local(process, x, delta, mean["gradient"]),
-            np.zeros(len(x)),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=self._bounds(x, delta),
-            options={"maxiter": 100, "ftol": 1e-15, "gtol": 1e-10},
-        )
-        return {"x": self._neighbours.inside(self._context.project(x + delta * found.x), x)}
+        mine = process.with_share(share) if isinstance(process, MeritProcess) else process
+        local, bounds = self._local(mine, x, delta, mean["gradient"]), self._bounds(x, delta)
+
+        def least(t: FloatArray) -> FloatArray:
+            found = scipy.optimize.minimize(
+                local,
+                t,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=bounds,
+                options={"maxiter": 100, "ftol": 1e-15, "gtol": 1e-10},
+            )
+            return found.x
+
+        def place(t: FloatArray) -> FloatArray:
+            return self._context.project(x + delta * t)
+
+        if isinstance(process, MeritProcess):
+            t = self._multipliers.meet(process, place, least)
+        else:
+            t = least(np.zeros(len(x)))
+        return {"x": self._neighbours.inside(place(t), x)}
 
     def rest(self) -> None:
         """Others take part for a while: without the surrogate's eigenvectors."""
@@ -188,7 +211,7 @@ class RegionClient:
         low, high = (self._context.project(x + sign * delta) for sign in (-1.0, 1.0))
         return list(zip((low - x) / delta, (high - x) / delta, strict=True))
 
-    def _local(self, process: RegionProcess, x: FloatArray, delta: float, gradient: FloatArray):  # type: ignore[no-untyped-def]
+    def _local(self, process: RegionProcess | MeritProcess, x: FloatArray, delta: float, gradient: FloatArray):  # type: ignore[no-untyped-def]
         """t -> [mu_i + delta_i](x + Delta t) in units of |g| Delta, and what keeps away from where values failed."""
         excess = self._excess.process(process)
         unit, reference = float(np.linalg.norm(gradient)) * delta + _TINY, process(x)[0]

@@ -158,7 +158,8 @@ class FZooS(Algorithm):
         if request.kind == "refresh":
             if mode is Mode.REGION:
                 ranges = region.ranges(control.radius)
-                return {"gradient": payload["gradient"], "region": _numbers(*ranges, region.PRIVATE)}
+                shift = {"shift": PayloadPart((dim,))} if control.constrained else {}
+                return {"gradient": payload["gradient"], "region": _numbers(*ranges, region.PRIVATE), **shift}
             return {name: payload[name] for name in ("fresh", "memory", "star")}
         if mode is Mode.REGION:
             return {"x": PayloadPart((dim,))}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from nvflare.collab import CollabCallError, collab
 from nvflare.collab.api.exceptions import RunAborted
 
-from fzoos.federation.exchange import Outcome, Undelivered
+from fzoos.federation.exchange import Gathering, Outcome, Undelivered
 from fzoos.federation.study import Study
 from fzoos.messages import codec
 from fzoos.messages.message import Message
@@ -34,6 +35,7 @@ class _Call:
 
     client: int
     reply: Future[Any]
+    end: float  # when it is too late
     sign: Future[Any] | None = None  # the last poll of the site
     asked: float = field(default_factory=time.monotonic)  # when that was
 
@@ -76,22 +78,35 @@ class FlareEngine:
         self._parent = os.getppid()  # all calls go through it
         self._proxies = {proxy.name: proxy for proxy in collab.clients}
         self._pool = ThreadPoolExecutor(_THREADS * len(study.sites), thread_name_prefix="fzoos-call")
+        self._under_way: list[_Call] = []
         self._state: dict[str, Any] = {"round": 0, "exchange": "", "waiting": [], "failed": {}}
 
     def exchange(self, requests: Mapping[int, Message], timeout: float | None) -> Outcome:
         """Send each client its request; the replies and the failures that came within the time-out."""
-        end = time.monotonic() + (_NO_LIMIT if timeout is None else timeout)
+        return self._carry(requests, timeout, lambda outcome, under_way: math.inf if under_way else 0.0)
+
+    def gather(self, requests: Mapping[int, Message], timeout: float | None, enough: int) -> Outcome:
+        """The same, until enough have answered; calls under way go on."""
+        return self._carry(requests, timeout, Gathering(requests, enough).left)
+
+    def _carry(
+        self,
+        requests: Mapping[int, Message],
+        timeout: float | None,
+        left: Callable[[Outcome, Collection[int]], float],
+    ) -> Outcome:
         outcome = Outcome({}, {})
         sent = (self._send(client, request, timeout, outcome) for client, request in requests.items())
-        calls = [call for call in sent if call is not None]
-        while calls:
-            self._show(requests, calls, outcome)
-            wait([call.reply for call in calls], min(max(end - time.monotonic(), 0), _LOOK), FIRST_COMPLETED)
-            for call in calls:
-                self._collect(call, outcome, late=time.monotonic() >= end, timeout=timeout)
+        self._under_way += [call for call in sent if call is not None]
+        while (longer := left(outcome, [call.client for call in self._under_way])) > 0.0:
+            self._show(requests, self._under_way, outcome)
+            until = min(call.end for call in self._under_way) - time.monotonic()
+            wait([call.reply for call in self._under_way], max(min(longer, until, _LOOK), 0.0), FIRST_COMPLETED)
+            for call in self._under_way:
+                self._collect(call, outcome, late=time.monotonic() >= call.end, timeout=timeout)
             answered = outcome.replies.keys() | outcome.failures.keys()
-            calls = [call for call in calls if call.client not in answered]
-        self._show(requests, calls, outcome)
+            self._under_way = [call for call in self._under_way if call.client not in answered]
+        self._show(requests, self._under_way, outcome)
         if any(isinstance(error, CollabCallError) for error in outcome.failures.values()):
             self._settle()
         return outcome
@@ -111,7 +126,8 @@ class FlareEngine:
             return None
         longer = None if timeout is None else timeout + _SLACK
         call = self._proxies[site](timeout=longer).answer
-        return _Call(client, self._pool.submit(call, codec.encode(request, self._study.id)))
+        end = time.monotonic() + (_NO_LIMIT if timeout is None else timeout)
+        return _Call(client, self._pool.submit(call, codec.encode(request, self._study.id)), end)
 
     def _collect(self, call: _Call, outcome: Outcome, *, late: bool, timeout: float | None) -> None:
         """Collect a reply, or the reason why there will be none."""

@@ -12,7 +12,7 @@ from flwr.serverapp import Grid
 
 from fzoos.engines.flower.nodes import Node, Nodes
 from fzoos.engines.flower.wire import ANSWER, pack, unpack
-from fzoos.federation.exchange import Outcome, Undelivered
+from fzoos.federation.exchange import Gathering, Outcome, Undelivered
 from fzoos.federation.study import Study
 from fzoos.messages import codec
 from fzoos.messages.message import Message
@@ -31,6 +31,7 @@ class _Letter:
 
     data: bytes
     round: int
+    end: float  # when it is too late
     node: Node | None = None  # the node it was last sent to; None: none, or one that was lost
     waiting: set[str] = field(default_factory=set)  # the Flower messages whose replies may still come
     absent_since: float = field(default_factory=time.monotonic)
@@ -69,19 +70,17 @@ class FlowerEngine:
         self._grid, self._study = grid, study
         self._nodes = Nodes(grid, study.sites)
         self._wait_for_absent, self._patience, self._poll = join, patience, poll
+        self._under_way: dict[int, _Letter] = {}  # of `gather`
 
     def exchange(self, requests: Mapping[int, Message], timeout: float | None) -> Outcome:
         """Send each client its request; the replies and the failures that came within the time-out."""
         end = time.monotonic() + (_NO_LIMIT if timeout is None else timeout)
-        letters = {
-            client: _Letter(codec.encode(request, self._study.id), request.round)
-            for client, request in requests.items()
-        }
+        letters = self._letters(requests, end)
         outcome = Outcome({}, {})
         while letters:
             online = self._nodes.online()
             for client, letter in letters.items():
-                self._deliver(client, letter, online.get(client), end)
+                self._deliver(client, letter, online.get(client))
                 self._collect(client, letter, outcome)
             answered = outcome.replies.keys() | outcome.failures.keys()
             letters = {client: letter for client, letter in letters.items() if client not in answered}
@@ -94,9 +93,34 @@ class FlowerEngine:
             outcome.failures[client] = self._silence(client, letter, timeout)
         return outcome
 
-    def _deliver(self, client: int, letter: _Letter, node: Node | None, end: float) -> None:
+    def gather(self, requests: Mapping[int, Message], timeout: float | None, enough: int) -> Outcome:
+        """The same, until enough have answered; requests under way go on."""
+        outcome, gathering = Outcome({}, {}), Gathering(requests, enough)
+        end = time.monotonic() + (_NO_LIMIT if timeout is None else timeout)
+        self._under_way |= self._letters(requests, end)
+        while (left := gathering.left(outcome, self._under_way)) > 0.0:
+            online = self._nodes.online()
+            for client, letter in list(self._under_way.items()):
+                self._deliver(client, letter, online.get(client))
+                self._collect(client, letter, outcome)
+                if client in outcome.replies:
+                    del self._under_way[client]
+                elif client in outcome.failures or time.monotonic() >= letter.end or self._given_up(letter):
+                    del self._under_way[client]
+                    outcome.failures.setdefault(client, self._silence(client, letter, timeout))
+            time.sleep(min(self._poll, gathering.left(outcome, self._under_way), left))
+        self._wait_for_absent = self._patience
+        return outcome
+
+    def _letters(self, requests: Mapping[int, Message], end: float) -> dict[int, _Letter]:
+        return {
+            client: _Letter(codec.encode(request, self._study.id), request.round, end)
+            for client, request in requests.items()
+        }
+
+    def _deliver(self, client: int, letter: _Letter, node: Node | None) -> None:
         """Send the request, if the site is there and has not been sent it since it started."""
-        ttl = end - time.monotonic()
+        ttl = letter.end - time.monotonic()
         if node is None or node == letter.node or ttl <= 0:
             return
         content = pack(letter.data, self._study.sites[client])

@@ -1,0 +1,115 @@
+"""How a client of the trust region chooses the multipliers of its constraints: its surrogates say what they must be.
+
+    exchange 2   x_i = argmin mu_f + omega_i sum_j psi_j(mu_cj) + delta_i
+                 lambda <- max(0, lambda + rho mu_c(x_i));  again, until mu_c(x_i) <= 0
+                 then lambda = lambda_r + b (lambda - lambda_r),   b in [1 / N, 1]
+
+f stands for the others' as well; constraints may be those of nobody else, and count omega_i, as they do in F. As if
+nobody else could do it, a client raises its multipliers until its own constraints are met. Where all have the same
+constraint, that is N times too much. Nobody knows which: b begins with 1 / N, grows by a half while c(x_r) falls by
+less than 70 % a round, and halves when c(x_r) changes its sign.
+
+delta_i is made of averaged gradients of past rounds, when multipliers were others: `ahead`, what new ones add to this
+client's gradient at x_r, travels with the next gradient, and its average is added to all averaged gradients before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fzoos._util.arrays import FloatArray
+from fzoos.algorithms.base import ClientContext
+from fzoos.objectives.constraints import Merit
+from fzoos.surrogates.merit import MeritProcess
+
+__all__ = ["Multipliers"]
+
+_MOST = 20  # times that the surrogates are minimised in a round
+_LESS = 4  # times, where the region's own border is in the way
+_SLOW = 0.3  # share of c(x_r) that may be left after a round
+_FASTER = 1.5
+_BORDER = 0.999
+
+
+class Multipliers:
+    """Those of one client, if it has constraints.
+
+    Args:
+        context: what a client half works with.
+    """
+
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
+        self.ahead = np.zeros(context.dim)
+        self._sent = np.zeros(context.dim)  # the part of the sent gradient that is due to constraints
+        self._boost, self._last = np.ones(1), np.zeros(1)  # b, and c(x_r) of the round before
+
+    @property
+    def _merit(self) -> Merit | None:
+        return self._context.trajectory.merit
+
+    @property
+    def violated(self) -> bool:
+        """Whether x violates a constraint of this client."""
+        return (self._context.trajectory.violation or 0.0) > 0.0
+
+    def send(self, process: object, x: FloatArray) -> None:
+        """This surrogate's gradient at x is being sent."""
+        if isinstance(process, MeritProcess):
+            self._sent = process.forces(x)
+
+    def hear(self, gradient: FloatArray) -> None:
+        """The averaged gradient at x, where this client's constraints were asked."""
+        merit, there = self._merit, self._context.trajectory.there
+        if merit is None or there is None:
+            return
+        if not merit.begun:
+            self._boost, self._last = np.full(merit.count, 1.0 / self._context.clients), np.zeros(merit.count)
+            merit.begin_along(float(np.linalg.norm(gradient)))
+            return
+        c, clients = merit.shifted(there[1:]), self._context.clients
+        left = np.where(merit.multipliers > 0.0, c / np.where(self._last == 0.0, np.inf, self._last), 0.0)
+        stuck = (left > _SLOW) & (c > 0.0) & (self._boost >= 1.0)
+        self._boost = np.where(left > _SLOW, np.minimum(_FASTER * self._boost, 1.0), self._boost)
+        self._boost = np.where(left < -_SLOW, np.maximum(0.5 * self._boost, 1.0 / clients), self._boost)
+        self._last = c
+        if clients > 1:
+            merit.stiffen(stuck)
+
+    def meet(
+        self,
+        process: MeritProcess,
+        place: Callable[[FloatArray], FloatArray],
+        least: Callable[[FloatArray], FloatArray],
+    ) -> FloatArray:
+        """The minimum of the surrogates at which this client's constraints are met, as far as the region allows.
+
+        Args:
+            process: the client's surrogate.
+            place: from coordinates t of the region, in [-1, 1], to points of the cube.
+            least: a minimum, from a t to begin with.
+        """
+        merit = self._merit
+        assert merit is not None
+        t, alone = least(np.zeros(self._context.dim)), self._context.clients == 1
+        if not merit.begun:  # nearly all of its values have failed
+            return t
+        before = merit.multipliers
+        if alone:
+            merit.relax()
+        away = np.full(merit.count, np.inf)
+        for k in range(_MOST):
+            inside = float(np.max(np.abs(t))) < _BORDER
+            last, away = away, merit.meet(process.constraints(place(t)))
+            if merit.is_met(away) or (not inside and k >= _LESS):
+                break
+            if alone and inside:  # what others see of it must not become stiff
+                merit.stiffen(away > last / 4.0)
+            t = least(t)
+        merit.multipliers = np.maximum(0.0, before + self._boost * (merit.multipliers - before))
+        x = place(np.zeros_like(t))
+        self.ahead = process.forces(x) - self._sent
+        self._context.trajectory.observe_again()
+        return t

@@ -1,0 +1,190 @@
+"""Private constraints from `minimize` to the result: each client has its own, and x must meet all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fzoos import FedCMA, FedZO, FZooS, load, minimize
+from fzoos.algorithms.optimizers import Adam
+from fzoos.engines import LocalStudy
+from fzoos.federation import Study
+
+
+def bowl(target, *constraints):
+    """|x - target|^2, with its own constraints."""
+
+    def objective(x):
+        value = float(np.sum((x - target) ** 2))
+        return (value, [c(x) for c in constraints]) if constraints else value
+
+    return objective
+
+
+def disc(x):
+    return float(x @ x) - 1.0
+
+
+def half_plane(x):
+    return 0.2 - float(x[0])
+
+
+def run(objectives, x0=(0.0, 0.0), **changes):
+    settings = {"bounds": (-2, 2), "rounds": 30, "seed": 0} | changes
+    return minimize(objectives, np.array(x0, float), **settings)
+
+
+@pytest.mark.parametrize(
+    "objectives",
+    [
+        [bowl(np.array([1.0, 2.0]), disc)],
+        [bowl(np.array([0.0, 2.0]), disc), bowl(np.array([2.0, 2.0]))],
+        [bowl(np.array([0.0, 2.0]), disc), bowl(np.array([2.0, 2.0]), disc)],
+        [bowl(np.array([0.0, 2.0])), bowl(np.array([2.0, 2.0])), lambda x: (float(np.sum(x * 0)), disc(x))],
+    ],
+    ids=["one client", "of one of two", "shared by two", "a client without an objective"],
+)
+def test_the_solution_is_the_projection_onto_the_disc(objectives):
+    # The mean of the bowls is one around (1, 2) in all cases but the last, whose F is 2/3 of it: the same minimum.
+    result = run(objectives)
+    assert result.feasible is True
+    assert result.x == pytest.approx(np.array([1.0, 2.0]) / np.sqrt(5.0), abs=2e-3)
+    assert disc(result.x) <= 0.0
+    assert result.violation == disc(result.x)
+
+
+def test_constraints_of_two_clients_meet_in_a_corner():
+    # min |x|^2 with x_1 >= 1 (client 0) and x_1 + x_2 >= 2 (client 1): (1, 1).
+    one = bowl(np.zeros(2), lambda x: 1.0 - x[0])
+    two = bowl(np.zeros(2), lambda x: 2.0 - x[0] - x[1])
+    result = run([one, two], x0=(0.0, 0.0))  # infeasible for both
+    assert result.feasible
+    assert result.x == pytest.approx([1.0, 1.0], abs=2e-3)
+
+
+def test_an_inactive_constraint_changes_nothing_of_the_solution():
+    result = run([bowl(np.array([0.5, 0.5]), disc)])
+    assert result.feasible
+    assert result.x == pytest.approx([0.5, 0.5], abs=1e-5)
+
+
+@pytest.mark.parametrize("algorithm", [FedZO(), FedCMA()], ids=["asks x", "does not ask x"])
+def test_other_algorithms_have_constraints_too(algorithm):
+    objectives = [bowl(np.array([1.0, 2.0]), disc)] * 2
+    result = run(objectives, algorithm=algorithm, rounds=40, optimizer=Adam(0.005), local_steps=5)
+    assert result.feasible
+    assert disc(result.x) <= 0.0
+    assert result.x == pytest.approx(np.array([1.0, 2.0]) / np.sqrt(5.0), abs=0.1)
+
+
+def test_a_star_of_directions_in_many_dimensions():
+    target = np.full(60, 1.0)
+    result = run([bowl(target, lambda x: float(x @ x) - 15.0)] * 2, x0=np.zeros(60), rounds=40)
+    assert result.feasible
+    assert float(np.sum((result.x - target) ** 2)) < 16.5  # 15 at the projection, 60 at the start
+
+
+def test_no_feasible_point_is_said():
+    nowhere = bowl(np.zeros(2), lambda x: 1.0 - x[0], lambda x: x[0] + 1.0)  # x >= 1 and x <= -1
+    result = run(nowhere, rounds=6)
+    assert result.feasible is False
+    assert result.violation >= 1.0
+    assert "no x that was asked is feasible for all" in result.message
+    assert "feasible  no; the largest constraint is" in str(result)
+
+
+def test_a_clients_constraint_that_cannot_be_met_with_anothers():
+    result = run([bowl(np.zeros(2), lambda x: 1.0 - x[0]), bowl(np.zeros(2), lambda x: x[0] + 1.0)], rounds=6)
+    assert result.feasible is False
+
+
+def test_feasible_is_of_x_and_of_all_clients():
+    asked = []
+
+    def seen(x):
+        asked.append((x.copy(), disc(x)))
+        return float(np.sum((x - 2.0) ** 2)), disc(x)
+
+    result = run([seen, bowl(np.array([1.0, 1.0]), half_plane)], rounds=8)
+    assert result.feasible
+    assert any(np.array_equal(x, result.x) for x, _ in asked)  # known, not hoped for
+    assert result.violation == max(disc(result.x), half_plane(result.x)) <= 0.0
+    assert [r.feasible for r in result.history][-1]
+
+
+def test_without_constraints_there_is_nothing_to_say():
+    result = run([bowl(np.ones(2))], rounds=3)
+    assert (result.feasible, result.violation) == (None, None)
+    assert "feasible" not in str(result)
+    assert result.history[-1].feasible is None
+
+
+def test_not_all_clients_asked():
+    result = run([bowl(np.ones(2), disc)] * 3, participation=2, rounds=6)
+    assert result.feasible is None
+    assert "not all clients were asked" in str(result)
+
+
+def test_the_result_is_kept_in_a_file(tmp_path):
+    result = run([bowl(np.ones(2), disc)], rounds=5, store=tmp_path / "runs.db")
+    kept = load(tmp_path / "runs.db")
+    assert (kept.feasible, kept.violation) == (result.feasible, result.violation)
+    assert [r.feasible for r in kept.history] == [r.feasible for r in result.history]
+
+
+def test_batches_give_the_same_x_as_single_points():
+    def batch(x):
+        return np.sum((x - 2.0) ** 2, axis=1), np.sum(x * x, axis=1)[:, None] - 1.0
+
+    def single(x):
+        return float(np.sum((x - 2.0) ** 2)), float(np.sum(x * x)) - 1.0
+
+    one, other = run(batch, vectorized=True, rounds=8), run(single, rounds=8)
+    assert one.x == pytest.approx(other.x, abs=1e-9)
+
+
+def test_runs_are_reproducible():
+    sites = [bowl(np.array([0.0, 2.0]), disc), bowl(np.array([2.0, 2.0]), half_plane)]
+    first, second = (run(sites, rounds=10, workers=w) for w in (1, 2))
+    assert np.array_equal(first.x, second.x)
+
+
+def test_points_that_fail_are_left_out():
+    def objective(x):
+        if x[0] < -0.1:
+            raise ValueError("no value there")
+        return float(np.sum((x - 2.0) ** 2)), disc(x)
+
+    result = run(objective, on_failure="skip")
+    assert result.feasible
+    assert result.x == pytest.approx(np.sqrt([0.5, 0.5]), abs=5e-3)
+
+
+def test_old_data_without_constraints_is_refused():
+    points = np.array([[0.0, 0.0], [1.0, 0.0]])
+    with pytest.raises(ValueError, match="old data without constraints"):
+        run([bowl(np.ones(2), disc)], prior=[(points, np.array([2.0, 1.0]))], algorithm=FZooS())
+
+
+STUDY = {"x0": (0.0, 0.0), "bounds": (-2.0, 2.0), "sites": ("a", "b"), "rounds": 6, "seed": 3}
+
+
+def test_a_study_goes_on_from_its_journals_as_if_nothing_had_been(tmp_path):
+    sites, study = [bowl(np.array([0.0, 2.0]), disc), bowl(np.array([2.0, 2.0]), half_plane)], Study("disc", **STUDY)
+    whole = LocalStudy(study, tmp_path / "whole", sites, site_seed=5).run()
+    assert whole.feasible
+    assert disc(whole.x) <= 0.0
+    assert whole.violation is None  # values stay at the sites
+    calls = [0]
+
+    def dies(x):
+        calls[0] += 1
+        if calls[0] == 9:
+            raise KeyboardInterrupt
+        return sites[1](x)
+
+    assert LocalStudy(study, tmp_path / "broken", [sites[0], dies], site_seed=5).run().status == "interrupted"
+    again = LocalStudy(study, tmp_path / "broken", sites, site_seed=5).run(resume=True)
+    assert np.array_equal(again.x, whole.x)
+    assert again.feasible
+    assert again.queries == whole.queries
