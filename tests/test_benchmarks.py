@@ -6,10 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from benchmarks.beyond import constraints
+from benchmarks.beyond.constraints_problems import PROBLEMS
 from benchmarks.beyond.fair import ablation, compare, price, switches
+from benchmarks.beyond.fair.kept import FOLDER, Kept
 from benchmarks.beyond.fair.race import race
 from benchmarks.beyond.fair.switches import replaced
+from scipy.optimize import minimize as scipy_minimize
 
 from fzoos.algorithms.fzoos import region, server
 
@@ -24,9 +29,9 @@ def printed() -> str:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.parametrize("command", [compare, price, ablation])
+@pytest.mark.parametrize("command", [compare, price, ablation, constraints])
 def test_the_tables_of_beyond_are_printed_from_the_stored_runs(command, capsys) -> None:
-    name = {compare: "rivals", price: "price", ablation: "ablation"}[command]
+    name = {compare: "rivals", price: "price", ablation: "ablation", constraints: "constraints"}[command]
     assert command.main(["--tables"]) == 0
     expected = capsys.readouterr().out.partition("\n\nMade by:")[0]
     _, mark, rest = BEYOND.read_text(encoding="utf-8").partition(f"<!-- {name} -->")
@@ -63,3 +68,49 @@ def test_what_is_switched_off_is_still_there() -> None:
     """A constant that gets another name would make the ablation fail, not lie."""
     for changes in (switches.MANY | switches.FEW).values():
         assert all(hasattr(where, name) for where, name in changes)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_known_optimum_is_feasible_has_the_known_value_and_nothing_near_is_better(name: str) -> None:
+    problem = PROBLEMS[name]
+    best = np.array(problem.optimum)
+    assert problem.violation(best) <= 1e-9
+    assert abs(problem.gap(best)) <= 1e-9
+    size = np.abs(best) + 1.0  # SLSQP needs variables of like size
+    limits = [{"type": "ineq", "fun": lambda u, c=c: -c(size * u)} for those in problem.constraints for c in those]
+    box = np.array(problem.box) / size[:, None]
+    begin = np.clip(1.01 * best / size, *box.T)
+    found = scipy_minimize(
+        lambda u: problem.gap(size * u), begin, method="SLSQP", bounds=box, constraints=limits, tol=1e-12
+    )
+    assert problem.violation(size * found.x) <= 1e-6
+    assert abs(found.fun) <= 1e-6
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_three_clients_have_the_problem_of_one(name: str) -> None:
+    """F is the mean of theirs, and each constraint is known to one of them."""
+    problem, rng = PROBLEMS[name], np.random.default_rng(0)
+    x = rng.uniform(*np.array(problem.box).T)
+    (f, all_c), parts = problem.clients(1)[0], problem.clients(3)
+    assert np.mean([part(x) for part, _ in parts]) == pytest.approx(f(x), rel=1e-12)
+    assert [c(x) for _, those in parts for c in those] == [c(x) for c in all_c]
+    assert len({c for _, those in parts for c in those}) == len(all_c)
+
+
+def test_rows_of_constraints_come_from_kept_runs_at_equal_queries() -> None:
+    """Every cell has its runs, with the rho that the tuning seeds chose; with other runs it is another cell."""
+    kept = Kept(FOLDER / "constraints.jsonl")
+    before = constraints.table(kept).splitlines()
+    rows = [(name, count) for name in PROBLEMS for count in constraints.CLIENTS]
+    for k, (name, count) in enumerate(rows):
+        for form in (constraints.TOLD, *constraints.PENALTIES):
+            rho = 0.0 if form == constraints.TOLD else constraints.best_rho(kept, name, count, form)
+            for seed in constraints.SEEDS:
+                line = kept.get(f"{name}, N = {count}", constraints.label(form, rho, seed))
+                assert line is not None
+                assert line["queries"] <= count * constraints.QUERIES
+                line["x"] = [0.5 * (low + high) for low, high in PROBLEMS[name].box]
+        after = constraints.table(kept).splitlines()
+        assert [a == b for a, b in zip(before, after, strict=True)] == [j != k + 2 for j in range(len(before))]
+        before = after

@@ -1,6 +1,6 @@
 """The numbers of docs/beyond.md, docs/rivals.md and docs/choosing.md.
 
-    python -m benchmarks.beyond tune|rivals|moved|price|ablation [--only TEXT] [--tables] [--page FILE]
+    python -m benchmarks.beyond tune|rivals|moved|price|ablation|constraints [--only TEXT] [--tables] [--page FILE]
     python -m benchmarks.beyond PART [PART ...] [--seeds 5] [--first-seed 0] [--images 15] [--jobs 14]
                                 [--device cpu|cuda] [--quick] [--runs FOLDER] [--only TEXT] [--tables] [--pack]
 
@@ -24,6 +24,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.beyond import constraints
 from benchmarks.beyond.attack import PART as ATTACK
 from benchmarks.beyond.fair import ablation, compare, moved, price, tune
 from benchmarks.beyond.metric import PART as METRIC
@@ -51,6 +52,7 @@ COMMANDS = {
     "moved": moved.main,
     "price": price.main,
     "ablation": ablation.main,
+    "constraints": constraints.main,
 }
 """About FZooS() without settings, with arguments of their own."""
 
