@@ -3,9 +3,10 @@
     python -m benchmarks.beyond.constraints [--only TEXT] [--tables] [--page docs/beyond.md]
 
 Five problems whose optimum is known, each with one client and with three: those have a part of f each, and each
-constraint is known to one of them only. All use FZooS(), 100 queries a client at most. The penalty's rho is the best of seven,
-chosen for each problem, number of clients and form on two tuning seeds, by the larger of |F - F*| / (1 + |F*|) and the
-violation: that is fourteen runs more, and F* is known to who chooses. Starts are uniform in the box, one for each seed.
+constraint is known to one of them only. All use FZooS(), with 100 queries a client at most. The penalty's rho is the
+best of seven, chosen for each problem, number of clients and form on two tuning seeds, by the larger of
+|F - F*| / (1 + |F*|) and the violation: that is fourteen runs more, and F* is known to who chooses. Starts are uniform
+in the box, one for each seed.
 
 A run is kept as its x; F and c in the table are computed from it.
 """
