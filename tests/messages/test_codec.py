@@ -251,7 +251,10 @@ def test_deep_headers(field, depth, objects):
         (framed(header(scalars={"seed": "7"})), "must be a finite number"),
         (framed(header(scalars={"seed": True})), "must be a finite number"),
         (framed(header(scalars={f"s{i}": 1 for i in range(40)})), "a few numbers"),
-        (framed(header(kind="train")), "kind must be one of refresh, update, payload, iterate, got 'train'"),
+        (
+            framed(header(kind="train")),
+            "kind must be one of refresh, update, payload, iterate, value, shared, got 'train'",
+        ),
         (framed(header(kind=["update"])), "kind must be one of"),
         (framed(header(round=-1)), "round must be a number from 0, got -1"),
         (framed(header(round=1.0)), "round must be"),
