@@ -32,7 +32,8 @@ from fzoos.objectives.box import BatchObjective
 from fzoos.tasks.attack import DATASETS, Attack
 from fzoos.tasks.data import DataError
 from fzoos.tasks.metric import Metric
-from fzoos.tasks.mlp import LAYERS
+from fzoos.tasks.mlp import LAYERS, logits
+from fzoos.tasks.mlp_fused import FusedConfusion, is_available
 from fzoos.tasks.models import build, laid_out
 from fzoos.tasks.split import split_by_class
 
@@ -105,6 +106,30 @@ def metric(device: str) -> str:
     )
 
 
+def kernel(device: str) -> None:
+    """Tflop/s of the network as one kernel, as the formula stands, and rows that float64 puts into another class."""
+    task, rng = Metric(portion=1.0, device=device), np.random.default_rng(0)
+    _, (x, y) = task._halves
+    features = task.classifier.standardise(x)
+    theta = task.classifier.theta + rng.uniform(*task.bounds, (500, task.dim))
+    some, wide = torch.as_tensor(features[:7499], dtype=torch.float64), torch.as_tensor(theta[:50])
+    exact = np.stack([logits(one, some).argmax(1).numpy() for one in wide])
+    print("\n| rows | networks at once | precision | ms | Tflop/s | most rows off float64 |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for rows in (7_499, 41_500, len(x)):
+        for precision in ("tf32x3", "tf32"):
+            count = FusedConfusion(features[:rows], y[:rows], device, precision)
+            off = ""
+            if rows == len(exact[0]):
+                cells = 7 * y[:rows] + exact
+                counted = np.stack([np.bincount(row, minlength=49).reshape(7, 7) for row in cells])
+                off = f"{np.abs(count(theta[:50]) - counted).sum(axis=(1, 2)).max() / 2 / rows:.2%}"
+            for n in (21, 500):
+                seconds = best_of(lambda count=count, n=n: count(theta[:n]))  # type: ignore[misc]
+                speed = n * rows * FLOPS / seconds / 1e12
+                print(f"| {rows:,} | {n} | {precision} | {1e3 * seconds:.2f} | {speed:.1f} | {off} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=1)
@@ -122,6 +147,8 @@ def main() -> None:
     for name, label in (("mnist", "attack, MNIST"), ("cifar10", "attack, CIFAR-10")):
         table(label, *attack(name, options.device))
     print(f"\n{note}")
+    if options.device.startswith("cuda") and is_available():
+        kernel(options.device)
 
 
 if __name__ == "__main__":
