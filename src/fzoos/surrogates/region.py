@@ -242,7 +242,7 @@ def _best(
         costs, lowest = least_costs(made, values, units[:, None] * np.array(ridges))
         order = np.argsort(costs, kind="stable")
     least, best = (math.inf, len(pairs)), None
-    for k in order:
+    for k in map(int, order):
         if best is not None and lowest[k] > least[0]:
             continue
         i, j = pairs[k]

@@ -11,8 +11,6 @@ from fzoos._util.arrays import FloatArray
 
 __all__ = ["least_point"]
 
-_OPTIONS = {"maxiter": 100, "ftol": 1e-15, "gtol": 1e-10}
-
 
 class _ValueAndSlope:
     """Value and slope apart, as SciPy asks for them, from one call: its own way costs as much as a surrogate."""
@@ -50,6 +48,11 @@ def least_point(
     """
     parts = _ValueAndSlope(both)
     found = scipy.optimize.minimize(
-        parts.value, start, jac=parts.slope, method="L-BFGS-B", bounds=bounds, options=_OPTIONS
+        parts.value,
+        start,
+        jac=parts.slope,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": 100, "ftol": 1e-15, "gtol": 1e-10},
     )
     return np.asarray(found.x, dtype=np.float64)
