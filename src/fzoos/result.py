@@ -15,7 +15,7 @@ from fzoos._util.table import plain_table
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["NotAsked", "ObjectiveError", "Record", "Result", "Status", "best_of"]
+__all__ = ["NotAsked", "ObjectiveError", "Record", "Result", "Status", "best_of", "known_values"]
 
 Status = Literal["completed", "converged", "stopped", "budget", "interrupted", "failed", "running"]
 
@@ -128,7 +128,8 @@ class Result:
             stays at the site.
         feasible: whether x meets the constraints of all clients. None: there are none, or not all have said so.
         violation: the largest constraint of any client at x; None where nobody may know it, as in a study.
-        best_x: x after the round with the lowest F(x), where that is known; otherwise None.
+        best_x: x after the round with the lowest F(x), where that is known; otherwise None. With constraints: of the
+            rounds whose x is feasible.
         variables: what x means, by name, where the run was over a `Space`; otherwise None. `Space.variables` says the
             same of `recommended`.
 
@@ -261,8 +262,8 @@ class Result:
     @property
     def _is_lowest_at_the_end(self) -> bool:
         """Whether F was measured and never lower than at x, which is then the one to take."""
-        values = [record.monitor for record in self.history if record.monitor is not None]
-        return self.fun is not None and self.fun <= min(values)
+        values = [value for value, _ in known_values(self.history)]
+        return self.fun is not None and self.fun <= min(values, default=self.fun)
 
     def _last_rounds(self) -> str:
         rows = [
@@ -328,8 +329,9 @@ def best_of(history: Sequence[Record], walk: Sequence[FloatArray] | FloatArray) 
 
 
 def known_values(history: Sequence[Record]) -> list[tuple[float, int]]:
-    """F(x) of each round in which it is a number, and the round's place in the history."""
-    found = [(record.monitor, k) for k, record in enumerate(history)]
+    """F(x) of each round in which it is a number, and the round's place in the history; without infeasible ones."""
+    met = any(record.feasible for record in history)
+    found = [(r.monitor, k) for k, r in enumerate(history) if r.feasible or not (met or r.feasible is False)]
     return [(value, k) for value, k in found if value is not None and not math.isnan(value)]
 
 

@@ -143,3 +143,28 @@ def test_a_point_at_which_the_constraints_failed_is_no_number(tmp_path):
     kept = load(tmp_path / "runs.db")
     expected = [v if v is None or np.isfinite(v) else None for v in (record.violation for record in result.history)]
     assert [record.violation for record in kept.history] == expected
+
+
+def value(x):
+    return free(np.asarray(x))
+
+
+def test_the_lowest_f_is_that_of_a_feasible_x(tmp_path, fzoos):
+    """x0 = (1, 1) has F = 2, less than any feasible point: 4.5 at (0.5, 0.5)."""
+    result = run(tmp_path / "runs.db", [limited], monitor=value)
+    assert min(record.monitor for record in result.history) < 4.0
+    assert limited(result.best_x)[1] <= 0.0
+    assert result.best_fun == value(result.best_x) >= 4.5 - 1e-9
+    assert np.array_equal(load(tmp_path / "runs.db").best_x, result.best_x)
+    assert f"(lowest {result.best_fun:.6g} in" in fzoos("show")
+
+
+def test_neither_target_nor_patience_is_met_by_an_infeasible_x(tmp_path):
+    """F = 2 at x0 is below the target, and lower than all that comes after it."""
+    assert run(tmp_path / "a.db", [limited], monitor=value, target=4.0).status != "stopped"
+    patient = run(tmp_path / "b.db", [limited], monitor=value, patience=2)
+    assert patient.feasible
+    assert value(patient.x) == pytest.approx(4.5, abs=0.1)
+    reached = run(tmp_path / "c.db", [limited], monitor=value, target=4.6)
+    assert (reached.status, reached.feasible) == ("stopped", True)
+    assert value(reached.x) <= 4.6

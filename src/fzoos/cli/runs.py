@@ -12,6 +12,7 @@ import typer
 from rich.filesize import decimal
 
 from fzoos.cli.options import RUN_HELP
+from fzoos.result import known_values
 from fzoos.runs.advice import advice
 from fzoos.runs.compare import AXES, at_equal, differing, flatten
 from fzoos.runs.export import as_plain, plain, started, to_json
@@ -150,7 +151,8 @@ def _facts(kept: StoredRun) -> dict[str, str]:
     }
     measured = [(r.monitor, r.round) for r in result.history if r.monitor is not None]
     if measured:
-        lowest = min(measured)
+        allowed = [(value, result.history[k].round) for value, k in known_values(result.history)]
+        lowest = min(allowed or measured)
         known = {"at x0": kept.landmarks.start, "smallest": kept.landmarks.minimum}
         also = "".join(f", {name} {value:.6g}" for name, value in known.items() if value is not None)
         facts["F"] = f"{measured[-1][0]:.6g} (lowest {lowest[0]:.6g} in round {lowest[1]}{also})"

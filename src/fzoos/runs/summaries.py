@@ -49,7 +49,15 @@ def summaries_of(db: sqlite3.Connection, run: int | None = None) -> list[Summary
     for row in db.execute(text, (run, run)):
         id, name, started, status, host, pid, total, seconds, queries, rounds, monitor, clients = row
         status = "interrupted" if status == "running" and is_gone(host, pid) else status
-        feasible = None if clients is None else json.loads(clients).get("feasible")
         cost = sum(json.loads(queries)), total, seconds
-        found.append(Summary(id, name, started, status, rounds, *cost, monitor, feasible, tags.get(id, ())))
+        found.append(Summary(id, name, started, status, rounds, *cost, monitor, _feasible(clients), tags.get(id, ())))
     return found
+
+
+def _feasible(clients: str | None) -> bool | None:
+    """As the last round says; a list is shown even where that cannot be read."""
+    try:
+        found = json.loads(clients or "{}").get("feasible")
+    except (ValueError, AttributeError):
+        return None
+    return found if isinstance(found, bool) else None

@@ -122,6 +122,7 @@ def columns(history: Sequence[Record]) -> dict[str, Any]:
         "step": [record.step for record in history],
         "monitor": [record.monitor for record in history],
         "failed": [record.failed for record in history],
+        "feasible": [record.feasible for record in history],
         "diagnostics": {name: [record.measured.get(name) for record in history] for name in names},
         "distances": [[_short(value) for value in record.distances] for record in history],
     }

@@ -35,7 +35,7 @@ function showHead(node, run, details, pace, source) {
 }
 
 function tiles(run, details, pace) {
-  const values = details ? details.history.monitor.filter((value) => value !== null) : [];
+  const values = details ? allowedValues(details.history) : [];
   const steps = details ? details.history.step : [];
   const found = [];
   if (values.length || run.monitor !== null) {
