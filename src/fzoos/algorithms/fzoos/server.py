@@ -31,6 +31,8 @@ from fzoos.surrogates.trend import Slope
 __all__ = ["FZooSServer"]
 
 _MOST_DIRECTIONS = 50  # a star of so many is asked at once, and surrogates of so many dimensions are quick to minimise
+_MOST_REACH = 4.0  # L over the cube's diagonal: by then a line has met a face
+_ANY_REACH = 1e11  # L where there are no faces
 _ALIKE = 0.25  # directions are dealt while G' < (N - 1) / 4: shared stars of several rounds add up, dealt ones do not
 
 
@@ -145,6 +147,9 @@ class FZooSServer(Steering):
             after = next_scales(scales, now, star.curvature, step.length, moved, self._dim)
         if control.pilot:
             after = after._replace(reach=scales.reach, last_mode=0.0)
+        # One site can say in each round that the furthest place is the lowest: L would leave what may be told.
+        most = _MOST_REACH * math.sqrt(self._dim) if self._projected else _ANY_REACH
+        after = after._replace(reach=min(after.reach, most))
         careful = _Numbers(*state["numbers"]).careful
         numbers = self._next(control, mode)._replace(line=step.line, length=step.length, told=1.0, careful=careful)
         return _state(there, x, numbers, after)
