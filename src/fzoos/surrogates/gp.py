@@ -135,7 +135,7 @@ class DerivedGP:
         """trace Sigma_grad at each row of x, for standardised observations: shape (m, d) -> (m,)."""
         if not len(self):
             return np.full(len(x), self.prior_trace)
-        reduction = together(
+        reduction: FloatArray = together(
             _reduction, self._x.array, self._inverse.array, self._distances.array, x, self.kernel, self._device
         )
         # The true value is never negative; rounding can make it so where the surrogate is certain.
