@@ -10,8 +10,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fzoos._util.arrays import Buffer, FloatArray
+from fzoos._util.arrays import FloatArray
 from fzoos._util.blas import objective_threads
+from fzoos._util.buffer import Buffer
 from fzoos.objectives.box import Box, Objective
 from fzoos.objectives.constraints import Merit, is_finite, join_values, read_values
 from fzoos.objectives.memory import ValueMemory
