@@ -35,7 +35,7 @@ def test_the_objective_is_the_mean_cross_entropy(tiny, make):
         losses = []
         for i in share:
             text = tokenizer.encode(f" {data.text[i]}\nSection:").ids
-            scores = model.scores(model.read(prompt), model.pack([text], prompt.shape[1]))[0, 0, names].double().numpy()
+            scores = model.scores(prompt, model.pack([text], prompt.shape[1]))[0, 0, names].double().numpy()
             losses.append(np.log(np.exp(scores).sum()) - scores[data.label[i]])
         np.testing.assert_allclose(objective(np.zeros((1, 6))), [np.mean(losses)], rtol=1e-4)
 

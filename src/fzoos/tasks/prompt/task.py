@@ -225,7 +225,7 @@ class Prompt:
     @cached_property
     def _exact(self) -> Scorer:
         """In float32, in which gradients do not underflow."""
-        return self._scorer if self.device == "cpu" else self._make_scorer("float32", pack=1024)
+        return self._scorer if self.device == "cpu" else self._make_scorer("float32")
 
     @cached_property
     def _everybody(self) -> _Share:
@@ -239,9 +239,9 @@ class Prompt:
         """Test texts, drawn at random."""
         return np.random.default_rng([self.seed, 1]).permutation(self._dealt[1])[:count]
 
-    def _make_scorer(self, dtype: str, pack: int = 256) -> Scorer:
+    def _make_scorer(self, dtype: str) -> Scorer:
         tokenizer, model = load_model(find_model(self.model), self.device, dtype)
-        return Scorer(tokenizer, model, self.instruction, self.classes, self.dim, self.scale, self.seed, pack)
+        return Scorer(tokenizer, model, self.instruction, self.classes, self.dim, self.scale, self.seed)
 
     def _share(self, indices: NDArray[np.intp], scorer: Scorer | None = None) -> _Share:
         words = [f" {self._texts.text[i]}{self.ending}" for i in indices]
