@@ -50,10 +50,14 @@ class GradientProcess:
     def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
         """Its mean, up to a constant, and the mean's gradient."""
         gap = x - self._points
-        near = np.exp(-0.5 * _sum(gap * gap, 1) / self._length2)
+        near = _sum(gap * gap, 1)
+        near /= -2.0 * self._length2
+        np.exp(near, out=near)
         along = _sum(gap * self._weights, 1)
-        gradient = _sum(near[:, None] * (self._weights - (along / self._length2)[:, None] * gap), 0)
-        return float(near @ along), gradient
+        gap *= (along / self._length2)[:, None]
+        np.subtract(self._weights, gap, out=gap)
+        gap *= near[:, None]
+        return float(near @ along), _sum(gap, 0)
 
 
 def _weights(near: FloatArray, gap: FloatArray, length: float, gradients: FloatArray, ridges: FloatArray) -> FloatArray:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos.surrogates.tridiagonal import least_costs
 
 __all__ = ["Choice", "RegionProcess", "Shape"]
 
@@ -106,7 +107,8 @@ class RegionProcess:
         self._fit = _best(squares, products / self.rho2, scaled, *self._grid(like, plain))
         length, b, _ = self._fit.choice
         self._length2 = length**2
-        self._bowl = b.bowl * (self._fit.alpha @ _sum(self.offsets**2, 1)) / self.rho2**2
+        self._bowl = b.bowl * float(self._fit.alpha @ _sum(self.offsets**2, 1)) / self.rho2**2
+        self._plane = (self._fit.alpha * b.linear) @ self.offsets / self.rho2  # the slope, where there is no square
 
     def _grid(
         self, like: Choice | Shape | None, plain: bool
@@ -136,15 +138,33 @@ class RegionProcess:
 
     def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
         """mu(x) and grad mu(x): called some fifty times a round, so that nothing is done twice."""
-        b, alpha, u = self._fit.choice.polynomial, self._fit.alpha, x - self.centre
-        gap = u - self.offsets
-        near = np.exp(-0.5 * _sum(gap * gap, 1) / self._length2) * alpha
-        value, slope = self._fit.mean + _sum(near), -(near @ gap) / self._length2
+        (_, b, _), _, mean, alpha, *_ = self._fit
+        offsets, u = self.offsets, x - self.centre
+        gap = u - offsets
+        near = _sum(gap * gap, 1)
+        near /= -2.0 * self._length2
+        np.exp(near, out=near)
+        near *= alpha
+        value, slope = mean + float(_sum(near)), near @ gap
+        slope /= -self._length2
         if b.linear:
-            s = self.offsets @ u / self.rho2
-            value += alpha @ (b.linear * s + b.square * s * s) + self._bowl * (u @ u)
-            slope += (alpha * (b.linear + 2.0 * b.square * s)) @ self.offsets / self.rho2 + 2.0 * self._bowl * u
-        return float(self._lowest + self._range * value), self._range * slope
+            s = offsets @ u
+            s /= self.rho2
+            line = b.linear * s
+            if b.square:
+                bent = b.square * s
+                line += bent * s
+                weights = (2.0 * b.square) * s
+                weights += b.linear
+                weights *= alpha
+                across = weights @ offsets
+                across /= self.rho2
+            else:
+                across = self._plane
+            value += float(alpha @ line) + self._bowl * float(u @ u)
+            slope += across + (2.0 * self._bowl) * u
+        slope *= self._range
+        return float(self._lowest + self._range * value), slope
 
     @property
     def sigma(self) -> float:
@@ -206,18 +226,31 @@ def _best(
     kinds: Sequence[Polynomial],
     ridges: Sequence[float],
 ) -> _Fit:
-    """The choice of the greatest evidence: least n/2 log a^2 + 1/2 sum log v. One eigendecomposition for all ridges."""
+    """The choice of the greatest evidence: least n/2 log a^2 + 1/2 sum log v. One eigendecomposition for all ridges.
+
+    Only kernels that may have it are decomposed, the likeliest first.
+    """
     bowl = np.outer(np.diag(s), np.diag(s))
-    polynomials = [(b, b.linear * s + b.square * s * s + b.bowl * bowl if b.linear else 0.0) for b in kinds]
-    least, best = math.inf, None
-    for length in lengths:
-        near = np.exp(-0.5 * squares / length**2)
-        for b, polynomial in polynomials:
-            spectrum, vectors = np.linalg.eigh(near + polynomial)
-            decomposed = _Decomposed(np.maximum(spectrum, 0.0), vectors, values)
-            cost, ridge = decomposed.likeliest(np.array(ridges), b.unit)
-            if cost < least:
-                least, best = cost, (decomposed, Choice(length, b, ridge))
+    polynomials = [b.linear * s + b.square * s * s + b.bowl * bowl if b.linear else 0.0 for b in kinds]
+    near = [np.exp(-0.5 * squares / length**2) for length in lengths]
+    pairs = [(i, j) for i in range(len(lengths)) for j in range(len(kinds))]
+    lowest = np.zeros(len(pairs))
+    order = np.arange(len(pairs))
+    if len(pairs) > 1 and len(values) > 1:
+        units = np.array([kinds[j].unit for _, j in pairs])
+        made = (near[i] + polynomials[j] for i, j in pairs)
+        costs, lowest = least_costs(made, values, units[:, None] * np.array(ridges))
+        order = np.argsort(costs, kind="stable")
+    least, best = (math.inf, len(pairs)), None
+    for k in map(int, order):
+        if best is not None and lowest[k] > least[0]:
+            continue
+        i, j = pairs[k]
+        spectrum, vectors = np.linalg.eigh(near[i] + polynomials[j])
+        decomposed = _Decomposed(np.maximum(spectrum, 0.0), vectors, values)
+        cost, ridge = decomposed.likeliest(np.array(ridges), kinds[j].unit)
+        if cost < math.inf and (cost, k) < least:
+            least, best = (cost, k), (decomposed, Choice(lengths[i], kinds[j], ridge))
     if best is None:
         raise ValueError("the values of the surrogate are not finite")
     return best[0].fit(best[1])

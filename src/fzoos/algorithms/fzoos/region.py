@@ -18,12 +18,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import scipy
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.fzoos.control import Control
 from fzoos.algorithms.fzoos.excess import Excess
+from fzoos.algorithms.fzoos.minimum import least_point
 from fzoos.algorithms.fzoos.multipliers import Multipliers
 from fzoos.algorithms.fzoos.neighbours import Neighbours
 from fzoos.messages.message import Arrays
@@ -182,15 +182,7 @@ class RegionClient:
         local, bounds = self._local(mine, x, delta, mean["gradient"]), self._bounds(x, delta)
 
         def least(t: FloatArray) -> FloatArray:
-            found = scipy.optimize.minimize(
-                local,
-                t,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=bounds,
-                options={"maxiter": 100, "ftol": 1e-15, "gtol": 1e-10},
-            )
-            return found.x
+            return least_point(local, t, bounds)
 
         def place(t: FloatArray) -> FloatArray:
             return self._context.project(x + delta * t)
