@@ -53,7 +53,7 @@ class ObjectState:
 
     Example:
         >>> import numpy as np
-        >>> from fzoos._util.arrays import Buffer
+        >>> from fzoos._util.buffer import Buffer
         >>> from fzoos._util.object_state import ObjectState
         >>> old, new = Buffer(np.empty(0), 2), Buffer(np.empty(0), 2)
         >>> kept, made = ObjectState(old, ["fzoos"]), ObjectState(new, ["fzoos"])
