@@ -12,7 +12,8 @@ On a GPU a step of one client is dozens of operations of which each takes longer
 begun once for all clients, and what clients share, such as the frequencies of their features, is read once.
 
 Clients are threads of which one runs at a time, in their order, so that a run is as reproducible as one without: to
-write them as coroutines would turn every function from the local step down to the matrix product into one.
+write them as coroutines would turn every function from the local step down to the matrix product into one. The work
+itself is done on the caller's thread: each thread that multiplies on a GPU has a workspace there of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -144,18 +146,26 @@ class _Crew:
         self._ready, self.waiting = deque(self.members), list[_Member]()
         self.ended = False
         self._raised: BaseException | None = None
-        self._done = threading.Lock()
-        self._done.acquire()
+        self._all_wait = threading.Lock()  # held, except when it is the caller's turn
+        self._all_wait.acquire()
 
     def run(self) -> None:
         """Until all are finished; what one of them raised, unless it was taken care of."""
         for member in self.members:
             member.begin()
         try:
-            self.pass_on()
-            self._done.acquire()
-        except BaseException:  # Ctrl-C: whoever runs now ends at its next meeting, and all others after it
+            while self._ready:
+                self.pass_on()
+                self._all_wait.acquire()
+                waiting, self.waiting = self.waiting, []
+                if not self.ended:
+                    self._answer(waiting)
+                self._ready = deque(waiting)
+        except BaseException:  # Ctrl-C: whoever runs ends at its next meeting, and those who wait end now
             self.ended = True
+            for member in self.members:
+                with suppress(RuntimeError):  # it is its turn already
+                    member.baton.release()
             raise
         if self._raised is not None:
             raise self._raised
@@ -170,25 +180,18 @@ class _Crew:
             self.ended, self._raised = True, error
 
     def pass_on(self) -> None:
-        """Wake the next one; if all wait, answer them first."""
-        if not self._ready and self.waiting:
-            self._ready, self.waiting = deque(self.waiting), []
-            if not self.ended:
-                self._answer(self._ready)
-        if self._ready:
-            self._ready.popleft().baton.release()
-        else:
-            self._done.release()
+        """Wake the next one; if all wait, the caller."""
+        turn = self._ready.popleft().baton if self._ready else self._all_wait
+        with suppress(RuntimeError):  # after Ctrl-C all have been woken
+            turn.release()
 
     def _answer(self, members: Sequence[_Member]) -> None:
         groups: dict[Hashable, list[_Member]] = {}
         for member in members:
             assert member.request is not None
             groups.setdefault(member.request.kind, []).append(member)
-        own, _here.member = _here.member, None  # what is computed for all waits for nobody
         for group in groups.values():
             _answer_group(group)
-        _here.member = own
 
 
 def _kind(argument: Any) -> Hashable:

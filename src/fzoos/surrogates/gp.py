@@ -101,8 +101,8 @@ class DerivedGP:
         """mu(x) in the units of y; zero while there is no observation."""
         if not len(self):
             return 0.0
-        s = squared_distances(self._x.array, to_device(x[None, :], self._device))[:, 0]
-        return float(np.mean(self._y)) + float(self._weights() @ self.kernel.kappa(s))
+        above = together(_mean, self._x.array, self._weights(), x[None, :], self.kernel, self._device)
+        return float(np.mean(self._y)) + float(above)
 
     @property
     def amplitude(self) -> float:
@@ -115,8 +115,8 @@ class DerivedGP:
             return self._amplitude
         if not len(self):
             return 1.0
-        y = to_device(Standardised.of(self._y).values, self._device)
-        return float(np.sqrt(max(self.scale * float(self._weights() @ y) / len(self), 0.0)))
+        square = together(_fit, self._weights(), Standardised.of(self._y).values, self._device)
+        return float(np.sqrt(max(self.scale * float(square) / len(self), 0.0)))
 
     def _weights(self) -> Array:
         """scale * alpha, computed once per set of observations."""
@@ -175,6 +175,22 @@ def _scaled_alpha(w: Array, values: FloatArray, scale: FloatArray, device: str |
     """scale * W^T (W y)."""
     y = to_device(values, device)[..., None]
     return to_device(scale, device)[..., None] * (w.mT @ (w @ y))[..., 0]
+
+
+def _dot(alpha: Array, y: Array) -> FloatArray:
+    """alpha^T y."""
+    return to_numpy(alpha @ y if alpha.ndim == 1 else namespace(alpha).vecdot(alpha, y))
+
+
+def _fit(alpha: Array, y: FloatArray, device: str | None) -> FloatArray:
+    """alpha^T y, y being on the host."""
+    return _dot(alpha, to_device(y, device))
+
+
+def _mean(points: Array, alpha: Array, x: FloatArray, kernel: Kernel, device: str | None) -> FloatArray:
+    """sum_j alpha_j kappa(s_j)."""
+    s = squared_distances(points, to_device(x, device))[..., 0]
+    return _dot(alpha, kernel.kappa(s))
 
 
 def _grad_mean(points: Array, alpha: Array, x: FloatArray, kernel: Kernel, device: str | None) -> FloatArray:
