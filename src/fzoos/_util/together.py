@@ -18,10 +18,11 @@ itself is done on the caller's thread: each thread that multiplies on a GPU has 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from typing import Any, TypeVar
 
 from fzoos._util.arrays import Array, is_array, stack
 
-__all__ = ["Written", "in_step", "together"]
+__all__ = ["Written", "in_step", "side_by_side", "together"]
 
 _T = TypeVar("_T")
 _here = threading.local()  # .member: who runs in this thread
@@ -69,6 +70,17 @@ def together(work: Callable[..., Any], *arguments: Any) -> Any:
     return member.wait_for(work, arguments)
 
 
+def side_by_side(work: Callable[..., Any], *arguments: Any) -> Any:
+    """work(*arguments), by each client for itself but at the same time, on the machine's cores.
+
+    For work in NumPy on large arrays, which lets others run meanwhile.
+    """
+    member: _Member | None = getattr(_here, "member", None)
+    if member is None:
+        return work(*arguments)
+    return member.wait_for(work, arguments, apart=True)
+
+
 def in_step(tasks: Sequence[Callable[[], _T]], on_error: Callable[[int, Exception], bool] | None = None) -> list[_T]:
     """Run tasks side by side, in step; their results, in order.
 
@@ -89,9 +101,10 @@ def _alone(work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
 class _Request:
     """Work that a client waits for."""
 
-    def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        self.work, self.arguments = work, arguments
-        self.kind: Hashable = (work, *map(_kind, arguments))  # what must be the same for it to be done at once
+    def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...], apart: bool) -> None:
+        self.work, self.arguments, self.apart = work, arguments, apart
+        # What must be the same for it to be done at once.
+        self.kind: Hashable = "apart" if apart else (work, *map(_kind, arguments))
         hash(self.kind)  # an error here is of the one who asks
 
 
@@ -123,8 +136,8 @@ class _Member:
             self._crew.failed(self, error)
         self._crew.pass_on()
 
-    def wait_for(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        self.request = _Request(work, arguments)
+    def wait_for(self, work: Callable[..., Any], arguments: tuple[Any, ...], apart: bool = False) -> Any:
+        self.request = _Request(work, arguments, apart)
         self._crew.waiting.append(self)
         self._crew.pass_on()
         self.baton.acquire()
@@ -190,8 +203,12 @@ class _Crew:
         for member in members:
             assert member.request is not None
             groups.setdefault(member.request.kind, []).append(member)
+        apart = groups.pop("apart", [])
         for group in groups.values():
             _answer_group(group)
+        if apart:
+            with ThreadPoolExecutor(min(os.cpu_count() or 1, len(apart)), "fzoos-side-by-side") as pool:
+                list(pool.map(_answer_one, apart))
 
 
 def _kind(argument: Any) -> Hashable:
@@ -213,11 +230,17 @@ def _answer_group(group: Sequence[_Member]) -> None:
                 for member in group:
                     member.error = error
                 return
-    for member, request in zip(group, requests, strict=True):
-        try:
-            member.answer = _alone(request.work, request.arguments)
-        except Exception as error:
-            member.error = error
+    for member in group:
+        _answer_one(member)
+
+
+def _answer_one(member: _Member) -> None:
+    request = member.request
+    assert request is not None
+    try:
+        member.answer = _alone(request.work, request.arguments)
+    except Exception as error:
+        member.error = error
 
 
 def _all_at_once(requests: Sequence[_Request]) -> list[Any]:

@@ -136,7 +136,12 @@ class DerivedGP:
         if not len(self):
             return np.full(len(x), self.prior_trace)
         reduction: FloatArray = together(
-            _reduction, self._x.array, self._inverse.array, self._distances.array, x, self.kernel, self._device
+            _reduction,
+            self._x.array,
+            self._inverse.array,
+            self._distances.array,
+            to_device(x, self._device),
+            self.kernel,
         )
         # The true value is never negative; rounding can make it so where the surrogate is certain.
         return np.maximum(self.prior_trace - reduction, 0.0)
@@ -200,11 +205,9 @@ def _grad_mean(points: Array, alpha: Array, x: FloatArray, kernel: Kernel, devic
     return to_numpy(((alpha * c)[..., None, :] @ offset)[..., 0, :])
 
 
-def _reduction(
-    points: Array, inverse: Array, distances: Array, x: FloatArray, kernel: Kernel, device: str | None
-) -> FloatArray:
+def _reduction(points: Array, inverse: Array, distances: Array, x: Array, kernel: Kernel) -> FloatArray:
     """(s c)^T A^{-1} c - c^T (A^{-1} o D) c / 2 at each row of x."""
-    s = squared_distances(points, to_device(x, device))
+    s = squared_distances(points, x)
     xp = namespace(s)
     c = 2.0 * kernel.dkappa(s)
     sc = s * c
