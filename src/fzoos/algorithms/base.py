@@ -227,6 +227,10 @@ class Steering(ABC):
         """What the run's x is: that of the next round, or one that is known to be better."""
         return state["x"]
 
+    def looked(self, state: State) -> float:
+        """How far from x the last round looked in vain, where it does not follow that x is a minimum."""
+        return 0.0
+
     @abstractmethod
     def next_state(self, state: State, mean: Arrays, seed: int, participants: int) -> State:
         """The state after a round.

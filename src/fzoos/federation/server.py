@@ -158,8 +158,12 @@ class Server:
         return queries + (int(np.count_nonzero(self._weights)) if self._share_values else 0)
 
     def moved(self, before: FloatArray) -> float:
-        """How far x is from `before`, in the coordinate in which it is furthest: at rest, it no longer moves."""
-        return float(np.max(np.abs(self.state.x - before), initial=0.0))
+        """How far x is from `before`, in the coordinate in which it is furthest: at rest, it no longer moves.
+
+        A round that only looked in vain is no rest.
+        """
+        looked = 0.0 if self._steering is None else self._steering.looked(self.state.shared)
+        return max(float(np.max(np.abs(self.state.x - before), initial=0.0)), looked)
 
     def _free(self, participants: tuple[int, ...]) -> tuple[int, ...]:
         """Those of them that can be asked."""

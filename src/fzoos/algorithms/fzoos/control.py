@@ -36,6 +36,7 @@ class Control:
         reach: L, the unit of the lines.
         sweep: number of the orthonormal basis from which directions are taken.
         used: how many of its directions were asked before.
+        size: m, directions of this star, of all clients together; 0: as many as there may be.
         pilot: directions of a first, small star, after which nothing moves; 0: it is not the first.
         line: along which line the last move went, 1 or 2; 0: none.
         length: how far.
@@ -59,6 +60,7 @@ class Control:
     reach: float = 1.0
     sweep: int = 0
     used: int = 0
+    size: int = 0
     pilot: int = 0
     line: int = 0
     length: float = 0.0
@@ -105,7 +107,7 @@ class Control:
         return made
 
 
-_INTEGERS = ("seed", "sweep", "used", "pilot", "line", "turn", "participants", "constrained", "cut")
+_INTEGERS = ("seed", "sweep", "used", "size", "pilot", "line", "turn", "participants", "constrained", "cut")
 _RANGES: dict[str, tuple[float, float]] = {
     "seed": (0, 2**64),
     "radius": (1e-12, 1.0),
@@ -113,6 +115,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "reach": (0.0, 1e12),
     "sweep": (0, 2**40),
     "used": (0, 2**40),
+    "size": (0, 2**40),
     "pilot": (0, 2**40),
     "line": (0, 2),
     "length": (0.0, 1e12),

@@ -17,10 +17,10 @@ import scipy
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.fzoos.control import Control, Mode
 
-__all__ = ["COMMON", "Directions", "star_directions", "star_size"]
+__all__ = ["COMMON", "Directions", "block", "next_used", "star_directions", "star_size"]
 
 COMMON = 16  # directions that all clients ask in every round of a star, to measure how much they differ
-_BLOCK = 0.5  # share of the d directions in a shared star
+_BLOCK = 0.5  # share of the d directions in a shared star, at most
 
 
 class Directions(NamedTuple):
@@ -33,7 +33,8 @@ class Directions(NamedTuple):
 def star_directions(control: Control, dim: int) -> Directions:
     """The directions of a client in this round.
 
-    Pilot: a few rows of a basis. Shared: the next d/2 rows. Dealt: 16 rows for all, the others dealt out like cards.
+    Pilot: a few rows of a basis. Shared: the next m rows. Dealt: 16 rows for all while a basis lasts, and of the
+    next m - 16 some for each, like cards.
 
     Example:
         >>> import numpy as np
@@ -49,8 +50,17 @@ def star_directions(control: Control, dim: int) -> Directions:
 
 
 def block(dim: int) -> int:
-    """Directions of a shared star."""
+    """Directions of a shared star, at most."""
     return math.ceil(_BLOCK * dim)
+
+
+def next_used(control: Control, dim: int) -> int:
+    """How many directions of its basis will have been asked after this round; d: all of them."""
+    if control.pilot:
+        return dim
+    if control.mode is Mode.DEALT:
+        return max(COMMON, control.used) + control.size - COMMON if control.size else dim
+    return control.used + (control.size or block(dim))
 
 
 def star_size(control: Control, dim: int) -> int:
@@ -62,14 +72,16 @@ def _shared(control: Control, dim: int) -> range:
     """Rows of the basis that all clients ask."""
     if control.pilot:
         return range(control.used, min(dim, control.used + control.pilot))
-    end = min(dim, control.used + block(dim))
+    end = min(dim, control.used + (control.size or block(dim)))
     return range(control.used, control.used + control.directions(end - control.used))
 
 
 def _dealt(control: Control, dim: int) -> tuple[range, range]:
     """Rows that all ask, and those of one client alone."""
     common = min(COMMON, dim)
-    own = range(common + control.turn, dim, control.participants)
+    first = max(common, control.used)
+    end = min(dim, first + control.size - common) if control.size else dim
+    own = range(first + control.turn, end, control.participants)
     left = control.directions(common + len(own))
     return range(min(common, left)), own[: max(0, left - common)]
 

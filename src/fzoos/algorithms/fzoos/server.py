@@ -11,19 +11,20 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import State, Steering
 from fzoos.algorithms.fzoos.control import Control, Mode
-from fzoos.algorithms.fzoos.directions import COMMON, block, star_directions
-from fzoos.algorithms.fzoos.lines import (
+from fzoos.algorithms.fzoos.directions import COMMON, next_used, star_directions, star_size
+from fzoos.algorithms.fzoos.lines import Step, best_step, differences
+from fzoos.algorithms.fzoos.region import FIRST_DELTA, RegionNumbers, delta_of
+from fzoos.algorithms.fzoos.scales import (
     FIRST_RADIUS,
     FIRST_REACH,
     Quality,
     Scales,
-    Step,
-    best_step,
-    differences,
+    first_size,
     next_scales,
+    next_size,
+    resting,
 )
-from fzoos.algorithms.fzoos.region import FIRST_DELTA, RegionNumbers, delta_of
-from fzoos.algorithms.fzoos.star import LINE, StarNumbers, inward
+from fzoos.algorithms.fzoos.star import LINE, StarNumbers, halves, inward
 from fzoos.messages.message import Arrays
 from fzoos.objectives.box import clip_to_cube
 from fzoos.surrogates.trend import Slope
@@ -86,7 +87,8 @@ class FZooSServer(Steering):
             scales.reach,
             int(numbers.sweep),
             int(numbers.used),
-            min(COMMON, self._dim) if _is_first(scales) else 0,
+            int(scales.size),
+            min(COMMON, self._dim) if scales.first else 0,
             int(numbers.line),
             numbers.length,
             cut=cut,
@@ -109,6 +111,13 @@ class FZooSServer(Steering):
     def reported(self, state: State) -> FloatArray:
         """x; once somebody had no value at a centre, the last one at which everybody had."""
         return state["good"] if _Numbers(*state["numbers"]).careful else state["x"]
+
+    def looked(self, state: State) -> float:
+        """Where no place on the lines was better, how wide the star was, unless that says that x is a minimum."""
+        numbers, scales = _Numbers(*state["numbers"]), Scales(*state["scales"])
+        if numbers.mode == Mode.REGION or numbers.line or resting(scales, self._dim):
+            return 0.0
+        return scales.radius
 
     def next_state(self, state: State, mean: Arrays, seed: int, participants: int) -> State:
         """The state after a round, from the averages of both exchanges."""
@@ -139,14 +148,15 @@ class FZooSServer(Steering):
         if control.pilot:  # a few directions of many would push x into a corner
             step = Step(0, 0.0)
         there = self._moved(x, mean, step)
+        now = self._quality(x, mean, slope, control)
+        moved = float(np.sqrt(np.mean((there - x) ** 2)))
+        after = next_scales(scales, now, star.curvature, step.length, moved, self._dim)
         if unlike:  # what was measured is how much they differ
-            after = scales._replace(reach=step.length or scales.reach, last_mode=0.0)
-        else:
-            moved = float(np.sqrt(np.mean((there - x) ** 2)))
-            now = self._quality(x, mean, slope, control)
-            after = next_scales(scales, now, star.curvature, step.length, moved, self._dim)
+            after = scales._replace(reach=step.length or scales.reach)
         if control.pilot:
-            after = after._replace(reach=scales.reach, last_mode=0.0)
+            after = after._replace(reach=scales.reach)
+        if now is not None:
+            after = self._sized(after, now, slope, step, control, mode, participants)
         # One site can say in each round that the furthest place is the lowest: L would leave what may be told.
         most = _MOST_REACH * math.sqrt(self._dim) if self._projected else _ANY_REACH
         after = after._replace(reach=min(after.reach, most))
@@ -161,29 +171,44 @@ class FZooSServer(Steering):
         there = x + step.length * line
         return clip_to_cube(there) if self._projected else there
 
-    def _quality(self, x: FloatArray, mean: Arrays, slope: Slope, control: Control) -> Quality:
-        """q by the pair that all asked; dealt, by least squares over the clients' own pairs."""
+    def _quality(self, x: FloatArray, mean: Arrays, slope: Slope, control: Control) -> Quality | None:
+        """q by the pairs that all asked; dealt, by least squares over the clients' own; None: nothing was told."""
         star, length = StarNumbers(*mean["star"]), control.radius * math.sqrt(self._dim)
         if control.mode is Mode.DEALT:
-            share = star.seen / star.predicted if star.predicted > 0.0 else 1.0
-            return Quality.of(length, control.mode, share, star.variance)
-        u = inward(slope.gradient, x, projected=False)
-        ends = [x + sign * length * u for sign in (1.0, -1.0)]
-        first, second = (clip_to_cube(p) if self._projected else p for p in ends)
-        predicted = slope.between(first, second, x)
-        share = float(mean["pair"][0]) / predicted if predicted != 0.0 else 1.0
-        count = len(star_directions(control, self._dim).common)
-        return Quality.of(length, control.mode, share, float(slope.gradient @ slope.gradient) / count)
+            told = (star.wide_seen, star.wide_predicted), (star.narrow_seen, star.narrow_predicted)
+            wide, narrow = (_share(seen, predicted) for seen, predicted in told)
+            count = star_size(control, self._dim)
+            return Quality(length, count, wide, narrow, star.wide_square, star.narrow_square)
+        if star.curvature == 0.0 and not np.any(mean["pair"]) and np.any(slope.gradient):
+            return None
+        rows, shares, squares = star_directions(control, self._dim).common, [], []
+        for k, part in enumerate(halves(rows, slope.gradient)):
+            v = inward(part, x, projected=False)
+            ends = [x + sign * length * v for sign in (1.0, -1.0)]
+            first, second = (clip_to_cube(p) if self._projected else p for p in ends)
+            shares.append(_share(float(mean["pair"][k]), slope.between(first, second, x)))
+            squares.append(float(part @ part) / max(1, len(rows[k::2])))
+        return Quality(length, len(rows), *shares, *squares)
+
+    def _sized(
+        self, after: Scales, now: Quality, slope: Slope, step: Step, control: Control, mode: Mode, participants: int
+    ) -> Scales:
+        """With the number of directions of the next star."""
+        if control.pilot:
+            return first_size(after, mode, participants, self._dim)
+        along = now.share * float(np.sqrt(slope.gradient @ slope.gradient))
+        return next_size(after, now, along, step.first, slope.curvature, mode, participants, self._dim)
 
     def _next(self, control: Control, mode: Mode) -> _Numbers:
-        """The next round's directions: the rest of a basis that all share, or a new one."""
-        used = control.used + block(self._dim) if control.mode is Mode.SHARED and not control.pilot else 0
-        rest = mode is Mode.SHARED and control.mode is not Mode.DEALT and used < self._dim
+        """The next round's directions: the rest of a basis, or a new one."""
+        used = next_used(control, self._dim)
+        rest = mode is control.mode and used < self._dim
         return _Numbers(mode, control.sweep + (not rest), used if rest else 0)
 
 
-def _is_first(scales: Scales) -> bool:
-    return scales.last_mode < 0.0
+def _share(seen: float, predicted: float) -> float:
+    """q: what is seen of what was predicted, in [0, 1]."""
+    return min(max(seen / predicted, 0.0), 1.0) if predicted != 0.0 else 0.0
 
 
 def _state(x: FloatArray, good: FloatArray, numbers: _Numbers, scales: Scales) -> State:

@@ -30,7 +30,8 @@ class FZooS(Algorithm):
     its own surrogate, corrected by what the averaged gradients of all rounds say of the others, in a trust region that
     grows and shrinks with the quality of its predictions: two queries a client and round. In more dimensions a round is
     a star of queries around x, from which clients make two gradients each, and a search along both averages. How wide
-    the star is, and whether all clients ask the same directions or each its own, follows from what was measured before.
+    the star is, how many directions it has, and whether all clients ask the same or each its own, follows from what was
+    measured before.
 
     Neither the local steps T nor the optimiser given to `minimize` are used. `FZooS.paper()` is the algorithm of the
     paper, with its settings; `FZooS.weights()` one with settings that sends weights, for differential privacy.
@@ -58,7 +59,7 @@ class FZooS(Algorithm):
         old_name(f"FZooS({fixed[0]}=...)", f"FixedFZooS({fixed[0]}=...); FZooS() has no settings")
         return FixedFZooS(*args, **settings)
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     descends: ClassVar[bool] = False
     shares_seed: ClassVar[bool] = True
     steered: ClassVar[bool] = True
@@ -139,7 +140,7 @@ class FZooS(Algorithm):
     def _count(self, control: Control, dim: int, first: bool) -> int:
         if control.mode is Mode.REGION:
             return 1 + (region.first_directions(control, dim) if first else control.directions(1, least=0))
-        return 1 + star_size(control, dim) + 2 + (0 if control.pilot else 2 * len(LINE))
+        return 1 + star_size(control, dim) + 4 + (0 if control.pilot else 2 * len(LINE))
 
     def payload(self, dim: int) -> Mapping[str, PayloadPart]:
         """All that may come back averaged: gradients, and the numbers beside them."""
@@ -163,7 +164,7 @@ class FZooS(Algorithm):
             return {name: payload[name] for name in ("fresh", "memory", "star")}
         if mode is Mode.REGION:
             return {"x": PayloadPart((dim,))}
-        answer = {} if mode is Mode.DEALT else {"pair": _numbers((-LARGEST,), (LARGEST,), (0.0,))}
+        answer = {} if mode is Mode.DEALT else {"pair": _numbers((-LARGEST,) * 2, (LARGEST,) * 2, (0.0,) * 2)}
         count = 2 * len(LINE)
         failed = _numbers((0.0,) * count, (1.0,) * count, (0.0,) * count)
         return {**answer, "lines": PayloadPart((count,)), "failed": failed}

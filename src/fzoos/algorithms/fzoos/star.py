@@ -1,13 +1,14 @@
 """A client's part of a round with a star: fewer points than dimensions.
 
-exchange 1   ask x and x +- H u_j, H = h sqrt(d), one side each, signs alternate
-             fresh_i = grad mu(x) by this star alone,  memory_i = grad mu(x) by the nearest 2 d of all own points
+exchange 1   ask x and x +- t H u_j, H = h sqrt(d), one side each, t^2 = 3/2 and 2/3 by turns: wide and narrow arms
+             fresh_i = grad mu(x) by this star alone, wide and narrow arms apart, at most 512 at a time: they add up
+             memory_i = grad mu(x) by the nearest 2 d of all own points
              in more than 1024 dimensions, U the star's directions, lambda_i the curvature it shows:
-             fresh_i = sum of grad mu(x) by at most 512 arms each,
              memory_i = fresh_i + (1 - U'U) (memory_i' + lambda_i (x - x'))
-             dealt: ask x +- H fresh_i / |fresh_i|; then a direction that only this client asked counts 1 / omega_i
-exchange 2   two lines, -fresh and -memory as averaged, projected at the box: ask x + t v at five t of each
-             not dealt: ask x +- H fresh / |fresh|
+             dealt: ask x +- H v for the wide and the narrow part v of fresh_i / |fresh_i|; then a direction that
+             only this client asked counts 1 / omega_i
+exchange 2   two lines, -fresh and -memory as averaged, projected at the box: ask x + t v at three t of each
+             not dealt: ask x +- H v for both parts v of fresh / |fresh|
              sent are the differences to f_i(x) alone
 """
 
@@ -28,9 +29,10 @@ from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays
 from fzoos.surrogates.trend import Slope, fit_slope, without_outliers
 
-__all__ = ["HIGH", "LINE", "LOW", "PRIVATE", "StarClient", "StarNumbers", "inward", "looks_back"]
+__all__ = ["HIGH", "LINE", "LOW", "PRIVATE", "SPREAD", "StarClient", "StarNumbers", "halves", "inward", "looks_back"]
 
-LINE = (0.25, 0.5, 1.0, 2.0, 4.0)  # where a line is asked, in units of L
+LINE = (0.3, 1.0, 3.0)  # where a line is asked, in units of L
+SPREAD = 1.5  # wide arms are so many times as long as narrow ones
 _POINTS = 2  # nearest points of the surrogate with memory, over d
 _TOGETHER = 512  # arms that one surrogate takes at most: it costs their square times d
 _FLOOR = 1e-8  # the ridge of a star's own surrogate
@@ -46,14 +48,17 @@ class StarNumbers(NamedTuple):
 
     curvature: float = 0.0  # lambda_i, of the surrogate's trend
     common: float = 0.0  # |U_0 fresh_i|^2, of the directions that all asked
-    seen: float = 0.0  # dealt: what the own pair shows, times what fresh_i predicts of it
-    predicted: float = 0.0  # dealt: that prediction, squared
-    variance: float = 0.0  # dealt: |fresh_i|^2 over the number of directions
+    wide_seen: float = 0.0  # dealt: what the own pair along the wide part shows, times what fresh_i predicts
+    wide_predicted: float = 0.0  # dealt: that prediction, squared
+    wide_square: float = 0.0  # dealt: the mean square of the wide arms' slopes
+    narrow_seen: float = 0.0
+    narrow_predicted: float = 0.0
+    narrow_square: float = 0.0
     failed: float = 0.0  # 1: f_i has no value at x
 
 
-LOW = StarNumbers(-LARGEST, 0.0, -LARGEST, 0.0, 0.0, 0.0)
-HIGH = StarNumbers(LARGEST, LARGEST, LARGEST, LARGEST, LARGEST, 1.0)
+LOW = StarNumbers(-LARGEST, 0.0, -LARGEST, 0.0, 0.0, -LARGEST, 0.0, 0.0, 0.0)
+HIGH = StarNumbers(*[LARGEST] * 8, 1.0)
 """What an honest client sends lies between them."""
 
 PRIVATE = StarNumbers()
@@ -99,8 +104,8 @@ class StarClient:
         """Exchange 1."""
         length, directions = control.radius * math.sqrt(len(x)), star_directions(control, len(x))
         rows = np.vstack([directions.common, directions.own])
-        signs, first = np.where(np.arange(len(rows)) % 2, 1.0, -1.0)[:, None], len(self._context.trajectory)
-        points, values, good = self._ask_star(np.vstack([x, x + length * signs * rows]))
+        first = len(self._context.trajectory)
+        points, values, good = self._ask_star(np.vstack([x, x + length * _arms(len(rows))[:, None] * rows]))
         if len(directions.own):
             self._memory.keep_private(first + 1)
         self._x, self._centre = x, float(values[0])
@@ -108,9 +113,9 @@ class StarClient:
         self._had_centre = self._had_centre or not math.isnan(self._centre)
         if math.isnan(self._centre) or good.sum() < 2:
             if control.mode is Mode.DEALT:
-                self._context.query(np.stack([x, x]), "refresh")  # what was planned is asked
+                self._context.query(np.stack([x] * 4), "refresh")  # what was planned is asked
             return _reply(np.zeros_like(x), np.zeros_like(x), StarNumbers(failed=failed))
-        slope = _fresh(points[good], values[good] - self._centre, x)
+        slope = _fresh(points, values - self._centre, x, good)
         if looks_back(len(x)):
             memory = self._remembered(x, control)
         else:
@@ -119,12 +124,7 @@ class StarClient:
         numbers = StarNumbers(slope.curvature, float(np.sum((directions.common @ slope.gradient) ** 2)))
         if control.mode is not Mode.DEALT:
             return _reply(slope.gradient, memory, numbers)
-        seen, predicted = self._own_pair(x, length, slope)
-        numbers = numbers._replace(
-            seen=seen * predicted,
-            predicted=predicted * predicted,
-            variance=float(slope.gradient @ slope.gradient) / len(rows),
-        )
+        numbers = numbers._replace(**self._own_pairs(x, length, slope, rows))
         return _reply(
             _for_all(slope.gradient, directions, control.share),
             _for_all(memory, directions, control.share),
@@ -154,14 +154,20 @@ class StarClient:
         near = self._memory.nearest(x, _POINTS * len(x) + 1, private=control.mode is not Mode.SHARED)
         return fit_slope(trajectory.x[near], trajectory.y[near] - self._centre, x, control.ridge).gradient
 
-    def _own_pair(self, x: FloatArray, length: float, slope: Slope) -> tuple[float, float]:
-        """f_i(x + H u) - f_i(x - H u) along the own gradient: as it is, and as predicted."""
-        pair, count = self._context.project(_pair(x, length, slope.gradient)), len(self._context.trajectory)
-        first, second = self._context.query(pair, "refresh")
+    def _own_pairs(self, x: FloatArray, length: float, slope: Slope, rows: FloatArray) -> dict[str, float]:
+        """f_i(x + H v) - f_i(x - H v) along both parts of the own gradient: as it is, and as predicted."""
+        parts, count = halves(rows, slope.gradient), len(self._context.trajectory)
+        pairs = self._context.project(np.concatenate([_pair(x, length, part) for part in parts]))
+        values = self._context.query(pairs, "refresh")
         self._memory.keep_private(count)
-        if math.isnan(first) or math.isnan(second):
-            return 0.0, 0.0
-        return float(first - second), slope.between(pair[0], pair[1], x)
+        found = {}
+        for k, (name, part) in enumerate(zip(("wide", "narrow"), parts, strict=True)):
+            seen = float(values[2 * k] - values[2 * k + 1])
+            predicted = 0.0 if math.isnan(seen) else slope.between(pairs[2 * k], pairs[2 * k + 1], x)
+            found[f"{name}_seen"] = 0.0 if math.isnan(seen) else seen * predicted
+            found[f"{name}_predicted"] = predicted * predicted
+            found[f"{name}_square"] = float(part @ part) / max(1, len(rows[k::2]))
+        return found
 
     def answer(self, x: FloatArray, control: Control, mean: Arrays) -> Arrays:
         """Exchange 2."""
@@ -173,7 +179,8 @@ class StarClient:
         places = control.reach * np.array(LINE)
         points = [] if control.pilot else [x + places[:, None] * line for line in self._lines]
         if control.mode is not Mode.DEALT:
-            points.append(_pair(x, control.radius * math.sqrt(len(x)), mean["fresh"]))
+            parts = halves(star_directions(control, len(x)).common, mean["fresh"])
+            points += [_pair(x, control.radius * math.sqrt(len(x)), part) for part in parts]
         if not np.array_equal(x, self._x):  # it missed the star
             self._x, self._centre = x, float(context.query(x[None], "active")[0])
         values = context.query(np.vstack(points), "active")
@@ -186,8 +193,8 @@ class StarClient:
         if count:
             sent |= {"lines": differences[:count], "failed": failed[:count].astype(np.float64)}
         if control.mode is not Mode.DEALT:
-            pair = values[count] - values[count + 1]
-            sent["pair"] = np.array([0.0 if math.isnan(pair) else pair])
+            pairs = values[count::2] - values[count + 1 :: 2]
+            sent["pair"] = np.where(np.isnan(pairs), 0.0, pairs)
         return sent
 
     def rebuilt(self, control: Control) -> FloatArray:
@@ -210,22 +217,35 @@ def inward(line: FloatArray, x: FloatArray, projected: bool) -> FloatArray:
     return line / float(np.sqrt(np.sum(line * line)))
 
 
-def _fresh(points: FloatArray, values: FloatArray, x: FloatArray) -> Slope:
-    """The gradient by a star alone: x first, then its arms.
+def _arms(count: int) -> FloatArray:
+    """How long the arms are, over H: wide and narrow by turns, two of them on one side of x and two on the other."""
+    number = np.arange(count)
+    lengths = np.where(number % 2, SPREAD**-0.5, SPREAD**0.5)
+    return np.where(number // 2 % 2, lengths, -lengths)
 
-    Arms are orthogonal, so that those of a large star are taken a part at a time: each part shows the gradient along
-    its own directions, and they add up.
+
+def _fresh(points: FloatArray, values: FloatArray, x: FloatArray, good: NDArray[np.bool_]) -> Slope:
+    """The gradient by a star alone: x first, then its arms, as far as they are `good`.
+
+    Arms are orthogonal, so that they can be taken a part at a time: each part shows the gradient along its own
+    directions, and they add up. All arms of a part are as long: should f be lower at x than around it, as it is where x
+    was chosen as the lowest of many places, then the trend explains that, and not the slopes.
     """
-    arms = np.arange(1, len(points))
-    parts = math.ceil(len(arms) / _TOGETHER)
-    centre = np.zeros(1, dtype=np.int64)
+    number = np.arange(len(points))
+    parts = 2 * math.ceil(len(points) / (2 * _TOGETHER))
     found = []
     for k in range(parts):
-        part = np.concatenate([centre, arms[k::parts]])
-        found.append(fit_slope(points[part], values[part], x, _FLOOR))
-    if parts == 1:
-        return found[0]
+        arms = np.flatnonzero(good & (number > 0) & ((number - 1) % parts == k))
+        if len(arms):
+            part = np.append(0, arms)
+            found.append(fit_slope(points[part], values[part], x, _FLOOR))
     return Slope(np.sum([s.gradient for s in found], axis=0), float(np.mean([s.curvature for s in found])))
+
+
+def halves(rows: FloatArray, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """What the wide arms of a star say of the gradient, and what the narrow ones say."""
+    wide, narrow = rows[0::2], rows[1::2]
+    return (wide @ gradient) @ wide, (narrow @ gradient) @ narrow
 
 
 def _pair(x: FloatArray, length: float, gradient: FloatArray) -> FloatArray:
@@ -243,7 +263,7 @@ def _for_all(gradient: FloatArray, directions: Directions, share: float) -> Floa
 def _nothing(control: Control) -> Arrays:
     """An answer of the right shape where nothing was asked."""
     count = 2 * len(LINE)
-    pair = {} if control.mode is Mode.DEALT else {"pair": np.zeros(1)}
+    pair = {} if control.mode is Mode.DEALT else {"pair": np.zeros(2)}
     return {"lines": np.zeros(count), "failed": np.ones(count), **pair}
 
 
