@@ -15,7 +15,7 @@ from scipy.fft import dct
 
 from benchmarks.beyond.fair.entrants import OURS
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms.fzoos import directions, excess, lines, neighbours, region, server, star
+from fzoos.algorithms.fzoos import directions, excess, lines, memory, neighbours, region, scales, server, star
 from fzoos.surrogates import region as surrogate
 
 Replaced = Mapping[tuple[Any, str], Any]  # (module or class, name): what is there instead
@@ -38,8 +38,17 @@ def _first_line_only(values: FloatArray, failed: FloatArray, reach: float) -> li
     return lines.best_step(values[:1], failed[:1], reach)
 
 
-def _same_radius(*given: Any) -> lines.Scales:
-    return lines.next_scales(*given)._replace(radius=lines.FIRST_RADIUS)
+def _same_radius(*given: Any) -> scales.Scales:
+    return scales.next_scales(*given)._replace(radius=scales.FIRST_RADIUS)
+
+
+def _all_directions(after: scales.Scales, *given: Any) -> scales.Scales:
+    return after._replace(size=0.0)
+
+
+def _with_private(method: Callable[..., Any]) -> Callable[..., Any]:
+    """`Memory.nearest` that always counts what only this client asked."""
+    return lambda self, x, count, *, private: method(self, x, count, private=True)
 
 
 def _one_transform(seed: int, sweep: int, dim: int, which: range) -> FloatArray:
@@ -86,12 +95,10 @@ MANY: dict[str, Replaced] = {
     "always shared": {(server, "_ALIKE"): 0.0},
     "always dealt": {(server, "_ALIKE"): math.inf},
     "no memory line": {(server, "best_step"): _first_line_only},
-    "no phi": {(lines, "_next_phi"): lambda scales, now: 1.0},
     "radius 0.1": {(server, "next_scales"): _same_radius},
+    "all directions": {(server, "first_size"): _all_directions, (server, "next_size"): _all_directions},
     "one cosine transform": {(directions, "_transformed"): _one_transform},
-    "private points remembered": {
-        (star.StarClient, "_remembered"): _without("_private", frozenset(), star.StarClient._remembered)
-    },
+    "private points remembered": {(memory.Memory, "nearest"): _with_private(memory.Memory.nearest)},
     OUTLIER_RULE: _OUTLIERS,
 }
 """By the label in the table: many dimensions."""

@@ -16,6 +16,7 @@ LIMITS = {
     "reach": (0.0, 1e12, -1e-300, 1.1e12),
     "sweep": (0, 2**40, -1, 2**40 + 1),
     "used": (0, 2**40, -1, 2**40 + 1),
+    "size": (0, 2**40, -1, 2**40 + 1),
     "pilot": (0, 2**40, -1, 2**40 + 1),
     "line": (0, 2, -1, 3),
     "length": (0.0, 1e12, -1e-300, 1.1e12),
@@ -24,7 +25,7 @@ LIMITS = {
     "constrained": (0, 1, -1, 2),
     "cut": (0, 2**40, -1, 2**40 + 1),
 }
-WHOLE = ("seed", "sweep", "used", "pilot", "line", "turn", "participants", "cut")
+WHOLE = ("seed", "sweep", "used", "size", "pilot", "line", "turn", "participants", "cut")
 
 
 def test_every_number_has_its_test():
@@ -89,7 +90,7 @@ def test_what_is_needed(missing):
 def test_there_and_back():
     """What has its usual value does not travel; the rest comes back as it was, and strangers are left to others."""
     assert Control(7, Mode.REGION, 0.1).scalars() == {"seed": 7, "mode": Mode.REGION, "radius": 0.1}
-    full = Control(7, Mode.DEALT, 0.2, 1e-3, 0.7, 5, 8, 16, 2, 0.3, 1, 4, 0.25, 1, 9)
+    full = Control(7, Mode.DEALT, 0.2, 1e-3, 0.7, 5, 8, 40, 16, 2, 0.3, 1, 4, 0.25, 1, 9)
     assert set(full.scalars()) == set(Control.names())
     assert Control.of({name: float(value) for name, value in full.scalars().items()}) == full
     assert Control.of(GOOD | {"queries": 3}) == Control.of(GOOD)

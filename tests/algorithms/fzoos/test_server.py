@@ -1,6 +1,8 @@
 """The server half of FZooS: what a round is, where it begins, and that everybody has the same x."""
 
 import math
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -8,10 +10,10 @@ import pytest
 from fzoos import FZooS
 from fzoos.algorithms.fzoos.control import Control, Mode
 from fzoos.algorithms.fzoos.directions import block, star_directions
-from fzoos.algorithms.fzoos.lines import Scales
 from fzoos.algorithms.fzoos.region import RegionNumbers
+from fzoos.algorithms.fzoos.scales import Scales
 from fzoos.algorithms.fzoos.server import FZooSServer
-from fzoos.algorithms.fzoos.star import LINE, StarNumbers
+from fzoos.algorithms.fzoos.star import LINE, StarNumbers, halves
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.server import Dropouts, Server
@@ -38,14 +40,14 @@ def mean_of(server, state, differ=0.0, lines=None, **star):
     """The averages of a round in which the clients' slopes differ by G'."""
     common = star_directions(told(server, state), D).common
     numbers = StarNumbers(curvature=1.0, common=(1.0 + differ) * float(np.sum((common @ FRESH) ** 2)))
-    rows = np.ones((2, 5)) if lines is None else lines
-    pair = {} if told(server, state).mode is Mode.DEALT else {"pair": np.array([1.0])}
+    rows = np.ones((2, len(LINE))) if lines is None else lines
+    pair = {} if told(server, state).mode is Mode.DEALT else {"pair": np.array([1.0, 1.0])}
     return {
         "fresh": FRESH,
         "memory": MEMORY,
         "star": np.array(numbers._replace(**star)),
         "lines": rows.ravel(),
-        "failed": np.zeros(10),
+        "failed": np.zeros(2 * len(LINE)),
         **pair,
     }
 
@@ -89,49 +91,61 @@ def test_nothing_is_known_of_zero_gradients():
     assert told(server, server.next_state(state, mean, SEED, 5)).mode is Mode.SHARED
 
 
-def test_blocks_and_sweeps():
-    """Shared: after the pilot two halves of its basis, then the next one; dealt: a new basis every round."""
-    assert [(c.mode, c.sweep, c.used, c.pilot) for c in walk(9.0, 3, 5)] == [
-        (Mode.SHARED, 0, 0, 16),
-        (Mode.SHARED, 0, 0, 0),
-        (Mode.SHARED, 0, block(D), 0),
-        (Mode.SHARED, 1, 0, 0),
-        (Mode.SHARED, 1, block(D), 0),
-        (Mode.SHARED, 2, 0, 0),
-    ]
-    assert [(c.mode, c.sweep, c.used) for c in walk(0.0, 3, 3)[1:]] == [(Mode.DEALT, sweep, 0) for sweep in (1, 2, 3)]
+def test_a_basis_is_used_up():
+    """Shared: after the pilot a new basis, m directions after m directions, then the next one. Dealt: 16 for all, and
+    the others m - 16 at a time."""
+    for differ, mode, first in ((9.0, Mode.SHARED, 0), (0.0, Mode.DEALT, 16)):
+        controls = walk(differ, 3, 7)
+        assert (controls[0].mode, controls[0].pilot) == (Mode.SHARED, 16)
+        assert (controls[1].mode, controls[1].sweep, controls[1].used, controls[1].pilot) == (mode, 1, 0, 0)
+        for one, two in pairwise(controls[1:]):
+            used = max(one.used, first) + one.size - first
+            assert (two.sweep, two.used) == ((one.sweep, used) if used < D else (one.sweep + 1, 0))
+        assert controls[-1].sweep > 1
 
 
 def test_changing_modes():
-    """From half a shared basis to a dealt one and back: always a new basis, from its beginning."""
-    assert [(c.mode, c.sweep, c.used) for c in walk([9.0, 9.0, 0.0, 9.0, 9.0], 3, 5)] == [
-        (Mode.SHARED, 0, 0),
-        (Mode.SHARED, 0, 0),
-        (Mode.SHARED, 0, block(D)),
-        (Mode.DEALT, 1, 0),
-        (Mode.SHARED, 2, 0),
-        (Mode.SHARED, 2, block(D)),
-    ]
+    """From a part of a shared basis to a dealt one and back: always a new basis, from its beginning."""
+    controls = walk([9.0, 9.0, 0.0, 9.0, 9.0], 3, 5)
+    modes = [Mode.SHARED, Mode.SHARED, Mode.SHARED, Mode.DEALT, Mode.SHARED, Mode.SHARED]
+    assert [c.mode for c in controls] == modes
+    for one, two in pairwise(controls):
+        if one.mode is not two.mode:
+            assert (two.sweep, two.used) == (one.sweep + 1, 0)
+
+
+def test_the_size_of_stars():
+    """It is told, and as many directions are asked: half of all at most where they are shared, and those of all clients
+    together where they are dealt."""
+    for differ, most in ((9.0, block(D)), (0.0, D)):
+        for control in walk(differ, 3, 6)[1:]:
+            assert 0 < control.size <= most
+            hands = [star_directions(replace(control, turn=k, participants=3), D) for k in range(3)]
+            together = len(hands[0].common) + sum(len(hand.own) for hand in hands)
+            assert together == min(control.size, D - control.used if control.mode is Mode.SHARED else control.size)
 
 
 def test_from_dealt_to_shared_the_scales_stay():
-    """What a dealt star measured was how much the clients differ: radius, ridge and phi are kept, L is the step."""
+    """What a dealt star measured was how much the clients differ: radius and ridge are kept, L is the step."""
     server = half()
     state = server.next_state(server.start(X), mean_of(server, server.start(X)), SEED, 3)
     assert told(server, state).mode is Mode.DEALT
     before = Scales(*state["scales"])
-    lines = np.stack([(T - 0.7) ** 2 - 0.49, np.ones(5)])
-    mean = mean_of(server, state, 9.0, lines, seen=0.1, predicted=1.0, variance=1.0)
+    lines = np.stack([(T - 0.7) ** 2 - 0.49, np.ones(len(LINE))])
+    shown = {"wide_seen": 0.1, "wide_predicted": 1.0, "wide_square": 1.0}
+    shown |= {"narrow_seen": 0.1, "narrow_predicted": 1.0, "narrow_square": 1.0}
+    mean = mean_of(server, state, 9.0, lines, **shown)
     after = server.next_state(state, mean, SEED, 3)
-    assert Scales(*after["scales"]) == before._replace(reach=pytest.approx(0.7 * before.reach), last_mode=0.0)
-    stays = server.next_state(state, mean_of(server, state, 0.0, lines, seen=0.1, predicted=1.0, variance=1.0), SEED, 3)
+    scales = Scales(*after["scales"])
+    assert scales == before._replace(reach=pytest.approx(0.7 * before.reach), size=scales.size, ratio=scales.ratio)
+    stays = server.next_state(state, mean_of(server, state, 0.0, lines, **shown), SEED, 3)
     assert Scales(*stays["scales"]).ridge == pytest.approx(0.9 / 0.1 * (before.radius**2 * D) / (D / 4))  # q = 0.1
 
 
 def test_a_pilot_moves_nothing():
     """Whatever its lines say, x and L stay; it says whether the next star is dealt."""
     server = half()
-    down = np.stack([-T, np.ones(5)])
+    down = np.stack([-T, np.ones(len(LINE))])
     for differ, mode in ((9.0, Mode.SHARED), (0.0, Mode.DEALT)):
         state = server.next_state(server.start(X), mean_of(server, server.start(X), differ, down), SEED, 3)
         assert np.array_equal(state["x"], X)
@@ -145,7 +159,7 @@ def test_the_step(line):
     server = half()
     state = server.next_state(server.start(X), mean_of(server, server.start(X), 9.0), SEED, 3)
     reach = told(server, state).reach
-    rows = np.ones((2, 5))
+    rows = np.ones((2, len(LINE)))
     rows[line - 1] = (T - 0.3) ** 2 - 0.09
     after = server.next_state(state, mean_of(server, state, 9.0, rows), SEED, 3)
     gradient = (FRESH, MEMORY)[line - 1]
@@ -156,35 +170,48 @@ def test_the_step(line):
     assert np.array_equal(server.reported(after), after["x"])
 
 
-def test_the_pair_of_a_shared_star():
-    """q is what the pair shows over what fresh predicts, 2 H |fresh|: half of it gives q = 1/2 and the ridge of it."""
-    server = half()
+def test_the_pairs_of_a_shared_star():
+    """q is what a pair shows over what its part of fresh predicts, 2 H |part|: half of it is q = 1/2, and its ridge."""
+    server = half(projected=False)
     state = server.next_state(server.start(X), mean_of(server, server.start(X), 9.0), SEED, 3)
-    length = told(server, state).radius * math.sqrt(D)
-    predicted = 2 * length * np.linalg.norm(FRESH)
-    far = X + length * FRESH / np.linalg.norm(FRESH)
-    assert far.min() >= 0.0
-    assert far.max() <= 1.0  # nothing is clipped
-    mean = mean_of(server, state, 9.0) | {"pair": np.array([predicted / 2])}
+    control = told(server, state)
+    length = control.radius * math.sqrt(D)
+    parts = halves(star_directions(control, D).common, FRESH)
+    predicted = np.array([2 * length * np.linalg.norm(part) for part in parts])
+    mean = mean_of(server, state, 9.0) | {"pair": predicted / 2}
     after = Scales(*server.next_state(state, mean, SEED, 3)["scales"])
     assert after.ridge == pytest.approx(length**2 / (D / 4))
-    assert after.last_error == pytest.approx(0.5 * length**2 * (FRESH @ FRESH) / block(D))
+    assert (after.best, after.best_radius) == (pytest.approx(0.5), control.radius)
+
+
+def test_a_round_in_vain_is_no_rest():
+    """No place is better: it has looked as far as the star, until star and lines are as small as they become."""
+    server = half()
+    state = server.next_state(server.start(X), mean_of(server, server.start(X), 9.0), SEED, 3)
+    assert server.looked(state) == told(server, state).radius
+    better = mean_of(server, state, 9.0, np.stack([(T - 0.7) ** 2 - 0.49, np.ones(len(LINE))]))
+    assert server.looked(server.next_state(state, better, SEED, 3)) == 0.0  # it moved
+    smallest = Scales(radius=1e-3, reach=LINE[0] * 1e-3 * math.sqrt(D), best=0.5, first=0.0)
+    assert server.looked({**state, "scales": np.array(smallest)}) == 0.0
+    assert server.looked({**state, "scales": np.array(smallest._replace(reach=1.0))}) == 1e-3
+    region = FZooSServer(5, True)
+    assert region.looked(region.start(np.zeros(5))) == 0.0
 
 
 def test_somebody_failed():
-    """Back to the last centre at which everybody had a value, with lines a quarter as long; x is told, and from then on
+    """Back to the last centre at which everybody had a value, with lines a third as long; x is told, and from then on
     what is reported is a place at which everybody had a value."""
     server = half()
     first = server.start(X)
     second = server.next_state(first, mean_of(server, first, 9.0), SEED, 3)
-    down = np.stack([-T, np.ones(5)])
+    down = np.stack([-T, np.ones(len(LINE))])
     third = server.next_state(second, mean_of(server, second, 9.0, down), SEED, 3)
     assert not np.array_equal(third["x"], X)
     assert np.array_equal(third["good"], X)
     fourth = server.next_state(third, mean_of(server, third, 9.0, down, failed=0.2), SEED, 3)
     assert np.array_equal(fourth["x"], X)
     assert not server.rebuilds(fourth)
-    assert Scales(*fourth["scales"]).reach == 0.25 * Scales(*third["scales"]).reach
+    assert Scales(*fourth["scales"]).reach == LINE[0] * Scales(*third["scales"]).reach
     assert Scales(*fourth["scales"]).radius == Scales(*third["scales"]).radius
     fifth = server.next_state(fourth, mean_of(server, fourth, 9.0, down), SEED, 3)
     assert not np.array_equal(fifth["x"], X)

@@ -10,7 +10,7 @@ from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.fzoos import star
 from fzoos.algorithms.fzoos.control import Control, Mode
 from fzoos.algorithms.fzoos.directions import star_directions
-from fzoos.algorithms.fzoos.star import LINE, StarClient, StarNumbers, inward
+from fzoos.algorithms.fzoos.star import LINE, SPREAD, StarClient, StarNumbers, halves, inward
 from fzoos.messages.codec import MessageError
 from fzoos.objectives.box import Box
 from fzoos.objectives.trajectory import Trajectory
@@ -37,24 +37,41 @@ def control(mode=Mode.SHARED, radius=0.02, **changes):
     return Control(**{"seed": 1, "mode": mode, "radius": radius, "reach": 0.3, **changes})
 
 
+def star_points(rows, x, length):
+    """x, and arms of two lengths by turns, two on one side and two on the other."""
+    arms = [(-1.0 if j // 2 % 2 == 0 else 1.0) * SPREAD ** (-0.5 if j % 2 else 0.5) for j in range(len(rows))]
+    return np.vstack([x, x + length * np.array(arms)[:, None] * rows])
+
+
+def fresh_of(points, values, x):
+    """The gradients by the wide arms alone and by the narrow ones add up; of the curvature the mean."""
+    parts = [fit_slope(points[part], values[part], x, 1e-8) for part in (_every(points, 1), _every(points, 2))]
+    return Slope(parts[0].gradient + parts[1].gradient, 0.5 * (parts[0].curvature + parts[1].curvature))
+
+
+def _every(points, first):
+    return [0, *range(first, len(points), 2)]
+
+
 def numbers(reply):
     return StarNumbers(*reply["star"])
 
 
 @pytest.mark.parametrize("mode", [Mode.SHARED, Mode.DEALT])
 def test_what_is_asked(mode):
-    """x, then x - H u_0, x + H u_1, ..., H = h sqrt(d); dealt: x +- H along the own gradient as well; in all what was
+    """x, then its arms, H = h sqrt(d); dealt: x +- H along both parts of the own gradient as well; in all what was
     planned."""
     told = control(mode, turn=1, participants=3, share=0.2) if mode is Mode.DEALT else control(mode)
     client, asked = make()
     reply = client.star(X, told)
     rows, length = np.vstack(star_directions(told, D)), 0.02 * math.sqrt(D)
-    expected = [X] + [X + (length if j % 2 else -length) * row for j, row in enumerate(rows)]
+    expected = star_points(rows, X, length)
     np.testing.assert_allclose(asked[: len(expected)], expected, atol=1e-15)
     if mode is Mode.DEALT:
-        slope = fit_slope(np.array(expected), np.array([function(p) for p in expected]), X, 1e-8).gradient
-        unit = slope / np.linalg.norm(slope)
-        np.testing.assert_allclose(asked[len(expected) :], [X + length * unit, X - length * unit], atol=1e-9)
+        slope = fresh_of(expected, np.array([function(p) for p in expected]), X).gradient
+        units = [part / np.linalg.norm(part) for part in halves(rows, slope)]
+        pairs = [X + sign * length * unit for unit in units for sign in (1.0, -1.0)]
+        np.testing.assert_allclose(asked[len(expected) :], pairs, atol=1e-9)
     client.answer(X, told, reply)
     assert len(asked) == FZooS().planned(D, 1, told.scalars(), first=True, refreshed=True)
 
@@ -69,7 +86,7 @@ def test_fresh_and_memory():
     reply = client.star(X, control(used=12, ridge=1e-3))
     points = np.array(asked)
     values = np.array([function(p) for p in points]) - function(X)
-    fresh = fit_slope(points[before:], values[before:], X, 1e-8)
+    fresh = fresh_of(points[before:], values[before:], X)
     np.testing.assert_allclose(reply["fresh"], fresh.gradient, rtol=1e-6, atol=1e-9)
     assert numbers(reply).curvature == pytest.approx(fresh.curvature, rel=1e-6)
     nearest = np.argsort(np.linalg.norm(points - X, axis=1))[: 2 * D + 1]
@@ -99,12 +116,15 @@ def test_what_only_one_client_asked():
         told = {"turn": 1, "participants": 2, "share": 1.0}
         client, asked = make()
         client.answer(X + 0.05, control(Mode.DEALT, **told), client.star(X + 0.05, control(Mode.DEALT, **told)))
-        alone = 16 + len(star_directions(control(Mode.DEALT, **told), D).own) + 2
-        shared, last = len(asked) - 10, control(mode, sweep=3, ridge=1e-3, **(told if mode is Mode.DEALT else {}))
+        alone = 16 + len(star_directions(control(Mode.DEALT, **told), D).own) + 4
+        shared, last = (
+            len(asked) - 2 * len(LINE),
+            control(mode, sweep=3, ridge=1e-3, **(told if mode is Mode.DEALT else {})),
+        )
         assert shared == 1 + alone
         before = len(asked)
         reply = client.star(X, last)
-        end = len(asked) - (2 if mode is Mode.DEALT else 0)
+        end = len(asked) - (4 if mode is Mode.DEALT else 0)
         points = np.array(asked[:end])
         kept = [k for k in range(end) if mode is Mode.DEALT or k in (0, *range(shared, before)) or k >= before]
         nearest = np.argsort(np.linalg.norm(points[kept] - X, axis=1), kind="stable")[: 2 * D + 1]
@@ -123,9 +143,9 @@ def test_a_dealt_direction_counts_one_over_omega():
         client, asked = make(lambda u, turn=turn: function(u) + turn * u[turn])
         average += share * client.star(X, told)["fresh"]
         directions = star_directions(told, D)
-        points = np.array(asked[:-2])
+        points = np.array(asked[:-4])
         values = np.array([function(p) + turn * p[turn] for p in points])
-        slope = fit_slope(points, values, X, 1e-8).gradient
+        slope = fresh_of(points, values, X).gradient
         expected += share * (directions.common @ slope) @ directions.common + (directions.own @ slope) @ directions.own
         parts.append(np.linalg.norm(directions.own @ slope))
     assert min(parts) > 0.1
@@ -133,36 +153,41 @@ def test_a_dealt_direction_counts_one_over_omega():
 
 
 def test_the_numbers_of_a_dealt_star():
-    """What the own pair shows times what was predicted, the prediction's square, and |fresh_i|^2 / m."""
+    """Of wide and of narrow arms: what the own pair shows times what was predicted, the prediction's square, and the
+    mean square of the slopes."""
     told = control(Mode.DEALT, turn=0, participants=2, share=0.5)
     client, asked = make()
     found = numbers(client.star(X, told))
-    points = np.array(asked[:-2])
-    slope = fit_slope(points, np.array([function(p) for p in points]), X, 1e-8)
-    shown = function(asked[-2]) - function(asked[-1])
-    predicted = 2 * 0.02 * math.sqrt(D) * np.linalg.norm(slope.gradient)
-    assert found.seen == pytest.approx(shown * predicted, rel=1e-6)
-    assert found.predicted == pytest.approx(predicted**2, rel=1e-6)
-    assert found.variance == pytest.approx(slope.gradient @ slope.gradient / (len(points) - 1), rel=1e-6)
+    points, rows = np.array(asked[:-4]), np.vstack(star_directions(told, D))
+    slope = fresh_of(points, np.array([function(p) for p in points]), X).gradient
+    for k, name in enumerate(("wide", "narrow")):
+        shown = function(asked[-4 + 2 * k]) - function(asked[-3 + 2 * k])
+        part = rows[k::2] @ slope
+        predicted = 2 * 0.02 * math.sqrt(D) * np.linalg.norm(part)
+        assert getattr(found, f"{name}_seen") == pytest.approx(shown * predicted, rel=1e-6)
+        assert getattr(found, f"{name}_predicted") == pytest.approx(predicted**2, rel=1e-6)
+        assert getattr(found, f"{name}_square") == pytest.approx(np.mean(part**2), rel=1e-6)
 
 
 def test_lines():
-    """Five places on each of two lines, -fresh and -memory of the averages, and the pair along fresh: differences to
-    f(x), in this order."""
+    """Three places on each of two lines, -fresh and -memory of the averages, and pairs along both parts of fresh:
+    differences to f(x), in this order."""
     client, asked = make()
     client.star(X, control())
     before, rng = len(asked), np.random.default_rng(1)
-    mean = {"fresh": rng.standard_normal(D), "memory": rng.standard_normal(D), "star": np.zeros(6)}
+    mean = {"fresh": rng.standard_normal(D), "memory": rng.standard_normal(D), "star": np.array(StarNumbers())}
     reply = client.answer(X, control(), mean)
     unit = {name: mean[name] / np.linalg.norm(mean[name]) for name in ("fresh", "memory")}
     places = [X - 0.3 * t * unit[name] for name in ("fresh", "memory") for t in LINE]
     length = 0.02 * math.sqrt(D)
-    pair = [X + length * unit["fresh"], X - length * unit["fresh"]]
+    parts = [part / np.linalg.norm(part) for part in halves(star_directions(control(), D).common, mean["fresh"])]
+    pairs = [X + sign * length * part for part in parts for sign in (1.0, -1.0)]
     expected = np.clip(places, 0, 1)
-    np.testing.assert_allclose(asked[before:], [*expected, *pair], atol=1e-14)
+    np.testing.assert_allclose(asked[before:], [*expected, *pairs], atol=1e-14)
     np.testing.assert_allclose(reply["lines"], [function(p) - function(X) for p in expected], atol=1e-12)
-    assert reply["pair"] == pytest.approx([function(pair[0]) - function(pair[1])], abs=1e-12)
-    assert np.array_equal(reply["failed"], np.zeros(10))
+    seen = [function(pairs[k]) - function(pairs[k + 1]) for k in (0, 2)]
+    assert reply["pair"] == pytest.approx(seen, abs=1e-12)
+    assert np.array_equal(reply["failed"], np.zeros(2 * len(LINE)))
 
 
 def test_rebuilt():
@@ -171,7 +196,7 @@ def test_rebuilt():
     reply = client.star(X, control())
     before = len(asked)
     client.answer(X, control(), reply)
-    for line, k in ((1, 2), (2, 5 + 2)):
+    for line, k in ((1, 2), (2, len(LINE) + 2)):
         there = client.rebuilt(control(line=line, length=0.3 * LINE[2]))
         assert np.array_equal(there, asked[before + k])
     assert np.array_equal(client.rebuilt(control(line=0)), X)
@@ -190,10 +215,10 @@ def test_a_line_that_there_was_not():
 def test_who_missed_the_star():
     """Asks x first, and answers like the others; from then on it can work x out."""
     client, asked = make()
-    mean = {"fresh": A, "memory": C, "star": np.zeros(6)}
+    mean = {"fresh": A, "memory": C, "star": np.array(StarNumbers())}
     reply = client.answer(X, control(), mean)
     assert np.array_equal(asked[0], X)
-    assert len(asked) == 1 + 10 + 2
+    assert len(asked) == 1 + 2 * len(LINE) + 4
     other, _ = make()
     other.star(X, control())
     assert np.array_equal(other.answer(X, control(), mean)["lines"], reply["lines"])
@@ -204,14 +229,14 @@ def test_who_missed_the_star():
 def test_failures_on_the_lines():
     """Places without a value are marked, their difference is 0, and a pair with one of them shows nothing."""
     reply, unit = {}, A / np.linalg.norm(A)
-    client, _ = make(lambda u: math.nan if (X - u) @ unit > 0.2 else function(u))
+    client, _ = make(lambda u: math.nan if (X - u) @ unit > 0.1 else function(u))
     client.star(X, control())
-    mean = {"fresh": A, "memory": -A, "star": np.zeros(6)}
-    reply = client.answer(X, control(radius=0.1), mean)  # the places are 0.075, 0.15, 0.3, 0.6, 1.2; H = 0.49
-    assert reply["failed"].tolist() == [0, 0, 1, 1, 1, 0, 0, 0, 0, 0]
-    assert np.array_equal(reply["lines"][2:5], np.zeros(3))
-    assert np.all(reply["lines"][[0, 1]] != 0.0)
-    assert reply["pair"].tolist() == [0.0]
+    mean = {"fresh": A, "memory": -A, "star": np.array(StarNumbers())}
+    reply = client.answer(X, control(radius=0.1), mean)  # the places are 0.09, 0.3, 0.9; H = 0.49
+    assert reply["failed"].tolist() == [0, 1, 1, 0, 0, 0]
+    assert np.array_equal(reply["lines"][1:3], np.zeros(2))
+    assert reply["lines"][0] != 0.0
+    assert reply["pair"].tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("mode", [Mode.SHARED, Mode.DEALT])
@@ -243,7 +268,7 @@ def test_somebody_failed():
     mean = {"fresh": A, "memory": A, "star": np.array(StarNumbers(failed=0.2))}
     reply = client.answer(X, control(), mean)
     assert len(asked) == before
-    assert np.array_equal(reply["failed"], np.ones(10))
+    assert np.array_equal(reply["failed"], np.ones(2 * len(LINE)))
     with pytest.raises(MessageError, match="there was no line 1"):
         client.rebuilt(control(line=1, length=0.1))
 
@@ -289,19 +314,30 @@ def test_without_projection():
 
 
 def test_a_large_star_is_taken_in_parts(monkeypatch):
-    """Arms are orthogonal: parts of 10 arms add up to the gradient of all, but for what each trend takes of its arms'
-    mean, a share of 1 / sqrt(10) at most; the curvature is the same."""
+    """Arms are orthogonal: parts of 7 or 8 arms add up to the gradient of all, but for what each trend takes of its
+    arms' mean, a share of 1 / sqrt(5) at most; the curvature is about the same."""
     rng = np.random.default_rng(3)
     x, control = np.full(60, 0.5), Control(7, Mode.SHARED, 0.02)
     rows = star_directions(control, 60).common
-    points = np.vstack([x, x + 0.02 * math.sqrt(60) * rows])
+    points = star_points(rows, x, 0.02 * math.sqrt(60))
     slopes, curvatures = rng.normal(size=60), rng.uniform(0.5, 1.5, 60)
     values = (points - x) @ slopes + 0.5 * (points - x) ** 2 @ curvatures
-    whole = fit_slope(points, values, x, 1e-8)
+    good = np.ones(len(points), dtype=bool)
+    whole = star._fresh(points, values, x, good)
+    np.testing.assert_allclose(whole.gradient, fresh_of(points, values, x).gradient, rtol=1e-9)
     monkeypatch.setattr(star, "_TOGETHER", 10)
-    parts = star._fresh(points, values, x)
-    assert np.linalg.norm(parts.gradient - whole.gradient) < np.linalg.norm(whole.gradient) / math.sqrt(10)
-    assert parts.curvature == pytest.approx(whole.curvature, rel=1e-6)
+    parts = star._fresh(points, values, x, good)
+    assert np.linalg.norm(parts.gradient - whole.gradient) < np.linalg.norm(whole.gradient) / math.sqrt(5)
+    assert parts.curvature == pytest.approx(whole.curvature, rel=0.3)
+
+
+def test_x_is_lower_than_all_around():
+    """f with a dent at x, as where x was the lowest of many places of a rugged function: the slopes are the same."""
+    plain, _ = make()
+    dented, _ = make(lambda u: function(u) - (5.0 if np.array_equal(u, X) else 0.0))
+    replies = [client.star(X, control()) for client in (plain, dented)]
+    np.testing.assert_allclose(replies[1]["fresh"], replies[0]["fresh"], rtol=1e-5, atol=1e-6)
+    assert numbers(replies[1]).curvature > 100.0 * numbers(replies[0]).curvature  # the trend has it
 
 
 def test_memory_of_many_dimensions_is_exact_for_a_bowl():
