@@ -45,6 +45,8 @@ class Trajectory(Asking):
         (2, (2, 2))
     """
 
+    not_state = ("box", "first_failure", "_objective", "_ledger", "_pool", "_memory")  # see `ObjectState`
+
     def __init__(
         self,
         objective: Objective,
