@@ -8,8 +8,10 @@ import json
 import numpy as np
 import pytest
 
+from fzoos import FZooS
 from fzoos.cli import main
 from fzoos.experiments.figures import Scale, make
+from fzoos.experiments.store import Store
 from fzoos.experiments.task_spec import build
 from fzoos.tasks.prompt import Prompt
 
@@ -58,7 +60,7 @@ def test_compare(installed, capsys):
     assert (installed / "fzoos-prompt.png").stat().st_size > 10_000
 
 
-def test_reproduce(installed, capsys):
+def test_reproduce(installed, capsys, monkeypatch):
     """Curves with F, accuracy and queries; the table has all lines; ten answers, each one of the sections."""
     code, _, _ = fzoos(capsys, "reproduce", "prompt", "--quick", "--quiet")
     assert code == 0
@@ -68,6 +70,7 @@ def test_reproduce(installed, capsys):
         "curves.csv",
         "prompt.pdf",
         "prompt.png",
+        "queries.md",
         "settings.json",
         "table.md",
     }
@@ -80,19 +83,34 @@ def test_reproduce(installed, capsys):
         if row["round"] == "0":
             assert float(row["loss"]) == pytest.approx(task.value(task.x0), rel=1e-5)
             assert float(row["accuracy"]) == task.accuracy(task.x0)
-    queries = {row["line"]: int(row["queries"]) for row in rows}
-    assert queries["FedBPT"] == 2 * 2 * (2 * 21 + 1)
-    assert queries["exact gradient"] == 0
+    queries_of = {row["line"]: int(row["queries"]) for row in rows}
+    assert queries_of["FedBPT"] == 2 * 2 * (2 * 21 + 1)
+    assert queries_of["exact gradient"] == 0
     exact = [float(row["loss"]) for row in rows if row["line"] == "exact gradient"]
     assert exact[-1] < exact[0]
     table = (folder / "table.md").read_text().splitlines()
     assert [line.split(" | ")[1] for line in table[2:]] == ["instruction alone", *labels]
+    queries = [line.strip("| ").split(" | ") for line in (folder / "queries.md").read_text().splitlines()[2:]]
+    assert [row[0] for row in queries] == ["C = 2", "---", *labels[:-1]]
+    final = {row["line"]: float(row["loss"]) for row in rows}  # all are within the budget
+    best = min(labels[:-1], key=lambda label: final[label])
+    for label, row in zip(labels[:-1], queries[2:], strict=True):
+        reached = [int(r["queries"]) for r in rows if r["line"] == label and float(r["loss"]) <= final[best]]
+        expected = f"{reached[0]:,}" if reached else f"more than {queries_of[label]:,}"
+        assert row[queries[0].index(best)] == expected
+    assert (folder / "answers.md").read_text().startswith(f"{best}, C = 2, seed 0: ")
     answers = (folder / "answers.md").read_text().splitlines()[4:]
     assert len(answers) == 10
     for line, (text, right) in zip(answers, task.examples(10), strict=True):
         cells = line.strip("| ").split(" | ")
         assert cells[:2] == [text, right]
         assert set(cells[2:]) <= set(task.classes)
+    figure, store = make("prompt", Scale(quick=True)), Store(installed / "results" / "runs")
+    assert all(store.load(run) for run in figure.runs)
+    monkeypatch.setattr(FZooS, "version", FZooS.version + 1)  # its lines alone would be made again
+    missing = [run for run in figure.runs if store.load(run) is None]
+    assert missing == [run for run in figure.runs if type(run.algorithm) is FZooS]
+    assert missing
 
 
 @pytest.mark.parametrize("name", ["prompt", "newsgroups"])
