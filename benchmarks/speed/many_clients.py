@@ -14,6 +14,7 @@ device's own rates for a copy and a matrix product, measured first; it has no Py
 from __future__ import annotations
 
 import argparse
+import gc
 import resource
 import time
 from collections.abc import Callable, Iterator
@@ -29,7 +30,7 @@ from fzoos import minimize
 from fzoos._util import together
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.fixed_fzoos import FixedFZooS
-from fzoos.surrogates.fourier import FourierFeatures
+from fzoos.surrogates.fourier import FourierFeatures, shared_features
 
 STEPS, ROUNDS, CANDIDATES, PICKS = 10, 3, 100, 5
 
@@ -95,7 +96,10 @@ def site(centre: FloatArray) -> Callable[[FloatArray], FloatArray]:
 def run(kind: type[FixedFZooS], device: str, clients: int, dim: int, features: int) -> dict[str, Any]:
     """One run's last round."""
     centres = np.random.default_rng(0).uniform(-0.3, 0.3, (clients, dim))
+    shared_features.cache_clear()  # of the run before
+    gc.collect()
     if device.startswith("cuda"):
+        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
     with counted() as counts:
         result = minimize(

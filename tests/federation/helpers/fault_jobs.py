@@ -51,16 +51,24 @@ CENTRES = (0.2, -0.4, 0.6)
 
 
 def make_study(algorithm="fzoos-weights", sites=("a", "b"), **changes):
-    """A study that costs next to nothing: d = 2, T = 2, three rounds."""
-    settings = {"x0": 0.5, "dim": 2, "bounds": (-1.0, 1.0), "rounds": 3, "local_steps": 2, "retries": 0} | changes
-    return Study("demo", sites=sites, algorithm=TABLES[algorithm], **settings)
+    """A study that costs next to nothing: d = 2, T = 2, three rounds. Sites of one called "constrained" have some."""
+    settings = {
+        "name": "demo",
+        "x0": 0.5,
+        "dim": 2,
+        "bounds": (-1.0, 1.0),
+        "rounds": 3,
+        "local_steps": 2,
+        "retries": 0,
+    } | changes
+    return Study(sites=sites, algorithm=TABLES[algorithm], **settings)
 
 
 class Box:
     """A site's black box with a log of its own: every query is on the disk before its value is out."""
 
-    def __init__(self, centre, log=None, kill_query=None):
-        self._centre, self._log, self._kill_query = centre, log, kill_query
+    def __init__(self, centre, log=None, kill_query=None, constrained=False):
+        self._centre, self._log, self._kill_query, self._constrained = centre, log, kill_query, constrained
         self.count = 0
 
     def __call__(self, x):
@@ -74,12 +82,17 @@ class Box:
                 os.fsync(file.fileno())
         if self.count == self._kill_query:
             os.kill(os.getpid(), signal.SIGKILL)
+        if self._constrained:
+            return float(y), [float(x.sum()) + self._centre, -0.9 - float(x[0])]
         return y if y.ndim else float(y)
 
 
 def boxes(study, folder, kill_query=None):
     """One for each site; the queries of all of them together are counted for the kill."""
-    made = [Box(CENTRES[i], Path(folder) / f"{site}.log") for i, site in enumerate(study.sites)]
+    made = [
+        Box(CENTRES[i], Path(folder) / f"{site}.log", constrained=study.name == "constrained")
+        for i, site in enumerate(study.sites)
+    ]
     if kill_query is None:
         return made
     total = [0]
