@@ -26,6 +26,7 @@ from fzoos.federation.conductor import conduct
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.journal import Journal
 from fzoos.federation.site import StudySite
+from fzoos.federation.snapshot import SnapshotFile
 from fzoos.federation.study import Study
 from fzoos.messages.codec import decode, encode
 from fzoos.testing import as_table, make_quick
@@ -141,6 +142,23 @@ def server(line, folder, settings, **run):
     return {"x": result.x.tobytes().hex(), "status": result.status, "message": result.message}
 
 
+def keep(line, folder, settings, request, moment):
+    """A site that answers one request, and is killed at this event in the writing of its snapshot; None: at none."""
+    made, seen = make_study(**settings), [0]
+
+    def on_event(frame, event, arg):
+        seen[0] += frame.f_code is SnapshotFile.write.__code__
+        if seen[0] == moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    path, seed = Path(folder) / f"{made.sites[0]}.journal", made.seed
+    with StudySite(made, 0, Box(CENTRES[0]), path, site_seed=seed, snapshots=True) as site:
+        sys.setprofile(on_event)
+        site.answer(bytes.fromhex(request))
+        sys.setprofile(None)
+    return {"seen": seen[0]}
+
+
 def hold(line, path, fork=False):
     """A journal held until the line is closed; with `fork`, a child of the process says so, and outlives it."""
     journal = Journal(path, "study", "site")
@@ -168,7 +186,7 @@ def fill_journal(journal, rows=3):
         journal.reply(request, b"reply %d" % i, {"state": {"inc": i}})
 
 
-JOBS = {job.__name__: job for job in (study, site, server, hold, fill)}
+JOBS = {job.__name__: job for job in (study, site, server, keep, hold, fill)}
 
 
 class Line:
