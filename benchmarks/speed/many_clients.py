@@ -3,7 +3,7 @@
     python -m benchmarks.speed.many_clients --device cuda
 
 `FZooS.paper()`, M = 10 000, T = 10, the last of three rounds; objectives are a mean of squares. In step is what a GPU
-does; one after another is what it would be without, and what a CPU does.
+does; one after another is what it would be without, and what a CPU does. With `--device cpu` seconds are of CPU time.
 
 Per step and client, with n points: a correction reads V (M d numbers) for 4 M d flops, the uncertainties of 101 points
 read X (n d) and two n x n matrices for 2 n 101 (d + 2 n) flops, a gradient reads X again, and 5 new points read X, the
@@ -14,6 +14,7 @@ device's own rates for a copy and a matrix product, measured first; it has no Py
 from __future__ import annotations
 
 import argparse
+import gc
 import resource
 import time
 from collections.abc import Callable, Iterator
@@ -29,7 +30,7 @@ from fzoos import minimize
 from fzoos._util import together
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.fixed_fzoos import FixedFZooS
-from fzoos.surrogates.fourier import FourierFeatures
+from fzoos.surrogates.fourier import FourierFeatures, shared_features
 
 STEPS, ROUNDS, CANDIDATES, PICKS = 10, 3, 100, 5
 
@@ -52,28 +53,30 @@ class Singly(FixedFZooS):
 class Counts:
     """What happened in a run: passes over V, and seconds of computing for all clients at once."""
 
+    clock: Callable[[], float]
     calls: int = 0
     computing: float = 0.0
     marks: list[tuple[float, int, float]] = field(default_factory=list)  # after each round: time, calls, computing
 
     def mark(self, *_: object) -> None:
         """A round has ended."""
-        self.marks.append((time.perf_counter(), self.calls, self.computing))
+        self.marks.append((self.clock(), self.calls, self.computing))
 
 
 @contextmanager
-def counted() -> Iterator[Counts]:
+def counted(device: str) -> Iterator[Counts]:
     """Count, and leave the classes as they were."""
-    counts, gradients, answer = Counts(), FourierFeatures._gradients, together._Crew._answer
+    clock = time.perf_counter if device.startswith("cuda") else time.process_time  # others may be at work on the CPU
+    counts, gradients, answer = Counts(clock), FourierFeatures._gradients, together._Crew._answer
 
     def counted_gradients(self: FourierFeatures, x: FloatArray, w: Any) -> FloatArray:
         counts.calls += 1
         return gradients(self, x, w)
 
     def timed_answer(self: Any, members: Any) -> None:
-        began = time.perf_counter()
+        began = clock()
         answer(self, members)
-        counts.computing += time.perf_counter() - began
+        counts.computing += clock() - began
 
     FourierFeatures._gradients, together._Crew._answer = counted_gradients, timed_answer  # type: ignore[method-assign]
     try:
@@ -95,9 +98,12 @@ def site(centre: FloatArray) -> Callable[[FloatArray], FloatArray]:
 def run(kind: type[FixedFZooS], device: str, clients: int, dim: int, features: int) -> dict[str, Any]:
     """One run's last round."""
     centres = np.random.default_rng(0).uniform(-0.3, 0.3, (clients, dim))
+    shared_features.cache_clear()  # of the run before
+    gc.collect()
     if device.startswith("cuda"):
+        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-    with counted() as counts:
+    with counted(device) as counts:
         result = minimize(
             [site(centre) for centre in centres],
             np.zeros(dim),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fzoos._util.arrays import stack, to_device, to_numpy
-from fzoos._util.together import Written, in_step, together
+from fzoos._util.together import Written, in_step, side_by_side, together
 
 
 class Counted:
@@ -183,3 +183,21 @@ def test_ctrl_c_ends_all() -> None:
 def test_numpys_error_state_is_that_of_the_caller() -> None:
     with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
         in_step([lambda: np.array([1.0]) / np.array([0.0])])
+
+
+def test_side_by_side_is_at_the_same_time_and_apart() -> None:
+    """Both must be there at once to pass the barrier; an error is that of the one who caused it."""
+    barrier = threading.Barrier(2, timeout=10)
+
+    def work(i: int) -> int:
+        barrier.wait()
+        return 10 // i
+
+    def client(i: int) -> int | str:
+        try:
+            return int(side_by_side(work, i))
+        except ZeroDivisionError:
+            return "no such number"
+
+    assert in_step([partial(client, i) for i in (0, 5)]) == ["no such number", 2]
+    assert side_by_side(lambda i: 2 * i, 4) == 8

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fzoos import FZooS, ObjectiveError, minimize
-from fzoos.algorithms.fixed_fzoos import FixedFZooS
+from fzoos.algorithms.fixed_fzoos import FixedFZooS, query_designs
 from fzoos.surrogates.fourier import FourierFeatures
 
 CLIENTS, DIM, STEPS = 4, 6, 3
@@ -130,3 +130,10 @@ def test_a_run_goes_on_where_it_was() -> None:
     algorithm = InStep.paper(features=50)
     first = run(algorithm, rounds=2)
     assert run(algorithm, rounds=4, start=first).x.tobytes() == run(algorithm, rounds=4).x.tobytes()
+
+
+def test_many_random_numbers_are_drawn_on_several_cores_and_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_designs, "_LARGE", 1)
+    drawn = run(InStep.paper(features=50))
+    monkeypatch.undo()
+    assert drawn.x.tobytes() == run(InStep.paper(features=50)).x.tobytes()

@@ -20,13 +20,20 @@ class Buffer:
     Args:
         like: an array of the same namespace and device.
         columns: fixed number of columns, or None for a square matrix that grows in both directions.
+
+    Attributes:
+        rows: how many there are.
+        array: the matrix so far: a view, valid until the next growth.
     """
+
+    array: Array
 
     def __init__(self, like: Array, columns: int | None = None) -> None:
         self._columns = columns
         self.rows = 0
         self._storage = namespace(like).zeros((0, 0), dtype=like.dtype, device=device_of(like))
         self._enlarge(16)
+        self.array = self._storage[:0, : 0 if columns is None else columns]
 
     def _enlarge(self, capacity: int) -> None:
         old, shape = self._storage, (capacity, capacity if self._columns is None else self._columns)
@@ -37,12 +44,8 @@ class Buffer:
         self.rows += rows
         if self.rows > self._storage.shape[0]:
             self._enlarge(max(self.rows, self._storage.shape[0] * 5 // 4))
+        self.array = self._storage[: self.rows, : self.rows if self._columns is None else self._columns]
         return self.array
-
-    @property
-    def array(self) -> Array:
-        """The matrix so far: a view, valid until the next growth."""
-        return self._storage[: self.rows, : self.rows if self._columns is None else self._columns]
 
 
 def _enlarged(old: Array, shape: tuple[int, int]) -> Array:

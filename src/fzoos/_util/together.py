@@ -12,22 +12,25 @@ On a GPU a step of one client is dozens of operations of which each takes longer
 begun once for all clients, and what clients share, such as the frequencies of their features, is read once.
 
 Clients are threads of which one runs at a time, in their order, so that a run is as reproducible as one without: to
-write them as coroutines would turn every function from the local step down to the matrix product into one.
+write them as coroutines would turn every function from the local step down to the matrix product into one. The work
+itself is done on the caller's thread: each thread that multiplies on a GPU has a workspace there of its own.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fzoos._util.arrays import Array, is_array, stack
 
-__all__ = ["Written", "in_step", "together"]
+__all__ = ["Written", "in_step", "side_by_side", "together"]
 
 _T = TypeVar("_T")
 _here = threading.local()  # .member: who runs in this thread
@@ -67,6 +70,17 @@ def together(work: Callable[..., Any], *arguments: Any) -> Any:
     return member.wait_for(work, arguments)
 
 
+def side_by_side(work: Callable[..., Any], *arguments: Any) -> Any:
+    """work(*arguments), by each client for itself but at the same time, on the machine's cores.
+
+    For work in NumPy on large arrays, which lets others run meanwhile.
+    """
+    member: _Member | None = getattr(_here, "member", None)
+    if member is None:
+        return work(*arguments)
+    return member.wait_for(work, arguments, apart=True)
+
+
 def in_step(tasks: Sequence[Callable[[], _T]], on_error: Callable[[int, Exception], bool] | None = None) -> list[_T]:
     """Run tasks side by side, in step; their results, in order.
 
@@ -87,9 +101,10 @@ def _alone(work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
 class _Request:
     """Work that a client waits for."""
 
-    def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        self.work, self.arguments = work, arguments
-        self.kind: Hashable = (work, *map(_kind, arguments))  # what must be the same for it to be done at once
+    def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...], apart: bool) -> None:
+        self.work, self.arguments, self.apart = work, arguments, apart
+        # What must be the same for it to be done at once.
+        self.kind: Hashable = "apart" if apart else (work, *map(_kind, arguments))
         hash(self.kind)  # an error here is of the one who asks
 
 
@@ -121,8 +136,8 @@ class _Member:
             self._crew.failed(self, error)
         self._crew.pass_on()
 
-    def wait_for(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        self.request = _Request(work, arguments)
+    def wait_for(self, work: Callable[..., Any], arguments: tuple[Any, ...], apart: bool = False) -> Any:
+        self.request = _Request(work, arguments, apart)
         self._crew.waiting.append(self)
         self._crew.pass_on()
         self.baton.acquire()
@@ -144,18 +159,26 @@ class _Crew:
         self._ready, self.waiting = deque(self.members), list[_Member]()
         self.ended = False
         self._raised: BaseException | None = None
-        self._done = threading.Lock()
-        self._done.acquire()
+        self._all_wait = threading.Lock()  # held, except when it is the caller's turn
+        self._all_wait.acquire()
 
     def run(self) -> None:
         """Until all are finished; what one of them raised, unless it was taken care of."""
         for member in self.members:
             member.begin()
         try:
-            self.pass_on()
-            self._done.acquire()
-        except BaseException:  # Ctrl-C: whoever runs now ends at its next meeting, and all others after it
+            while self._ready:
+                self.pass_on()
+                self._all_wait.acquire()
+                waiting, self.waiting = self.waiting, []
+                if not self.ended:
+                    self._answer(waiting)
+                self._ready = deque(waiting)
+        except BaseException:  # Ctrl-C: whoever runs ends at its next meeting, and those who wait end now
             self.ended = True
+            for member in self.members:
+                with suppress(RuntimeError):  # it is its turn already
+                    member.baton.release()
             raise
         if self._raised is not None:
             raise self._raised
@@ -170,25 +193,22 @@ class _Crew:
             self.ended, self._raised = True, error
 
     def pass_on(self) -> None:
-        """Wake the next one; if all wait, answer them first."""
-        if not self._ready and self.waiting:
-            self._ready, self.waiting = deque(self.waiting), []
-            if not self.ended:
-                self._answer(self._ready)
-        if self._ready:
-            self._ready.popleft().baton.release()
-        else:
-            self._done.release()
+        """Wake the next one; if all wait, the caller."""
+        turn = self._ready.popleft().baton if self._ready else self._all_wait
+        with suppress(RuntimeError):  # after Ctrl-C all have been woken
+            turn.release()
 
     def _answer(self, members: Sequence[_Member]) -> None:
         groups: dict[Hashable, list[_Member]] = {}
         for member in members:
             assert member.request is not None
             groups.setdefault(member.request.kind, []).append(member)
-        own, _here.member = _here.member, None  # what is computed for all waits for nobody
+        apart = groups.pop("apart", [])
         for group in groups.values():
             _answer_group(group)
-        _here.member = own
+        if apart:
+            with ThreadPoolExecutor(min(os.cpu_count() or 1, len(apart)), "fzoos-side-by-side") as pool:
+                list(pool.map(_answer_one, apart))
 
 
 def _kind(argument: Any) -> Hashable:
@@ -210,11 +230,17 @@ def _answer_group(group: Sequence[_Member]) -> None:
                 for member in group:
                     member.error = error
                 return
-    for member, request in zip(group, requests, strict=True):
-        try:
-            member.answer = _alone(request.work, request.arguments)
-        except Exception as error:
-            member.error = error
+    for member in group:
+        _answer_one(member)
+
+
+def _answer_one(member: _Member) -> None:
+    request = member.request
+    assert request is not None
+    try:
+        member.answer = _alone(request.work, request.arguments)
+    except Exception as error:
+        member.error = error
 
 
 def _all_at_once(requests: Sequence[_Request]) -> list[Any]:

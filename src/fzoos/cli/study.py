@@ -171,6 +171,8 @@ def _show(folder: Path, result: Result) -> None:
         typer.echo(f"mean     {short_x(result.recommended)} (the recommended x, a mean of the last rounds)")
     typer.echo(f"rounds   {result.rounds}")
     typer.echo(f"queries  {result.queries:,} (per site {', '.join(f'{q:,}' for q in result.queries_per_client)})")
+    if result.feasibility:
+        typer.echo(f"feasible {result.feasibility}")
     if result.failed:
         typer.echo(f"failed   {result.failed:,} of these queries")
     typer.echo(f"bytes    {decimal(result.bytes_up)} up, {decimal(result.bytes_down)} down")

@@ -87,6 +87,8 @@ class Trajectory:
         (2, (2, 2))
     """
 
+    not_state = ("box", "first_failure", "_objective", "_ledger", "_pool", "_memory")  # see `ObjectState`
+
     def __init__(
         self,
         objective: Objective,

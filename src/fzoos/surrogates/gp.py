@@ -101,8 +101,8 @@ class DerivedGP:
         """mu(x) in the units of y; zero while there is no observation."""
         if not len(self):
             return 0.0
-        s = squared_distances(self._x.array, to_device(x[None, :], self._device))[:, 0]
-        return float(np.mean(self._y)) + float(self._weights() @ self.kernel.kappa(s))
+        above = together(_mean, self._x.array, self._weights(), x[None, :], self.kernel, self._device)
+        return float(np.mean(self._y)) + float(above)
 
     @property
     def amplitude(self) -> float:
@@ -115,8 +115,8 @@ class DerivedGP:
             return self._amplitude
         if not len(self):
             return 1.0
-        y = to_device(Standardised.of(self._y).values, self._device)
-        return float(np.sqrt(max(self.scale * float(self._weights() @ y) / len(self), 0.0)))
+        square = together(_fit, self._weights(), Standardised.of(self._y).values, self._device)
+        return float(np.sqrt(max(self.scale * float(square) / len(self), 0.0)))
 
     def _weights(self) -> Array:
         """scale * alpha, computed once per set of observations."""
@@ -136,7 +136,12 @@ class DerivedGP:
         if not len(self):
             return np.full(len(x), self.prior_trace)
         reduction: FloatArray = together(
-            _reduction, self._x.array, self._inverse.array, self._distances.array, x, self.kernel, self._device
+            _reduction,
+            self._x.array,
+            self._inverse.array,
+            self._distances.array,
+            to_device(x, self._device),
+            self.kernel,
         )
         # The true value is never negative; rounding can make it so where the surrogate is certain.
         return np.maximum(self.prior_trace - reduction, 0.0)
@@ -177,6 +182,22 @@ def _scaled_alpha(w: Array, values: FloatArray, scale: FloatArray, device: str |
     return to_device(scale, device)[..., None] * (w.mT @ (w @ y))[..., 0]
 
 
+def _dot(alpha: Array, y: Array) -> FloatArray:
+    """alpha^T y."""
+    return to_numpy(alpha @ y if alpha.ndim == 1 else namespace(alpha).vecdot(alpha, y))
+
+
+def _fit(alpha: Array, y: FloatArray, device: str | None) -> FloatArray:
+    """alpha^T y, y being on the host."""
+    return _dot(alpha, to_device(y, device))
+
+
+def _mean(points: Array, alpha: Array, x: FloatArray, kernel: Kernel, device: str | None) -> FloatArray:
+    """sum_j alpha_j kappa(s_j)."""
+    s = squared_distances(points, to_device(x, device))[..., 0]
+    return _dot(alpha, kernel.kappa(s))
+
+
 def _grad_mean(points: Array, alpha: Array, x: FloatArray, kernel: Kernel, device: str | None) -> FloatArray:
     """sum_j alpha_j c_j (x - x_j)."""
     offset = to_device(x, device)[..., None, :] - points
@@ -184,11 +205,9 @@ def _grad_mean(points: Array, alpha: Array, x: FloatArray, kernel: Kernel, devic
     return to_numpy(((alpha * c)[..., None, :] @ offset)[..., 0, :])
 
 
-def _reduction(
-    points: Array, inverse: Array, distances: Array, x: FloatArray, kernel: Kernel, device: str | None
-) -> FloatArray:
+def _reduction(points: Array, inverse: Array, distances: Array, x: Array, kernel: Kernel) -> FloatArray:
     """(s c)^T A^{-1} c - c^T (A^{-1} o D) c / 2 at each row of x."""
-    s = squared_distances(points, to_device(x, device))
+    s = squared_distances(points, x)
     xp = namespace(s)
     c = 2.0 * kernel.dkappa(s)
     sc = s * c
