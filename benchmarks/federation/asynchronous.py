@@ -52,7 +52,7 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
     "ScaffoldI": {"name": "scaffoldi"},
     "ScaffoldII": {"name": "scaffoldii"},
 }
-ROUNDS = 300  # more of them change nothing: FZooS() has found its optimum, right or wrong
+ROUNDS = {"waiting": 300, "dropping": 300, "asynchronous": 900}  # by then FZooS() has found its optimum, right or wrong
 WAYS = ("waiting", "dropping", "asynchronous")
 TIMES = (500.0, 1000.0, 2000.0, 5000.0)
 Job = tuple[str, str, int]  # algorithm, way, seed
@@ -142,7 +142,7 @@ def run(job: Job) -> Curve:
         else Server(engine, made, x, **settings)
     )
     excess = [(0.0, float(task.value(study.start) - task.minimum))]
-    while engine.now < TIMES[-1] and excess[-1][1] > 1e-10 and server.round < ROUNDS:
+    while engine.now < TIMES[-1] and excess[-1][1] > 1e-10 and server.round < ROUNDS[way]:
         server.run(server.plan())
         excess.append((engine.now, float(task.value(study.box.from_cube(server.x)) - task.minimum)))
     return excess
