@@ -25,6 +25,7 @@ import numpy as np
 
 import fzoos
 from fzoos.runs.store import StoreError
+from fzoos.testing.deployment import provision
 
 NAME = "overhead"
 STUDY = """
@@ -122,7 +123,7 @@ def finished(find: Callable[[], Path | None], limit: float = 900.0) -> Path:
 def running_flare(study: str, objective: str, sites: list[str]) -> Iterator[tuple[Path, dict[str, int]]]:
     """A study that runs on FLARE: its folder, and the ids of the server's and the sites' processes."""
     with scaffolded("flare", study, objective, sites) as (folder, start):
-        start("nvflare", "provision", "-p", "project.yml", "-w", "kits", wait=True)
+        provision(folder)
         processes = {"server": start("./start_server.sh").pid}
         for site in sites:
             processes[site] = start("./start_site.sh", f"kits/{NAME}/prod_00/{site}").pid

@@ -13,11 +13,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.federation.deploy import Start, names, running_flare, running_flower
 from benchmarks.machine import describe
+from fzoos.testing.deployment import descendants
 
 SITES = names(3)
 STUDY = f"""
@@ -57,17 +58,6 @@ def wait(true: Callable[[], bool], limit: float = 400.0) -> None:
         if time.monotonic() > end:
             raise TimeoutError("the study stands still")
         time.sleep(0.05)
-
-
-def descendants(process: int) -> Iterator[int]:
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-        except OSError:  # it has ended
-            continue
-        if parent == process:
-            yield int(stat.parent.name)
-            yield from descendants(int(stat.parent.name))
 
 
 def end(processes: list[int]) -> float:

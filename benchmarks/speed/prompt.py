@@ -4,12 +4,16 @@
 
 A query is one prompt times all of a client's texts. Its operations are those of the model's blocks without padding
 (`Prompt.flops`); the matrix rate is that of one product of two 8192 x 8192 matrices (1024 on a CPU) in the same
-precision on the same device.
+precision on the same device. Then it says what the time of the largest batch goes to, by the names of the kernels (on a
+CPU: of PyTorch's operations); `--profile` names them.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
@@ -18,6 +22,56 @@ from benchmarks.machine import best_of, describe
 from fzoos.tasks.prompt import Prompt
 
 BATCHES = (1, 21, 100)  # one; a step of finite differences or a generation; a refresh of FZooS
+
+KINDS = (  # the first that fits a kernel's name
+    ("attention", r"_attend|fmha|flash|attention"),
+    ("matrix products", r"gemm|cutlass|nvjet|xmma|aten::(add)?b?mm"),
+    ("number by number", r"triton_|elementwise|reduce|aten::(silu|mul|add|sub|mean|pow|rsqrt|square|log_softmax)"),
+)
+REST = "copies and the rest"
+
+
+def kind_of(name: str) -> str:
+    """What a kernel does."""
+    return next((kind for kind, pattern in KINDS if re.search(pattern, name)), REST)
+
+
+def kernels(work: Callable[[], object], device: str) -> tuple[dict[str, float], float]:
+    """Seconds that each kernel of some work took, and seconds in which none was running."""
+    with torch.profiler.profile() as profile:
+        work()
+    if device == "cpu":
+        return {event.key: event.self_cpu_time_total / 1e6 for event in profile.key_averages()}, 0.0
+    events = [event for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+    spent: dict[str, float] = defaultdict(float)
+    for event in events:
+        spent[event.name] += (event.time_range.end - event.time_range.start) / 1e6
+    begin, end = min(event.time_range.start for event in events), max(event.time_range.end for event in events)
+    return spent, max(0.0, (end - begin) / 1e6 - sum(spent.values()))
+
+
+def breakdown(spent: Mapping[str, float], idle: float, flops: float, rate: float) -> list[str]:
+    """A table of what the time goes to; the products' own rate beside them.
+
+    Args:
+        spent: seconds of each kernel.
+        idle: seconds in which none was running.
+        flops: operations of the work, nearly all of which are matrix products.
+        rate: operations a second of one large matrix product.
+    """
+    parts: dict[str, float] = defaultdict(float)
+    for name, seconds in spent.items():
+        parts[kind_of(name)] += seconds
+    parts["no kernel runs"] = idle
+    total = sum(parts.values())
+    rows = ["| what | milliseconds | share |", "| --- | ---: | ---: |"]
+    rows += [f"| {kind} | {1000 * parts[kind]:.2f} | {parts[kind] / total:.0%} |" for kind in _longest_first(parts)]
+    speed = flops / parts["matrix products"]
+    return [*rows, f"the products alone: {speed / 1e12:.3g} TFLOP/s, {speed / rate:.0%} of the matrix rate"]
+
+
+def _longest_first(spent: Mapping[str, float]) -> list[str]:
+    return sorted(spent, key=lambda name: -spent[name])
 
 
 def matrix_rate(device: str) -> float:
@@ -46,15 +100,16 @@ def main() -> None:
     print(f"a query of {arguments.texts} texts: {task.flops / 1e9:.3g} GFLOP")
     print("| prompts at once | milliseconds a query | TFLOP/s | of the matrix rate |\n| ---: | ---: | ---: | ---: |")
     rng = np.random.default_rng(0)
-    for n in BATCHES:
+    for n in BATCHES[:2] if arguments.device == "cpu" else BATCHES:
         z = 0.1 * rng.uniform(-1, 1, (n, task.dim))
         seconds = best_of(lambda z=z: objective(z), repeats=3 if arguments.device == "cpu" else 7) / n  # type: ignore[misc]
         speed = task.flops / seconds
         print(f"| {n} | {1000 * seconds:.2f} | {speed / 1e12:.3g} | {speed / rate:.0%} |", flush=True)
+    spent, idle = kernels(lambda: objective(z), arguments.device)
+    print(f"\n{n} prompts at once:\n" + "\n".join(breakdown(spent, idle, n * task.flops, rate)))
     if arguments.profile:
-        with torch.profiler.profile() as profile:
-            objective(z)
-        print(profile.key_averages().table(sort_by="self_cuda_time_total", row_limit=20, max_name_column_width=80))
+        for name in _longest_first(spent)[:25]:
+            print(f"{1000 * spent[name]:10.3f} ms  {kind_of(name)}: {name[:120]}")
 
 
 if __name__ == "__main__":

@@ -216,7 +216,7 @@ def minimize(
         for client, (x, y) in zip(clients, data, strict=True):
             if len(y):
                 client.adopt(x, y)
-        engine = stack.enter_context(LocalEngine(clients, threads))
+        engine = stack.enter_context(LocalEngine(clients, threads, in_step=algorithm.in_step))
         server = Server(
             engine,
             server_algorithm,

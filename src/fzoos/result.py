@@ -15,7 +15,7 @@ from fzoos._util.table import plain_table
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["NotAsked", "ObjectiveError", "Record", "Result", "Status", "best_of"]
+__all__ = ["NotAsked", "ObjectiveError", "Record", "Result", "Status", "best_of", "known_values"]
 
 Status = Literal["completed", "converged", "stopped", "budget", "interrupted", "failed", "running"]
 
@@ -40,6 +40,8 @@ class Record:
         distances: of each client's x from the mean of this round, in the unit cube; None where none came.
         failed: queries that failed and were left out, of all clients up to the end of this round.
         feasible: whether x meets the constraints of all clients; None: nobody has any, or not all have said so.
+        violation: the largest constraint of any client at the x with which the round began; None: nobody has any, or it
+            stays at the sites, as in a study.
         cut: where the budget left less than a whole round, how much of it there was: local steps, or in FZooS() queries
             of a client at and around x. 0: all of it.
         arrivals: of an asynchronous study: whose answers came, or failed, each time the server had waited.
@@ -59,6 +61,18 @@ class Record:
     feasible: bool | None = None
     cut: int = 0
     arrivals: tuple[tuple[int, ...], ...] = ()
+    violation: float | None = None
+
+    @property
+    def measured(self) -> dict[str, float]:
+        """What tables and plots of rounds show beside the costs: the diagnostics, and the violation if it is known.
+
+        Example:
+            >>> from fzoos import Record
+            >>> Record(1, 42, 96, 64, 0.5, 0.1, 2.0, {"uncertainty": 1.0}, violation=0.25).measured
+            {'violation': 0.25, 'uncertainty': 1.0}
+        """
+        return {**({} if self.violation is None else {"violation": self.violation}), **self.diagnostics}
 
     @property
     def row(self) -> dict[str, float | None]:
@@ -80,6 +94,7 @@ class Record:
             "step": self.step,
             **({"failed": self.failed} if self.failed else {}),
             **({} if self.feasible is None else {"feasible": int(self.feasible)}),
+            **({} if self.violation is None else {"violation": self.violation}),
             **{f"diagnostics/{name}": value for name, value in self.diagnostics.items()},
             **{f"clients/{i}/queries": count for i, count in enumerate(self.queries_per_client)},
             **{f"clients/{i}/distance": distance for i, distance in enumerate(self.distances)},
@@ -113,7 +128,8 @@ class Result:
             stays at the site.
         feasible: whether x meets the constraints of all clients. None: there are none, or not all have said so.
         violation: the largest constraint of any client at x; None where nobody may know it, as in a study.
-        best_x: x after the round with the lowest F(x), where that is known; otherwise None.
+        best_x: x after the round with the lowest F(x), where that is known; otherwise None. With constraints: of the
+            rounds whose x is feasible.
         variables: what x means, by name, where the run was over a `Space`; otherwise None. `Space.variables` says the
             same of `recommended`.
 
@@ -227,23 +243,27 @@ class Result:
             rows.append(("", "a mean of the last rounds is recommended: see `recommended`"))
         rows += [("F(x)", "not known" if self.fun is None else f"{self.fun:.6g}"), ("rounds", str(self.rounds))]
         rows.append(("queries", f"{self.queries:,} ({', '.join(f'{n:,}' for n in self.queries_per_client)})"))
-        if self.feasible is not None or self.violation is not None:
-            rows.append(("feasible", self._feasibility()))
+        if self.feasibility:
+            rows.append(("feasible", self.feasibility))
         if self.failed:
             rows.append(("failed", f"{self.failed:,} of them, the first: {self.first_failure.rpartition(chr(10))[2]}"))
         rows.append(("bytes", f"{self.bytes_up:,} up, {self.bytes_down:,} down"))
         rows.append(("seconds", f"{self.seconds:.2f}"))
         return "\n\n".join(part for part in (plain_table((), rows, words=2), self._last_rounds()) if part)
 
-    def _feasibility(self) -> str:
+    @property
+    def feasibility(self) -> str:
+        """`feasible` and `violation` in words; empty where nothing is known of constraints."""
+        if self.feasible is None and self.violation is None:
+            return ""
         words = {True: "yes, for all", False: "no", None: "not all clients were asked"}[self.feasible]
         return words if self.violation is None else f"{words}; the largest constraint is {self.violation:.3g}"
 
     @property
     def _is_lowest_at_the_end(self) -> bool:
         """Whether F was measured and never lower than at x, which is then the one to take."""
-        values = [record.monitor for record in self.history if record.monitor is not None]
-        return self.fun is not None and self.fun <= min(values)
+        values = [value for value, _ in known_values(self.history)]
+        return self.fun is not None and self.fun <= min(values, default=self.fun)
 
     def _last_rounds(self) -> str:
         rows = [
@@ -309,8 +329,9 @@ def best_of(history: Sequence[Record], walk: Sequence[FloatArray] | FloatArray) 
 
 
 def known_values(history: Sequence[Record]) -> list[tuple[float, int]]:
-    """F(x) of each round in which it is a number, and the round's place in the history."""
-    found = [(record.monitor, k) for k, record in enumerate(history)]
+    """F(x) of each round in which it is a number, and the round's place in the history; without infeasible ones."""
+    met = any(record.feasible for record in history)
+    found = [(r.monitor, k) for k, r in enumerate(history) if r.feasible or not (met or r.feasible is False)]
     return [(value, k) for value, k in found if value is not None and not math.isnan(value)]
 
 

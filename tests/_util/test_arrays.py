@@ -13,7 +13,6 @@ from scipy.spatial.distance import cdist
 
 from fzoos._util import arrays
 from fzoos._util.arrays import (
-    Buffer,
     cos_in_place,
     invert_lower,
     namespace,
@@ -22,6 +21,7 @@ from fzoos._util.arrays import (
     to_device,
     to_numpy,
 )
+from fzoos._util.buffer import Buffer
 
 EPS = np.finfo(float).eps
 

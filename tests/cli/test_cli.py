@@ -190,8 +190,8 @@ def test_zero_rounds(fzoos):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["compare", "cubic"], "there is no task 'cubic'; choose from quadratic, ackley, levy, prompt"),
-        (["run", "cubic"], "there is no task 'cubic'; choose from quadratic, ackley, levy, prompt"),
+        (["compare", "cubic"], "there is no task 'cubic'; choose from quadratic, ackley, levy, prompt, newsgroups"),
+        (["run", "cubic"], "there is no task 'cubic'; choose from quadratic, ackley, levy, prompt, newsgroups"),
         (
             ["compare", "quadratic", "--algorithms", "fedzo,sgd"],
             f"no algorithm 'sgd'; choose from {', '.join(ALGORITHMS)}",

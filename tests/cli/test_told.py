@@ -37,8 +37,9 @@ def lab(tmp_path, capsys):
     class Lab:
         folder, table = tmp_path, tmp_path / "points.csv"
 
-        def start(self, on_failure="raise"):
-            (tmp_path / "study.toml").write_text(STUDY.replace("ON_FAILURE", on_failure))
+        def start(self, on_failure="raise", rounds=1):
+            text = STUDY.replace("ON_FAILURE", on_failure).replace("rounds = 1", f"rounds = {rounds}")
+            (tmp_path / "study.toml").write_text(text)
             self.run("ask", tmp_path, "--output", self.table)
             return list(csv.DictReader(io.StringIO(self.table.read_text())))
 
@@ -127,3 +128,45 @@ def test_nan_otherwise(lab):
     code, _, err = lab.tell(rows)
     assert code == 2
     assert 'with on_failure = "skip" nan means failed' in err
+
+
+def test_constraints_are_columns(lab):
+    """The first table has none: whoever has constraints adds them; from then on they are there to be filled in."""
+    rows = lab.start(rounds=2)  # the server's x is asked from the second on
+    for row in rows:
+        row |= {"value": "1.5", "constraint1": "-0.5", "constraint2": "0,25"}
+    assert lab.tell(rows, ";")[0] == 0
+    site = ManualObjective(lab.folder / "people", "north")
+    assert site.constraints == 2
+    lab.run("ask", lab.folder, "--output", lab.table)
+    head = lab.table.read_text().splitlines()[0]
+    assert head.endswith("x2,value,constraint1,constraint2")
+    while "status" not in (said := lab.run("ask", lab.folder, "--output", lab.table)[1]):
+        rows = list(csv.DictReader(io.StringIO(lab.table.read_text())))
+        assert lab.tell([row | {"value": "1", "constraint1": "-1", "constraint2": "0"} for row in rows])[0] == 0
+    assert "completed" in said
+    assert fzoos.load(lab.folder).feasible is True
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"value": "", "constraint1": "1"}, "line 2: there are constraints but no value"),
+        ({"value": "1", "constraint2": "1"}, "there is a column 'constraint2' but none that is called 'constraint1'"),
+        ({"value": "1", "constraint1": "", "constraint2": "1"}, "line 2: constraint1 must be a number, got ''"),
+        ({"value": "1", "constraint1": "nan"}, "must be a finite number, got nan"),
+    ],
+)
+def test_wrong_constraints(lab, columns, message):
+    rows = lab.start()
+    code, _, said = lab.tell([row | columns for row in rows])
+    assert code != 0
+    assert message in " ".join(said.split())
+    assert ManualObjective(lab.folder / "people", "north").values() == {}
+
+
+def test_rows_of_a_site_with_and_without_constraints(lab):
+    rows = [row | {"value": "1", "constraint1": "0"} for row in lab.start()]
+    code, _, said = lab.tell([rows[0], rows[1] | {"constraint1": ""}])
+    assert code != 0
+    assert "has no constraints, and other points of north have 1 constraint" in " ".join(said.split())

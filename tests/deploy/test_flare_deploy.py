@@ -12,7 +12,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from importlib import resources
@@ -30,6 +30,7 @@ from fzoos.engines.flare import client_app, run, server_app
 from fzoos.engines.flare.settings import study_name
 from fzoos.federation import Study
 from fzoos.messages.codec import decode
+from fzoos.testing.deployment import descendants, provision
 
 pytestmark = pytest.mark.deploy
 
@@ -49,8 +50,11 @@ def objective(x):
     with (HERE / f"{{SITE}}.log").open("a") as log:
         log.write(json.dumps(x.tolist()) + "\\n")
     time.sleep(float((HERE / "seconds").read_text()))
-    return float(np.sum((x - CENTRES[SITE]) ** 2))
+    value = float(np.sum((x - CENTRES[SITE]) ** 2))
+    limit = json.loads((HERE / "limits").read_text()).get(SITE)
+    return value if limit is None else (value, [float(x.sum()) - limit])
 """
+LIMITS = {"site-1": 1.2, "site-2": 1.4}  # of the sum of x: constraints of two sites of three
 
 
 class Federation:
@@ -101,12 +105,13 @@ class Federation:
     def session(self):
         return closing(new_secure_session(LEAD, str(self.kits / LEAD), timeout=30.0))
 
-    def prepare(self, study: Study, seconds: float) -> Path:
+    def prepare(self, study: Study, seconds: float, limits: Mapping[str, float] = {}) -> Path:
         """Write the sites' own files for a study; gives their folder."""
         folder = self.folder / study.name
         folder.mkdir()
         (folder / "objective.py").write_text(OBJECTIVE)
         (folder / "seconds").write_text(str(seconds))
+        (folder / "limits").write_text(json.dumps(limits))
         for site in SITES:
             settings = f'objective = "{folder / "objective.py"}"\njournal = "{folder / site}.journal"\nsite_seed = 5\n'
             (self.kits / site / "local" / "fzoos.toml").write_text(settings)
@@ -115,25 +120,6 @@ class Federation:
     def run(self, study: Study, **settings: float):
         env = ProdEnv(str(self.kits / LEAD), login_timeout=30.0, username=LEAD)
         return run(study, env, results=self.folder / "results", progress=False, **settings)
-
-
-def provision(folder: Path, project: str) -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / "project.yml").write_text(project)
-    command = [sys.executable, "-m", "nvflare.cli", "provision", "-p", "project.yml", "-w", "kits"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    return folder / "kits"
-
-
-def descendants(process: int) -> Iterator[int]:
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-        except OSError:  # it has ended
-            continue
-        if parent == process:
-            yield int(stat.parent.name)
-            yield from descendants(int(stat.parent.name))
 
 
 @pytest.fixture(scope="module")
@@ -154,9 +140,14 @@ def make_study(name: str, **changes: object) -> Study:
     return Study(**{"name": name, **settings, **changes})
 
 
-def run_local(study: Study, folder: Path):
-    boxes = [lambda x, c=CENTRES[site]: float(np.sum((x - c) ** 2)) for site in study.sites]
-    return LocalStudy(study, folder, boxes, site_seed=5).run()
+def run_local(study: Study, folder: Path, limits: Mapping[str, float] = {}):
+    def box(site: str):
+        def value(x: np.ndarray) -> float:
+            return float(np.sum((x - CENTRES[site]) ** 2))
+
+        return value if site not in limits else lambda x: (value(x), [float(x.sum()) - limits[site]])
+
+    return LocalStudy(study, folder, [box(site) for site in study.sites], site_seed=5).run()
 
 
 def wait_until(true: Callable[[], bool], seconds: float = 120.0) -> None:
@@ -199,6 +190,18 @@ def test_a_study_ends_with_the_local_engines_numbers(federation: Federation, tmp
     assert (result.bytes_up, result.bytes_down) == (local.bytes_up, local.bytes_down)
     for site in SITES:
         assert asked(folder, site) == kept(folder, site)
+
+
+def test_private_constraints_travel_as_well(federation: Federation, tmp_path: Path) -> None:
+    """Of two sites of three. Without them the minimum has the sum 1.45; x0's, 1.5, is infeasible for both."""
+    study = make_study("limits", rounds=8, algorithm={"name": "fzoos"})
+    federation.prepare(study, seconds=0.0, limits=LIMITS)
+    result, local = federation.run(study), run_local(study, tmp_path, LIMITS)
+    assert np.array_equal(result.x, local.x)
+    assert result.queries_per_client == local.queries_per_client
+    assert (result.feasible, local.feasible) == (True, True)
+    assert result.x.sum() == pytest.approx(1.2, abs=1e-3)
+    assert [record.feasible for record in result.history] == [record.feasible for record in local.history]
 
 
 def test_a_certificate_of_another_authority_is_refused(federation: Federation, tmp_path: Path) -> None:

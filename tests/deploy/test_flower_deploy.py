@@ -40,8 +40,12 @@ def objective(x):
         print(*x, file=log, flush=True)
     while (HERE / f"{SITE}.hold").exists():
         time.sleep(0.05)
-    return float(((x - {"site-1": -0.3, "site-2": 0.1, "site-3": 0.5}[SITE]) ** 2).sum())
+    value = float(((x - {"site-1": -0.3, "site-2": 0.1, "site-3": 0.5}[SITE]) ** 2).sum())
+    limited = (HERE / "limited").exists() and SITE != "site-3"
+    return (value, [float(x.sum()) + {"site-1": 0.3, "site-2": 0.1}[SITE]]) if limited else value
 """
+
+WEIGHTS = '{ name = "fzoos", preset = "weights", features = 20, initial = { points = 5 } }'
 
 
 def free_port() -> int:
@@ -74,7 +78,7 @@ class Deployment:
             "FLWR_HOME": str(folder / "flower"),
         }
 
-    def new_study(self, name: str, rounds: int) -> Study:
+    def new_study(self, name: str, rounds: int, algorithm: str = WEIGHTS) -> Study:
         """A study that has not begun: no result, no journals, no queries."""
         for old in [
             *self.folder.glob("result.db*"),
@@ -93,7 +97,7 @@ class Deployment:
             "min_clients = 3",
             "timeout = 150.0",
             f"sites = {list(SITES)}",
-            'algorithm = { name = "fzoos", preset = "weights", features = 20, initial = { points = 5 } }',
+            f"algorithm = {algorithm}",
         ]
         path = self.folder / "study.toml"
         path.write_text("\n".join(lines) + "\n")
@@ -142,6 +146,8 @@ class Deployment:
         folder = self.folder / "local"
         (folder / "site").mkdir(parents=True)
         path = shutil.copy(self.folder / "site" / "objective.py", folder / "site")
+        if (self.folder / "site" / "limited").exists():
+            (folder / "site" / "limited").touch()
         programs = [Program.python(path, env={"SITE": site}) for site in SITES]
         copy_seeds(study, self.folder / "site", folder)
         return LocalStudy(study, folder, programs).run()
@@ -267,6 +273,21 @@ def test_a_site_killed_within_an_exchange_comes_back_into_it(deployment: Deploym
     assert len(asked) == len(kept) + 1
     assert np.array_equal(asked[0], asked[1])
     assert np.array_equal(asked[1:], kept)
+
+
+def test_private_constraints_travel_as_well(deployment: Deployment) -> None:
+    """Of two sites of three: the sum of x is to be at most -0.3 and -0.1; without them the minimum has 0.2."""
+    limited = deployment.folder / "site" / "limited"
+    limited.touch()
+    try:
+        study = deployment.new_study("third", rounds=4, algorithm='{ name = "fzoos" }')
+        result, plain = deployment.run_study(), deployment.local(study)
+    finally:
+        limited.unlink()
+    assert result.x.tobytes() == plain.x.tobytes()
+    assert result.queries_per_client == plain.queries_per_client
+    assert (result.feasible, plain.feasible) == (True, True)
+    assert result.x.sum() <= -0.3
 
 
 def kill_site(session: int) -> None:

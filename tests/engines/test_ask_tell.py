@@ -82,6 +82,35 @@ def test_failures():
     assert optimizer.result.failed > 0
 
 
+def disc(x):
+    return float(x @ x) - 0.1
+
+
+@pytest.mark.parametrize("count", [None, 3])
+def test_constraints_are_told_as_pairs(count):
+    """Bit for bit the run of `minimize`; the second client has none."""
+    settings = {"bounds": (-1.0, 1.0), "rounds": 6, "seed": 0}
+    objectives = [lambda x: (f(x, 0.6), disc(x)), lambda x: f(x, 0.4)]
+    expected = minimize(objectives, [0.1, 0.1], **settings)
+    optimizer = Optimizer(x0=[0.1, 0.1], clients=2, **settings)
+    while not optimizer.done:
+        for client, objective in enumerate(objectives):
+            points = optimizer.ask(client, count)
+            optimizer.tell(client, points, [objective(x) for x in points])
+    assert np.array_equal(optimizer.x, expected.x)
+    assert optimizer.result.feasible is True
+
+
+def test_constraints_that_are_refused():
+    optimizer = make()
+    points = optimizer.ask(0)
+    with pytest.raises(ValueError, match="has no constraints, and other points of client-0 have 1 constraint"):
+        optimizer.tell(0, points[:2], [(1.0, -1.0), 2.0])
+    with pytest.raises(ValueError, match=r"the constraint of [0-9a-f]+ must be a finite number, got nan"):
+        optimizer.tell(0, points[:1], [(1.0, float("nan"))])
+    optimizer.tell(0, points[:1], [(1.0, -1.0)])
+
+
 def test_what_is_refused():
     optimizer = make()
     points = optimizer.ask(0)

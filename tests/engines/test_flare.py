@@ -13,7 +13,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
@@ -32,6 +31,7 @@ from fzoos.engines.flare.settings import SiteSettings, factory_name, study_name
 from fzoos.engines.flare.watch import _Roll
 from fzoos.federation import Study
 from fzoos.testing import EngineContract
+from fzoos.testing.deployment import descendants, provision
 
 CENTRES = {"site-1": 0.2, "site-2": 0.45, "site-3": 0.8, "site-4": 0.5}
 
@@ -94,17 +94,6 @@ def site_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def simulator(study: Study, folder: Path) -> SimEnv:
     return SimEnv(clients=list(study.sites), workspace_root=str(folder / "simulator"), log_config="concise")
-
-
-def descendants(process: int) -> Iterator[int]:
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-        except OSError:  # it has ended
-            continue
-        if parent == process:
-            yield int(stat.parent.name)
-            yield from descendants(int(stat.parent.name))
 
 
 def kill_simulator_at(log: Path, lines: int, killed: list[int]) -> None:
@@ -372,11 +361,9 @@ def test_without_flare_the_engine_says_what_to_install() -> None:
 
 def test_the_scaffolds_startup_kits_forbid_code_shells_and_log_streams(tmp_path: Path) -> None:
     template = resources.files("fzoos") / "cli" / "templates" / "flare" / "project.yml"
-    (tmp_path / "project.yml").write_text(template.read_text().replace("{{name}}", "trial"))
-    command = [sys.executable, "-m", "nvflare.cli", "provision", "-p", "project.yml", "-w", "kits"]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    kits = provision(tmp_path, template.read_text().replace("{{name}}", "trial"))
     for name in ("localhost", "site-1", "site-2", "site-3"):
-        local = tmp_path / "kits" / "trial" / "prod_00" / name / "local"
+        local = kits / "trial" / "prod_00" / name / "local"
         resource = json.loads((local / "resources.json").read_text())
         rights = json.loads((local / "authorization.json").read_text())["permissions"]["lead"]
         assert resource["class_allow_list"] == ALLOWED

@@ -41,7 +41,7 @@ def journal(path):
     """Points, values, errors in a journal."""
     with closing(sqlite3.connect(path)) as db:
         rows = db.execute("SELECT x, y, error FROM queries ORDER BY id").fetchall()
-    return [(np.frombuffer(x), y, error) for x, y, error in rows]
+    return [(np.frombuffer(x)[:2], y, error) for x, y, error in rows]  # constraints may follow x
 
 
 def compare(folder, study, whole, kills, journals="journals"):
@@ -61,13 +61,18 @@ def compare(folder, study, whole, kills, journals="journals"):
 # A whole study killed: server and sites at once
 
 
-@pytest.mark.parametrize("algorithm", TABLES)
-def test_killed_at_any_moment(nursery, folder, undisturbed, algorithm):
+CONSTRAINED = [{"algorithm": name, "name": "constrained", "rounds": 4} for name in ("fzoos", "fedzo", "fedcma")]
+RUNS = [pytest.param({"algorithm": name}, id=name) for name in TABLES] + [
+    pytest.param(settings, id=f"constrained {settings['algorithm']}") for settings in CONSTRAINED
+]
+
+
+@pytest.mark.parametrize("settings", RUNS)
+def test_killed_at_any_moment(nursery, folder, undisturbed, settings):
     """Killed again and again, at moments all over the code that keeps things (before, in and after every commit), and
     taken up each time: the run ends as if nothing had been."""
-    settings = {"algorithm": algorithm}
     whole, points = undisturbed(**settings)
-    dice, kills = random.Random(algorithm), 0
+    dice, kills = random.Random(settings["algorithm"]), 0
     job = {"folder": str(folder), "settings": settings, "resume": True}
     while True:
         result, status = nursery.run("study", **job, kill_at=dice.randrange(1, whole["events"] // 4))
@@ -83,6 +88,7 @@ def test_killed_at_any_moment(nursery, folder, undisturbed, algorithm):
     assert result["x"] == whole["x"]
     compare(folder, make_study(**settings), points, kills)
     assert fzoos.load(folder).x.tobytes().hex() == whole["x"]
+    assert (fzoos.load(folder).feasible is None) == (settings not in CONSTRAINED)
 
 
 @pytest.mark.parametrize("part", range(8))
@@ -98,10 +104,9 @@ def test_killed_once(nursery, folder, undisturbed, part):
     compare(folder, make_study("fzoos"), points, kills=1)
 
 
-@pytest.mark.parametrize("algorithm", TABLES)
-def test_killed_in_every_third_query(nursery, folder, undisturbed, algorithm):
+@pytest.mark.parametrize("settings", RUNS)
+def test_killed_in_every_third_query(nursery, folder, undisturbed, settings):
     """Killed inside the objective, the query being paid for and not yet kept: just that one is asked again."""
-    settings = {"algorithm": algorithm}
     whole, points = undisturbed(**settings)
     total = sum(map(len, points))
     job, kills = {"folder": str(folder), "settings": settings, "resume": True}, 0

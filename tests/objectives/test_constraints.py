@@ -155,10 +155,15 @@ def test_an_objective_returns_constraints_always_or_never():
     answers = iter([(1.0, 0.0), 1.0])
     trajectory = trajectory_of(lambda u: next(answers))
     trajectory.query(np.zeros((1, 2)))
-    with pytest.raises(ValueError, match="must return f and c, as it did before"):
+    with pytest.raises(ValueError, match="must return f and 1 constraint, as it did before, got f alone"):
+        trajectory.query(np.zeros((1, 2)))
+    answers = iter([1.0, (1.0, 0.0)])
+    trajectory = trajectory_of(lambda u: next(answers))
+    trajectory.query(np.zeros((1, 2)))
+    with pytest.raises(ValueError, match="must return f alone, as it did before, got f and 1 constraint"):
         trajectory.query(np.zeros((1, 2)))
     answers = iter([(1.0, 0.0), (1.0, [0.0, 0.0])])
     trajectory = trajectory_of(lambda u: next(answers))
     trajectory.query(np.zeros((1, 2)))
-    with pytest.raises(ValueError, match="must return 1 constraints, as it did before, got 2"):
+    with pytest.raises(ValueError, match="must return f and 1 constraint, as it did before, got f and 2"):
         trajectory.query(np.zeros((1, 2)))

@@ -319,7 +319,7 @@ NONSENSE = [
     (f'{{"y": [1{"0" * 400}]}}', "a number that is too large"),
     ('{"y": [1.0]}\n{"y": [1.0]}', "more than one line"),
     ("{\n  'y': [\n    1.0\n  ]\n}", "more than one line"),
-    ("z" * 2_000_000, "a line of more than 1,048,640 bytes: 'zzz"),
+    ("z" * 2_000_000, "a line of more than 1,049,600 bytes: 'zzz"),
 ]
 
 

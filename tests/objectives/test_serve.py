@@ -130,9 +130,9 @@ EXCEPTIONS = [
     ("raise KeyError('a')", "KeyError: 'a'"),
     ("1 / 0", "ZeroDivisionError: division by zero"),
     ("sys.exit('enough')", "SystemExit: enough"),
-    ("return None", "ValueError: the function must return one number, got None"),
-    ("return x", "ValueError: the function must return one number, got array([5., 5.])"),
-    ("return 'two'", "ValueError: could not convert string to float: 'two'"),
+    ("return None", "TypeError: the function must return numbers, got None"),
+    ("return x", "ValueError: the function must return one number for x of shape (2,), got shape (2,)"),
+    ("return 'two'", "TypeError: the function must return numbers, got 'two'"),
 ]
 
 

@@ -6,6 +6,7 @@ same lines run on NumPy and, on a GPU, on PyTorch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,18 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Array",
-    "Buffer",
     "FloatArray",
     "check_device",
     "check_device_name",
     "cos_in_place",
     "device_of",
     "invert_lower",
+    "is_array",
     "namespace",
     "orthonormal_rows",
     "sin",
     "squared_distances",
+    "stack",
     "to_device",
     "to_numpy",
 ]
@@ -78,19 +80,46 @@ def to_numpy(x: Array) -> FloatArray:
     return values
 
 
+def is_array(x: Any) -> bool:
+    """Whether x is an array of any namespace."""
+    return hasattr(x, "shape")
+
+
+def stack(arrays: Sequence[Array]) -> tuple[Array, bool]:
+    """Arrays of one shape, along a new first axis; and whether that is a view of where they are.
+
+    PyTorch tensors that lie in one block of memory at equal distances, as the parts of an earlier stack do, are not
+    copied.
+    """
+    first = arrays[0]
+    if is_numpy_array(first):
+        return np.stack(arrays), False
+    import torch
+
+    begin, stride = first.storage_offset(), first.stride()
+    step = arrays[1].storage_offset() - begin if len(arrays) > 1 else 0
+    block = first.untyped_storage().data_ptr()
+    if step > 0 and all(
+        a.storage_offset() == begin + i * step and a.stride() == stride and a.untyped_storage().data_ptr() == block
+        for i, a in enumerate(arrays)
+    ):
+        return torch.as_strided(first, (len(arrays), *first.shape), (step, *stride)), True
+    return torch.stack(list(arrays)), False
+
+
 def squared_distances(x: Array, y: Array) -> Array:
-    """||x_i - y_j||^2 for all rows, shape (n, m), by one matrix product.
+    """||x_i - y_j||^2 for all rows, shape (n, m), by one matrix product; leading axes are of several such tasks.
 
     The rows are first centred on the mean of y: |x|^2 + |y|^2 - 2 x.y loses the digits that the norms have in excess of
     the distances, so the origin must lie near the points whose small distances matter.
     """
     xp = namespace(x, y)
-    centre = xp.mean(y, axis=0)
+    centre = xp.mean(y, axis=-2, keepdims=True)
     x, y = x - centre, y - centre
-    s = x @ y.T
+    s = x @ y.mT
     s *= -2.0
-    s += xp.vecdot(x, x)[:, None]
-    s += xp.vecdot(y, y)[None, :]
+    s += xp.vecdot(x, x)[..., :, None]
+    s += xp.vecdot(y, y)[..., None, :]
     return xp.clip(s, 0.0, None)
 
 
@@ -139,53 +168,16 @@ def invert_lower(factor: Array) -> Array:
     The array API standard has no triangular solve. SciPy's would bring its own pool of BLAS threads beside NumPy's:
     called in turns, as here, the two wait for each other and everything becomes several times slower.
     """
-    n = factor.shape[0]
+    n = factor.shape[-1]
     xp = namespace(factor)
     if n <= _LEAF:
         return xp.tril(xp.linalg.inv(factor))
     h = n // 2
     inverse = xp.zeros_like(factor)
-    inverse[:h, :h] = invert_lower(factor[:h, :h])
-    inverse[h:, h:] = invert_lower(factor[h:, h:])
-    inverse[h:, :h] = -inverse[h:, h:] @ (factor[h:, :h] @ inverse[:h, :h])
+    inverse[..., :h, :h] = invert_lower(factor[..., :h, :h])
+    inverse[..., h:, h:] = invert_lower(factor[..., h:, h:])
+    inverse[..., h:, :h] = -inverse[..., h:, h:] @ (factor[..., h:, :h] @ inverse[..., :h, :h])
     return inverse
-
-
-class Buffer:
-    """A matrix that grows at its lower right corner without copying what is there each time.
-
-    The storage grows by a quarter when it is full: all copies together are a few times the final size, and a square
-    matrix takes at most 1.6 times its room.
-
-    Args:
-        columns: fixed number of columns, or None for a square matrix that grows in both directions.
-    """
-
-    def __init__(self, like: Array, columns: int | None = None) -> None:
-        self._like = like
-        self._columns = columns
-        self._storage = self._allocate(16)
-        self.rows = 0
-
-    def _allocate(self, capacity: int) -> Array:
-        xp = namespace(self._like)
-        shape = (capacity, capacity if self._columns is None else self._columns)
-        return xp.zeros(shape, dtype=self._like.dtype, device=device_of(self._like))
-
-    def grow(self, rows: int) -> Array:
-        """Make room for `rows` more rows (and columns, if square) of zeros; return the whole matrix."""
-        old, self.rows = self.rows, self.rows + rows
-        if self.rows > self._storage.shape[0]:
-            storage = self._allocate(max(self.rows, self._storage.shape[0] * 5 // 4))
-            width = old if self._columns is None else self._columns
-            storage[:old, :width] = self._storage[:old, :width]
-            self._storage = storage
-        return self.array
-
-    @property
-    def array(self) -> Array:
-        """The matrix so far: a view, valid until the next growth."""
-        return self._storage[: self.rows, : self.rows if self._columns is None else self._columns]
 
 
 def orthonormal_rows(count: int, dim: int, rng: np.random.Generator) -> FloatArray:

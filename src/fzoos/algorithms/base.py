@@ -353,6 +353,11 @@ class Algorithm(ABC):
         """Numbers in the largest matrix that a local step multiplies with: small ones are faster on one thread."""
         return 0
 
+    @property
+    def in_step(self) -> bool:
+        """Whether clients in one process compute together what all of them compute: see `fzoos._util.together`."""
+        return False
+
     @abstractmethod
     def client(self, context: ClientContext) -> ClientHalf:
         """The client half."""

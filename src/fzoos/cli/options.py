@@ -42,7 +42,7 @@ T = TypeVar("T")
 RUN_HELP = f"A run: FILE:ID, FILE (its last one) or ID (in {DEFAULT}); a folder with a result.db serves as FILE."
 STDOUT = Path("-")
 
-TASK_NAMES = (*TASKS, "prompt")
+TASK_NAMES = (*TASKS, "prompt", "newsgroups")
 TaskName = Annotated[
     str,
     typer.Argument(
@@ -56,12 +56,12 @@ AlgorithmName = Annotated[
 ]
 Heterogeneity = Annotated[
     float | None,
-    typer.Option(min=0.0, help="C: how much the clients differ; 0: not at all.  [default: 5; prompt: 2]"),
+    typer.Option(min=0.0, help="C: how much the clients differ; 0: not at all.  [default: 5; prompt, newsgroups: 2]"),
 ]
 Rounds = Annotated[int, typer.Option(min=0, help="R: rounds of communication.")]
-Dim = Annotated[int | None, typer.Option(min=1, help="d: dimension.  [default: 300; prompt: 500]")]
-Device = Annotated[str, typer.Option(help="Where the language model of prompt runs: cpu or cuda.")]
-TextCount = Annotated[int, typer.Option(min=1, help="Texts of each client of prompt.")]
+Dim = Annotated[int | None, typer.Option(min=1, help="d: dimension.  [default: 300; prompt, newsgroups: 500]")]
+Device = Annotated[str, typer.Option(help="Where the language model of prompt and newsgroups runs: cpu or cuda.")]
+TextCount = Annotated[int, typer.Option(min=1, help="Texts of each client of prompt and newsgroups.")]
 Clients = Annotated[int, typer.Option(min=1, help="N: clients.")]
 LocalSteps = Annotated[int, typer.Option(min=1, help="T: local steps of each client in a round.")]
 NoiseShare = Annotated[

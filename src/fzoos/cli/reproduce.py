@@ -10,7 +10,7 @@ import typer
 from fzoos._util.arrays import check_device
 from fzoos.cli.exit_codes import complain
 from fzoos.cli.options import Quiet
-from fzoos.experiments.figures import FIGURES, Scale
+from fzoos.experiments.figures import ALL, FIGURES, Scale
 from fzoos.experiments.figures import make as make_figure
 
 __all__ = ["reproduce"]
@@ -44,7 +44,7 @@ def reproduce(
     scale = Scale(quick, seeds, device, rounds, samples)
     if device != "cpu" and not partial:  # runs that were made on a GPU can be drawn anywhere
         check_device(device)
-    made = [make_figure(name, scale) for name in (FIGURES if "all" in figures else dict.fromkeys(figures))]
+    made = [make_figure(name, scale) for name in (ALL if "all" in figures else dict.fromkeys(figures))]
     console = Console(stderr=True, quiet=quiet)
     try:
         if not partial:

@@ -12,6 +12,7 @@ import typer
 from rich.filesize import decimal
 
 from fzoos.cli.options import RUN_HELP
+from fzoos.result import known_values
 from fzoos.runs.advice import advice
 from fzoos.runs.compare import AXES, at_equal, differing, flatten
 from fzoos.runs.export import as_plain, plain, started, to_json
@@ -54,10 +55,13 @@ def list_runs(
     if not runs:
         typer.echo("no run yet")
         return 0
-    table = _table(["id", "name", "started", "status"], ["rounds", "F", "queries", "bytes", "seconds"])
+    constrained, tagged = any(run.feasible is not None for run in runs), any(run.tags for run in runs)
+    words = ["id", "name", *["tags"] * tagged, "started", "status", *["feasible"] * constrained]
+    table = _table(words, ["rounds", "F", "queries", "bytes", "seconds"])
     for run in runs:
+        tags, feasible = [", ".join(run.tags)] * tagged, [_yes(run.feasible)] * constrained
         counts = [str(run.rounds), number(run.monitor), f"{run.queries:,}", decimal(run.bytes), f"{run.seconds:.1f}"]
-        _row(table, [str(run.id), run.name, _when(run.started), run.status, *counts])
+        _row(table, [str(run.id), run.name, *tags, _when(run.started), run.status, *feasible, *counts])
     _console().print(table)
     return 0
 
@@ -147,11 +151,14 @@ def _facts(kept: StoredRun) -> dict[str, str]:
     }
     measured = [(r.monitor, r.round) for r in result.history if r.monitor is not None]
     if measured:
-        lowest = min(measured)
+        allowed = [(value, result.history[k].round) for value, k in known_values(result.history)]
+        lowest = min(allowed or measured)
         known = {"at x0": kept.landmarks.start, "smallest": kept.landmarks.minimum}
         also = "".join(f", {name} {value:.6g}" for name, value in known.items() if value is not None)
         facts["F"] = f"{measured[-1][0]:.6g} (lowest {lowest[0]:.6g} in round {lowest[1]}{also})"
     facts["x"] = short_x(result.x)
+    if result.feasibility:
+        facts["feasible"] = result.feasibility
     if result.variables is not None:
         facts["means"] = ", ".join(f"{name} = {value}" for name, value in result.variables.items())
     words = advice(result, kept.landmarks)
@@ -179,13 +186,15 @@ def _show_settings(console: Console, kept: StoredRun) -> None:
 
 def _show_rounds(console: Console, kept: StoredRun, count: int) -> None:
     shown = kept.result.history[-count:]
-    names = list(dict.fromkeys(name for record in shown for name in record.diagnostics))
+    names = list(dict.fromkeys(name for record in shown for name in record.measured))
+    constrained = any(record.feasible is not None for record in shown)
     heads = ["round", "F", "queries", "bytes", "seconds", "step", *(name.replace("_", "\n") for name in names)]
+    heads += ["feasible"] * constrained
     table = _table([], heads, title="last rounds")
     for r in shown:
         counts = [f"{r.queries:,}", decimal(r.bytes_up + r.bytes_down), f"{r.seconds:.1f}", number(r.step)]
-        diagnostics = [number(r.diagnostics.get(name)) for name in names]
-        _row(table, [str(r.round), number(r.monitor), *counts, *diagnostics])
+        measured = [number(r.measured.get(name)) for name in names]
+        _row(table, [str(r.round), number(r.monitor), *counts, *measured, *[_yes(r.feasible)] * constrained])
     console.print(table)
 
 
@@ -222,6 +231,10 @@ def _row(table: Table, cells: Sequence[str]) -> None:
     from rich.text import Text
 
     table.add_row(*(Text(one_line(cell)) for cell in cells))  # text, never markup: it comes from a file
+
+
+def _yes(feasible: bool | None) -> str:
+    return {True: "yes", False: "no", None: "–"}[feasible]
 
 
 def _local_time(seconds: float) -> str:

@@ -105,7 +105,9 @@ def ask(
     except JournalError as error:  # a site's own process has it, and asks
         if "in use" not in str(error):
             raise
-    rows = [[name, id, *_shown(settings, x), ""] for name, group in manual.items() for id, x in group.wanted()]
+    constraints = max(group.constraints for group in manual.values())
+    empty = [""] * (1 + constraints)
+    rows = [[name, id, *_shown(settings, x), *empty] for name, group in manual.items() for id, x in group.wanted()]
     if not rows:
         if result is not None and result.status != "stopped":
             _show(folder, result)
@@ -113,18 +115,22 @@ def ask(
             typer.echo("nothing is asked for now")
         return 0
     names = [f"x{j + 1}" for j in range(settings.dim)] if settings.space is None else settings.space.names
-    head = ["site", "id", *names, "value"]
+    head = ["site", "id", *names, "value", *(f"constraint{j + 1}" for j in range(constraints))]
     with open(output, "w", newline="", encoding="utf-8") if output else nullcontext(sys.stdout) as file:
         csv.writer(file, lineterminator="\n").writerows([head, *rows])
     typer.echo(
-        f"{len(rows)} point{'' if len(rows) == 1 else 's'}; fill in the last column, then: fzoos tell {folder} FILE",
+        f"{len(rows)} point{'' if len(rows) == 1 else 's'}; fill in the last column{'s' if constraints else ''}, then: "
+        f"fzoos tell {folder} FILE",
         err=True,
     )
     return 0
 
 
 def tell(
-    folder: Folder, values: Annotated[Path, typer.Argument(metavar="FILE", help="CSV: site, id, value; x is read too.")]
+    folder: Folder,
+    values: Annotated[
+        Path, typer.Argument(metavar="FILE", help="CSV: site, id, value; x and constraint1, ... are read too.")
+    ],
 ) -> int:
     """Hand in values for points of `fzoos ask`; some of them will do, the rest can come later."""
     settings = Study.load(folder / "study.toml")
@@ -165,6 +171,8 @@ def _show(folder: Path, result: Result) -> None:
         typer.echo(f"mean     {short_x(result.recommended)} (the recommended x, a mean of the last rounds)")
     typer.echo(f"rounds   {result.rounds}")
     typer.echo(f"queries  {result.queries:,} (per site {', '.join(f'{q:,}' for q in result.queries_per_client)})")
+    if result.feasibility:
+        typer.echo(f"feasible {result.feasibility}")
     if result.failed:
         typer.echo(f"failed   {result.failed:,} of these queries")
     typer.echo(f"bytes    {decimal(result.bytes_up)} up, {decimal(result.bytes_down)} down")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +24,7 @@ _SAME = 1e-6  # of a coordinate: a spreadsheet may have rounded it so far
 class Told:
     """What a table says of one site: ids and values, other points than those asked for, and remarks for the reader."""
 
-    values: list[tuple[str, float]] = field(default_factory=list)
+    values: list[tuple[str, float | tuple[float, list[float]]]] = field(default_factory=list)
     instead: dict[str, list[float]] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
 
@@ -32,7 +33,8 @@ def read_told(path: Path, study: Study, manual: Mapping[str, ManualObjective]) -
     """What a table says, by site; rows without a value are left out.
 
     Args:
-        path: the file; its columns are separated by commas, or by semicolons or tabs with decimal commas.
+        path: the file; its columns are separated by commas, or by semicolons or tabs with decimal commas. Constraints
+            are in columns constraint1, constraint2, ...
         study: the study's settings.
         manual: the sites' objectives, which know what is asked for.
 
@@ -49,20 +51,44 @@ def read_told(path: Path, study: Study, manual: Mapping[str, ManualObjective]) -
     missing = {"site", "id", "value"} - set(reader.fieldnames or ())
     if missing:
         raise ValueError(f"{path} has no column {min(missing)!r}; it must have site, id and value")
+    columns = _constraint_columns(reader.fieldnames or (), study)
     asked = {name: dict(group.wanted()) for name, group in manual.items()}
     found: dict[str, Told] = {}
     for number, row in enumerate(reader, start=2):
         where, site = f"{path}, line {number}", row["site"]
         if site not in manual:
             raise ValueError(f"{where}: there is no site {site!r}")
+        c = _constraints(where, row, columns, separator)
         if not (row["value"] or "").strip():
+            if c:
+                raise ValueError(f"{where}: there are constraints but no value")
             continue
         entry = found.setdefault(site, Told())
-        entry.values.append((row["id"], _number(where, "value", row["value"], separator)))
+        value = _number(where, "value", row["value"], separator)
+        entry.values.append((row["id"], (value, c) if c else value))
         point = asked[site].get(row["id"])
         if point is not None:
             _compare(where, row, point, study, separator, entry)
     return found
+
+
+def _constraint_columns(names: Iterable[str], study: Study) -> list[str]:
+    """Which of these columns have constraints, in their order: constraint1, constraint2, ..."""
+    variables = () if study.space is None else study.space.names
+    found = {name for name in names if re.fullmatch(r"constraint[1-9]\d*", name) and name not in variables}
+    columns = [f"constraint{j + 1}" for j in range(len(found))]
+    for name in columns:
+        if name not in found:
+            raise ValueError(f"there is a column {max(found)!r} but none that is called {name!r}")
+    return columns
+
+
+def _constraints(where: str, row: Mapping[str, str], columns: Sequence[str], separator: str) -> list[float]:
+    """Those of a row; a site may have fewer than others, or none."""
+    cells = [(row[name] or "").strip() for name in columns]
+    while cells and not cells[-1]:
+        cells.pop()
+    return [_number(where, name, cell, separator) for name, cell in zip(columns, cells, strict=False)]
 
 
 def _compare(

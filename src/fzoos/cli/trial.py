@@ -53,12 +53,13 @@ def problem_maker(
     known = choose("task", task, dict.fromkeys(TASK_NAMES, task))
     given = {"dim": dim, "heterogeneity": heterogeneity}
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if known == "prompt":
+    if known in ("prompt", "newsgroups"):
         if noise:
-            raise ValueError("noise is a share of F(x0) - F*, and F* of prompt is not known")
+            raise ValueError(f"noise is a share of F(x0) - F*, and F* of {known} is not known")
         from fzoos.tasks.prompt import Prompt
 
-        return lambda seed: Prompt(clients=clients, seed=seed, device=device, texts=texts, **chosen)
+        prompt = Prompt if known == "prompt" else Prompt.newsgroups
+        return lambda seed: prompt(clients=clients, seed=seed, device=device, texts=texts, **chosen)
     kind = TASKS[known]
 
     def make(seed: int) -> Problem:

@@ -129,11 +129,19 @@ class Optimizer:
         space = self.study.space
         return points if space is None else [space.variables(point) for point in points]
 
-    def tell(self, client: int, points: Sequence[Any] | FloatArray, values: Sequence[float] | FloatArray) -> None:
+    def tell(
+        self, client: int, points: Sequence[Any] | FloatArray, values: Sequence[float | tuple[float, Any]] | FloatArray
+    ) -> None:
         """Hand in values of points that were asked for; NaN means failed, where `on_failure` is "skip".
 
+        Args:
+            client: its index.
+            points: as `ask` gave them.
+            values: one for each: a number, or with constraints a pair (f, c).
+
         Raises:
-            ValueError: a point that is not asked for, another number of values, or a value that is not finite.
+            ValueError: a point that is not asked for, another number of values, a value that is not finite, or one
+                with more or fewer constraints than the client's others.
         """
         self._check(client)
         if len(points) != len(values):
@@ -143,7 +151,7 @@ class Optimizer:
         for point, value in zip(points, values, strict=True):
             id = self._find(client, point, waiting)
             waiting.pop(id, None)
-            entries.append((id, float(value)))
+            entries.append((id, value if isinstance(value, tuple) else float(value)))
         self._clients[client].tell(entries, failures=self.study.on_failure == "skip")
         self._given[client] -= {id for id, _ in entries}
 

@@ -1,4 +1,4 @@
-"""What each figure of the paper, and that of the prompt task, is made of: panels of lines, each some runs per seed.
+"""What each figure of the paper, and those of the prompt task, are made of: panels of lines, each some runs per seed.
 
 The text of the paper does not give P and T of every figure; they vary over three values around those of the authors'
 commands: P around 0.5 (CIFAR-10), 0.7 (MNIST) and 0.3 (Covertype), T over 5, 10 and 20.
@@ -29,7 +29,7 @@ from fzoos.algorithms.fixed_fzoos.correction_lengths import Constant
 from fzoos.experiments.run import Run
 from fzoos.experiments.task_spec import TaskSpec
 
-__all__ = ["DURATIONS", "FIGURES", "Figure", "Line", "Panel", "Quantity", "Scale", "make"]
+__all__ = ["ALL", "DURATIONS", "FIGURES", "Figure", "Line", "Panel", "Quantity", "Scale", "make"]
 
 Quantity = Literal["gap", "percent", "success", "cosine", "loss"]
 
@@ -321,8 +321,7 @@ def _other_metric(name: str, metric: str) -> Callable[[Scale], Figure]:
     return figure
 
 
-def prompt(scale: Scale) -> Figure:
-    """A language model's prompt, tuned by all: no figure of the paper."""
+def _prompt_figure(name: str, caption: str, scale: Scale) -> Figure:
     lines: dict[str, Algorithm | None] = {
         "FZooS": FZooS(),
         "FixedFZooS": FixedFZooS(),
@@ -337,7 +336,7 @@ def prompt(scale: Scale) -> Figure:
 
     def line(label: str, algorithm: Algorithm | None, c: float) -> Line:
         tasks = [
-            TaskSpec.of("prompt", heterogeneity=c, seed=seed, device=scale.device, **small)
+            TaskSpec.of(name, heterogeneity=c, seed=seed, device=scale.device, **small)
             for seed in scale.repetitions(3, 1)
         ]
         return Line(label, tuple((Run(task, algorithm, rounds, steps, k),) for k, task in enumerate(tasks)))
@@ -346,7 +345,17 @@ def prompt(scale: Scale) -> Figure:
         Panel(f"C = {c:g}", tuple(line(label, algorithm, c) for label, algorithm in lines.items()))
         for c in scale.pick((2.0, 10.0), (2.0,))
     )
-    return Figure("prompt", "a language model's soft prompt, heterogeneity C of the texts varied", "loss", panels)
+    return Figure(name, caption, "loss", panels)
+
+
+def prompt(scale: Scale) -> Figure:
+    """A language model's prompt, tuned by all: no figure of the paper."""
+    return _prompt_figure("prompt", "a language model's soft prompt, heterogeneity C of the texts varied", scale)
+
+
+def newsgroups(scale: Scale) -> Figure:
+    """The same with other texts."""
+    return _prompt_figure("newsgroups", "the same with posts of newsgroups, which have to be downloaded", scale)
 
 
 FIGURES: dict[str, Callable[[Scale], Figure]] = {
@@ -364,8 +373,12 @@ FIGURES: dict[str, Callable[[Scale], Figure]] = {
     "fig11": _other_metric("fig11", "f1"),
     "fig12": _other_metric("fig12", "jaccard"),
     "prompt": prompt,
+    "newsgroups": newsgroups,
 }
 """By the name used on the command line."""
+
+ALL = tuple(name for name in FIGURES if name != "newsgroups")
+"""What the word `all` means: the figures whose results are in the repository."""
 
 DURATIONS: dict[str, tuple[str, str]] = {
     "fig1": ("20 min", "20 s"),
@@ -382,6 +395,7 @@ DURATIONS: dict[str, tuple[str, str]] = {
     "fig11": ("hours", "25 s"),
     "fig12": ("hours", "25 s"),
     "prompt": ("15 min, on a GPU", "10 min"),
+    "newsgroups": ("an hour, on a GPU", "half an hour"),
 }
 """About how long a figure takes on two cores: at full size, and with --quick."""
 

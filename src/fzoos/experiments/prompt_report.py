@@ -104,8 +104,8 @@ def _answers(figure: Figure, store: Store) -> str:
     assert rows is not None
     task = build(TaskSpec.of(run.task.name, **(dict(run.task.settings) | {"device": "cpu"})))  # for its texts alone
     lines = [f"{line.label}, {panel.title}, seed 0: the model's choice before and after.\n"]
-    lines += ["| text | section | instruction alone | tuned |", "| --- | --- | --- | --- |"]
+    lines += ["| text | class | instruction alone | tuned |", "| --- | --- | --- | --- |"]
     for k, (text, right) in enumerate(task.examples(SHOWN)):
         before, after = (task.classes[int(row[f"answer {k}"])] for row in (rows[0], rows[-1]))
-        lines.append(f"| {text} | {right} | {before} | {after} |")
+        lines.append(f"| {text.replace('|', '/')} | {right} | {before} | {after} |")
     return "\n".join(lines) + "\n"

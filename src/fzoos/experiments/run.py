@@ -147,7 +147,7 @@ class Run:
         if self.quantity == "value":
             return {"value": float(task.margin(x) if is_attack else task.value(x) - getattr(task, "minimum", 0.0))}
         row = {"F": float(task.value(x))}
-        if self.task.name == "prompt":
+        if self.task.is_prompt:
             chosen = {f"answer {k}": float(i) for k, i in enumerate(task.chosen(x, SHOWN))}
             return row | {"accuracy": task.accuracy(x)} | chosen
         return row | {"margin": float(task.margin(x))} if is_attack else row

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fzoos.tasks import TASKS, Noisy
 from fzoos.tasks.data import data_digest
 from fzoos.tasks.display import Shown
 
+if TYPE_CHECKING:
+    from fzoos.tasks.prompt.texts import Source
+
 __all__ = ["TaskSpec", "build"]
+
+_TEXTS: dict[str, Source] = {"prompt": "debian", "newsgroups": "newsgroups"}
+"""The texts of the tasks that tune a prompt."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +24,7 @@ class TaskSpec:
     """A task by name and settings; `build` makes it. Light, so that a figure can be described without any data.
 
     Args:
-        name: of a synthetic task, "attack", "metric" or "prompt".
+        name: of a synthetic task, "attack", "metric", "prompt" or "newsgroups".
         settings: its arguments as (name, value) pairs; a synthetic task may have `noise`, the standard deviation of its
             observations as a share of F(x0) - F*.
     """
@@ -32,19 +38,24 @@ class TaskSpec:
         return cls(name, tuple(sorted(settings.items())))
 
     @property
+    def is_prompt(self) -> bool:
+        """Whether it is a language model's prompt."""
+        return self.name in _TEXTS
+
+    @property
     def dataset(self) -> str | None:
         """The name of the data that it is made of, if any."""
-        known = {"metric": "covtype", "prompt": "debian"}
+        known = {"metric": "covtype", **_TEXTS}
         name: str | None = known.get(self.name) or dict(self.settings).get("dataset")
         return name
 
     @property
     def data(self) -> str | None:
         """A digest of its data, if there are any and they are at hand."""
-        if self.name == "prompt":
+        if self.is_prompt:
             from fzoos.tasks.prompt.texts import texts_digest
 
-            return texts_digest()
+            return texts_digest(_TEXTS[self.name])
         return None if self.dataset is None else data_digest(self.dataset)
 
     @property
@@ -90,10 +101,10 @@ def _build(wanted: _Wanted) -> Any:
         task = Metric(**settings, data=_covertype(wanted.data), progress=progress)
         _ = task.classifier  # trained now, not at the first query
         return task
-    if spec.name == "prompt":
+    if spec.is_prompt:
         from fzoos.tasks.prompt import Prompt
 
-        return Prompt(**settings)
+        return Prompt(**settings) if spec.name == "prompt" else Prompt.newsgroups(**settings)
     noise = settings.pop("noise", 0.0)
     synthetic = TASKS[spec.name](**settings)
     return Noisy(synthetic, noise, synthetic.seed) if noise else synthetic

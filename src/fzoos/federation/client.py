@@ -29,6 +29,8 @@ class Client:
         protect: what is done to them before that, given the request and the server's x: noise is rounded, too.
     """
 
+    not_state = ("_rounding", "_protect")  # see `ObjectState`; the first has the site's seed
+
     def __init__(
         self,
         half: ClientHalf,

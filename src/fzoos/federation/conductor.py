@@ -138,6 +138,9 @@ class _Conductor:
         """The checkpoint and the record in one transaction."""
         self._store.checkpoint(self._run, self._body(), self._server.state.queries, record, x)
 
+    def violation(self, round: int) -> None:
+        """Not known: values of constraints stay at the sites."""
+
     def finish(self, status: Status, message: str) -> Result:
         extra = self._extra()
         if "epsilon" in extra:

@@ -58,6 +58,11 @@ class RunHistory:
         self._violation: float | None = None  # of constraints at x
         self._start = box.from_cube(server.x)
 
+    def violation(self, round: int) -> float | None:
+        """Known here, as all clients are."""
+        found = [client.violation(round) for client in self._clients]
+        return max((v for v in found if v is not None), default=None)
+
     def after_exchange(self, record: Record | None, x: FloatArray) -> None:
         """Keep the round that an exchange has completed."""
         if record is not None:
@@ -65,8 +70,7 @@ class RunHistory:
             self._walk.append(x)
             asked = self._server.state.asked
             if asked is not self._asked:  # x is the one with which this round began
-                found = [client.violation(record.round) for client in self._clients]
-                self._asked, self._violation = asked, max((v for v in found if v is not None), default=None)
+                self._asked, self._violation = asked, record.violation
             self._writer.record(record, x, self._clients)
 
     def finish(self, status: Status, message: str) -> Result:

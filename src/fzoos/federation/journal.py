@@ -45,10 +45,10 @@ from fzoos._util.lock import FileLock
 from fzoos._util.private import make_private
 from fzoos._util.row_count import RowCount
 from fzoos._util.sqlite import open_readonly
-from fzoos.federation.journal_rows import Query, Request, odd_name, query_of
+from fzoos.federation.journal_rows import CHAINED, Mark, Query, Request, has_been_at, is_as_written, odd_name, query_of
 from fzoos.federation.site_seed import FORMATS, draw_seed, has_seed, seal, unseal
 
-__all__ = ["CHAINED", "Journal", "JournalError", "Query", "Request", "read_about"]
+__all__ = ["CHAINED", "Journal", "JournalError", "Mark", "Query", "Request", "read_about"]
 
 _WAY_OUT = (
     "Put a copy from a backup in its place and remove the files beside it whose names begin with its name. Without "
@@ -68,11 +68,6 @@ CREATE INDEX queries_by_request ON queries (request);
 """
 _ODD = ("nan", "-0.0")
 _UNFLUSHED = 0.1  # seconds of work that a power cut may cost
-CHAINED = {  # the columns of each table that its links are made of
-    "requests": ("digest", "body"),
-    "queries": ("request", "round", "step", "purpose", "x", "y", "error", "asked"),
-    "replies": ("request", "body", "generator"),
-}
 
 
 class JournalError(RuntimeError):
@@ -88,6 +83,7 @@ class Journal:
         site: name of the site.
         wait: seconds to wait for another process that has it.
         seed: of the site's random generator, for a new journal; None: a secret one from the operating system.
+        since: rows up to here are not read, if the journal has been there; None: all are read.
 
     Attributes:
         seed: the one that it has; None: it is from before there were any, and the study's seed was the site's.
@@ -109,8 +105,16 @@ class Journal:
         (1, b'a reply')
     """
 
-    def __init__(self, path: str | Path, study: str, site: str, wait: float = 0.0, seed: int | None = None) -> None:
-        self.path, self.seed = Path(path), seed
+    def __init__(
+        self,
+        path: str | Path,
+        study: str,
+        site: str,
+        wait: float = 0.0,
+        seed: int | None = None,
+        since: Mark | None = None,
+    ) -> None:
+        self.path, self.seed, self._since = Path(path), seed, since if Path(path).exists() else None
         self._lock = FileLock(self._beside(".lock"))
         try:
             if not self._lock.acquire(wait):
@@ -161,15 +165,19 @@ class Journal:
     def _check(self, study: str, site: str) -> bool:
         """Read all of it, changing nothing; whether there is anything: one may be killed before its first table."""
         with closing(open_readonly(self.path)) as db:
-            damaged = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if self._since is not None and not has_been_at(db, self._since):
+                self._since = None
+            damaged = "ok" if self._since else db.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if damaged != "ok":
                 raise JournalError(f"the journal {self.path} is damaged: {damaged.splitlines()[-1]}. {_WAY_OUT}")
             if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
                 return False
             self._check_about(dict(db.execute("SELECT name, value FROM about")), study, site)
             for table, columns in CHAINED.items():
-                expected = 1
-                for id, link, *row in db.execute(f"SELECT id, link, {', '.join(columns)} FROM {table} ORDER BY id"):
+                count, self._links[table] = (self._since or {}).get(table, (0, b""))
+                expected, self._rows = count + 1, self._rows + count
+                text = f"SELECT id, link, {', '.join(columns)} FROM {table} WHERE id > ? ORDER BY id"
+                for id, link, *row in db.execute(text, (count,)):
                     self._links[table] = link_of(self._links[table], row)
                     if id != expected or link != self._links[table]:
                         raise JournalError(f"the journal {self.path} is damaged at row {id} of {table}. {_WAY_OUT}")
@@ -253,15 +261,39 @@ class Journal:
         self._announced = hashlib.sha256(body).digest(), body
         return int(last or 0) + 1
 
+    @property
+    def rows(self) -> int:
+        """How many there are, in all tables."""
+        return self._rows
+
+    @property
+    def all_read(self) -> bool:
+        """Whether all of them were read when it was opened."""
+        return self._since is None
+
+    @property
+    def mark(self) -> Mark:
+        """How far it is now."""
+        counts = {table: self._read(f"SELECT max(id) FROM {table}")[0][0] or 0 for table in CHAINED}
+        return {table: (count, self._links[table]) for table, count in counts.items()}
+
+    def has_been_at(self, mark: Mark) -> bool:
+        """Whether these rows are among its own."""
+        return has_been_at(self._db, mark)
+
     def find(self, body: bytes) -> Request | None:
         """The last request with this very content, if it came before."""
         digest = hashlib.sha256(body).digest()
         [(last,)] = self._read("SELECT max(id) FROM requests WHERE digest = ?", (digest,))
-        return None if last is None else next(self._requests("WHERE requests.id = ?", last))
+        if last is None:
+            return None
+        if self._since is not None and not is_as_written(self._db, last):  # it may not have been read
+            raise JournalError(f"the journal {self.path} is damaged at request {last}. {_WAY_OUT}")
+        return next(self._requests("WHERE requests.id = ?", last))
 
-    def requests(self) -> Iterator[Request]:
-        """All of them, in the order in which they came."""
-        return self._requests("")
+    def requests(self, after: int = 0) -> Iterator[Request]:
+        """All of them, in the order in which they came, or those after one of them."""
+        return self._requests("WHERE requests.id > ?", after)
 
     @property
     def last(self) -> Request | None:

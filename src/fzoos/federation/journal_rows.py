@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.links import link_of
 
-__all__ = ["Query", "Request", "odd_name", "query_of"]
+__all__ = ["CHAINED", "Mark", "Query", "Request", "has_been_at", "is_as_written", "odd_name", "query_of"]
+
+CHAINED = {  # the columns of each table that its links are made of
+    "requests": ("digest", "body"),
+    "queries": ("request", "round", "step", "purpose", "x", "y", "error", "asked"),
+    "replies": ("request", "body", "generator"),
+}
+
+Mark = dict[str, tuple[int, bytes]]
+"""How far a journal is: of each table the number of rows, and the link of the last one."""
 
 
 @dataclass(frozen=True)
@@ -55,3 +66,27 @@ def odd_name(value: float) -> str | None:
     if math.isnan(value):
         return "nan"
     return "-0.0" if value == 0.0 and math.copysign(1.0, value) < 0.0 else None
+
+
+def has_been_at(db: sqlite3.Connection, mark: Mark) -> bool:
+    """Whether a journal has these rows, by their links, each of which is a digest of all rows before it."""
+    try:
+        found = [
+            db.execute(f"SELECT link FROM {table} WHERE id = ?", (count,)).fetchone() == (link,) or not count
+            for table, (count, link) in mark.items()
+        ]
+    except sqlite3.Error:
+        return False
+    return mark.keys() == CHAINED.keys() and all(found)
+
+
+def is_as_written(db: sqlite3.Connection, request: int) -> bool:
+    """Whether a request and its reply are what they were, by their links alone."""
+    replies = db.execute("SELECT id FROM replies WHERE request = ?", (request,)).fetchall()
+    for table, id in [("requests", request), *(("replies", id) for (id,) in replies)]:
+        text = f"SELECT link, {', '.join(CHAINED[table])} FROM {table} WHERE id = ?"
+        before = db.execute(f"SELECT link FROM {table} WHERE id = ?", (id - 1,)).fetchone() or (b"",)
+        link, *row = db.execute(text, (id,)).fetchone()
+        if link != link_of(before[0], row):
+            return False
+    return True

@@ -8,7 +8,7 @@ from typing import Any
 
 from fzoos._util.checks import check_count, check_number, check_positive
 from fzoos.federation.server_state import ServerState
-from fzoos.result import Record, Status
+from fzoos.result import Record, Status, known_values
 
 __all__ = ["Limits"]
 
@@ -20,8 +20,8 @@ class Limits:
         max_seconds: no round begins after so many seconds.
         max_bytes: no round begins that would take the bytes of all messages beyond this number, if it costs what the
             dearest one so far did.
-        target: the run ends when F(x) is at most this.
-        patience: the run ends when F(x) has had no lower value for so many rounds.
+        target: the run ends when F(x) is at most this, and x is not known to be infeasible.
+        patience: the run ends when F(x) has had no lower value for so many rounds; that of an infeasible x is none.
 
     Example:
         >>> from fzoos.federation.limits import Limits
@@ -48,7 +48,8 @@ class Limits:
             check_count("patience", patience, low=1)
         self._max_seconds, self._max_bytes = max_seconds, max_bytes
         self._target, self._patience = target, patience
-        self._best: tuple[float, int] | None = None  # the lowest F(x), and its round
+        self._best: tuple[float, int] | None = None  # the lowest F(x), of feasible x, and its round
+        self._constrained = False
         self._bytes, self._dearest = 0, 0  # so far, and of the dearest round
 
     @property
@@ -58,7 +59,8 @@ class Limits:
 
     def recall(self, history: Sequence[Record]) -> None:
         """Go on after these rounds; patience begins anew."""
-        values = [record.monitor for record in history if record.monitor is not None]
+        values = [value for value, _ in known_values(history)]
+        self._constrained = any(record.feasible is not None for record in history)
         if values:
             self._best = min(values), history[-1].round
         totals = [0, *(record.bytes_up + record.bytes_down for record in history)]
@@ -78,7 +80,9 @@ class Limits:
         """How the run ends after this round, if it does."""
         total = record.bytes_up + record.bytes_down
         self._dearest, self._bytes = max(self._dearest, total - self._bytes), total
-        value: Any = record.monitor
+        if record.feasible is not None and not self._constrained:  # what came before may have been infeasible
+            self._constrained, self._best = True, None
+        value: Any = None if record.feasible is False else record.monitor
         if value is None:
             return None
         if self._best is None or value < self._best[0]:

@@ -37,6 +37,10 @@ class Recorder(Protocol):
         """
         ...
 
+    def violation(self, round: int) -> float | None:
+        """The largest constraint of any client at the x with which the last round began; None: not known here."""
+        ...
+
     def finish(self, status: Status, message: str) -> Result:
         """The run has ended, however it did; what it leaves."""
         ...
@@ -216,6 +220,7 @@ class RoundLoop:
             feasible=state.feasible if state.constrained else None,
             cut=self._cut,
             arrivals=tuple(map(tuple, state.arrivals)),
+            violation=self._recorder.violation(state.round) if state.constrained else None,
         )
 
     def _note_move(self) -> None:

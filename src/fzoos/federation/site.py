@@ -11,38 +11,31 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import CancelledError
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_positive
+from fzoos._util.object_state import ObjectState, StateError
 from fzoos.federation.client import Client
-from fzoos.federation.journal import Journal, JournalError, Query, Request
+from fzoos.federation.journal import Journal, JournalError, Request
+from fzoos.federation.ledger import OTHER_VERSION, BudgetError, SiteLedger
 from fzoos.federation.privacy import arrays_in_reply, sent
+from fzoos.federation.snapshot import Snapshot, SnapshotFile
 from fzoos.federation.study import Study
 from fzoos.messages.codec import MessageError, decode, encode, encode_failure
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Objective
-from fzoos.objectives.constraints import is_finite, join_values
+from fzoos.objectives.constraints import join_values
 from fzoos.objectives.prior import read_prior
-from fzoos.objectives.trajectory import OnFailure, Purpose
 from fzoos.result import NotAsked, ObjectiveError
 
 __all__ = ["BudgetError", "StudySite"]
 
-_OTHER_VERSION = "was written by other settings or another version of the program"
-
 log = logging.getLogger("fzoos")
-
-
-class BudgetError(RuntimeError):
-    """The site's budget of queries does not allow what is asked."""
 
 
 class StudySite:
@@ -58,6 +51,9 @@ class StudySite:
             server's account says; for studies with differential privacy.
         prior: old data of the site, as for `minimize`; it stays here, and must be the same after a restart.
         wait: seconds to wait for another process that has the journal.
+        snapshots: whether the client's state is kept beside the journal after every answer, so that a restart costs as
+            much after 500 answers as after five: for engines that start a process for every message. A site with a
+            prior has none, since its journal does not hold the old data either.
         site_seed: of the points that the site asks, so that a run can be repeated: with the study's own seed at all
             sites, it is the run of `minimize`. Who knows it can compute the site's values from its replies. None: a
             secret one, which is drawn for a new journal and never leaves it.
@@ -90,6 +86,7 @@ class StudySite:
         prior: Any = None,
         wait: float = 0.0,
         site_seed: int | None = None,
+        snapshots: bool = False,
     ) -> None:
         self._study, self._index, self._objective = study, client, objective
         self._max_epsilon = _checked(max_epsilon, study)
@@ -97,11 +94,16 @@ class StudySite:
         self._budget = min(budgets, default=None)
         if site_seed is not None:
             check_count("site_seed", site_seed)
-        self._journal = Journal(journal, study.id, study.sites[client], wait, site_seed)
         self._prior = read_prior(prior, study.box)
+        keeps = snapshots and not len(self._prior[1])
+        self._snapshots = SnapshotFile(Path(journal), study.id, study.sites[client]) if keeps else None
+        self._last = self._snapshots.read() if self._snapshots is not None else None
+        since = None if self._last is None or self._last.read_again or max_epsilon is not None else self._last.mark
+        self._journal = Journal(journal, study.id, study.sites[client], wait, site_seed, since)
+        self._read = self._journal.rows if self._last is None or self._journal.all_read else self._last.read
         self._turn = threading.Lock()
         self._client: Client | None = None  # None: to be made again from the journal
-        self._ledger = _Ledger(self._journal, study.on_failure, study.dim)
+        self._ledger = SiteLedger(self._journal, study.on_failure, study.dim)
 
     @property
     def queries(self) -> int:
@@ -142,6 +144,7 @@ class StudySite:
             reply = encode(answer, self._study.id)
             self._journal.reply(id, reply, client.generator.bit_generator.state)
             self._client = client
+            self._keep_state()
             return reply
 
     def _enter(self, data: bytes, client: Client) -> int:
@@ -157,10 +160,8 @@ class StudySite:
 
     def _restore(self) -> Client:
         """The client as it was after its last answer."""
-        client = self._study.client(self._index, self._objective, self._ledger, self._journal.seed)
-        if len(self._prior[1]):
-            client.adopt(*self._prior)
-        for entry in self._journal.requests():
+        client, after = self._from_snapshot()
+        for entry in self._journal.requests(after):
             if entry.reply is not None:
                 self._ledger.replay(entry.id)
                 client.answer(decode(entry.body, self._study.id))
@@ -170,12 +171,48 @@ class StudySite:
                 self._adopt(client, entry)
         return client
 
+    def _from_snapshot(self) -> tuple[Client, int]:
+        """The client as the last snapshot has it, or a new one, and the request until which that is."""
+        last, self._last = self._last, None
+        client = self._new()
+        if last is None or self._snapshots is None:
+            return client, 0
+        if not self._journal.has_been_at(last.mark):
+            self._snapshots.leave_aside("it is not of this journal")
+            return client, 0
+        try:
+            self._state.replace(last.nodes, last.arrays)
+        except StateError as error:
+            self._snapshots.leave_aside(str(error))
+            return self._new(), 0
+        return client, last.mark["requests"][0]
+
+    def _new(self) -> Client:
+        """A client before its first request."""
+        client = self._study.client(self._index, self._objective, self._ledger, self._journal.seed)
+        if len(self._prior[1]):
+            client.adopt(*self._prior)
+        packages = ("fzoos", type(self._study.algorithm_settings).__module__.partition(".")[0])
+        self._state = ObjectState(client, packages)
+        return client
+
+    def _keep_state(self) -> None:
+        """Write a snapshot; whatever prevents it, the answer is in the journal."""
+        if self._snapshots is None:
+            return
+        try:
+            state = self._state.take()
+            snapshot = Snapshot(self._journal.mark, self._read, state.nodes, state.arrays)
+            self._snapshots.write(snapshot, state.modules)
+        except (StateError, OSError) as error:
+            log.warning("site %s goes on without a snapshot: %s", self._study.sites[self._index], error)
+
     def _restore_generator(self, client: Client, answered: Request) -> None:
         """The random generator as it was after this request."""
         try:
             client.generator.bit_generator.state = answered.generator
         except (TypeError, ValueError, KeyError):
-            raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it has another generator") from None
+            raise JournalError(f"the journal {self._journal.path} {OTHER_VERSION}: it has another generator") from None
 
     def _adopt(self, client: Client, given_up: Request) -> None:
         """What was paid for in a request that has no answer is known all the same."""
@@ -239,69 +276,6 @@ class StudySite:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-
-
-class _Ledger:
-    """A journal as the ledger of a trajectory: one request at a time, its stored queries first."""
-
-    def __init__(self, journal: Journal, on_failure: OnFailure, dim: int) -> None:
-        self._journal, self._on_failure, self._dim = journal, on_failure, dim
-        self._kept: deque[Query] = deque()
-        self._request: int | None = None  # None: everything is in the journal already
-        self._budget: int | None = None
-        self.stopped = False
-
-    @property
-    def count(self) -> int:
-        """Queries paid for so far."""
-        return self._journal.count
-
-    def replay(self, request: int) -> None:
-        """What follows answers a request that was answered before."""
-        self._kept, self._request = deque(self._journal.queries(request)), None
-
-    def open(self, request: int, budget: int | None) -> None:
-        """What follows answers this request; some of its queries may be there from before a crash."""
-        self.replay(request)
-        self._request, self._budget = request, budget
-
-    def recall(self, count: int, round: int, step: int) -> tuple[FloatArray, FloatArray]:
-        """The next in the journal, at most `count`, as they were asked; they must be of this round and step."""
-        found = [self._kept.popleft() for _ in range(min(count, len(self._kept)))]
-        if any((query.round, query.step) != (round, step) for query in found):
-            raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it asked in other steps")
-        if len(found) < count:
-            if self._request is None:
-                raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it lacks queries")
-            self._check_going_on(count - len(found))
-        values = join_values([query.values for query in found]) if found else np.empty(0)
-        return np.array([query.x for query in found]).reshape(len(found), self._dim), values
-
-    def check_all_used(self) -> None:
-        """Raise unless the request that was answered once more has asked all that the journal has of it."""
-        if self._kept:
-            raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it has more queries")
-
-    def record(
-        self, points: FloatArray, values: FloatArray, round: int, step: int, purpose: Purpose, more: bool = False
-    ) -> None:
-        """Commit them; those that will be taken for an error are asked again when the request is."""
-        assert self._request is not None
-        failed = self._on_failure == "raise" and not np.all(is_finite(values))
-        error = "NaN or infinity, here or in its batch" if failed else None
-        self._journal.record(self._request, points, values, round, step, purpose, error, more and not failed)
-
-    def fail(self, points: FloatArray, error: Exception, round: int, step: int, purpose: Purpose) -> None:
-        """Commit them without values, unless nothing was asked at all."""
-        assert self._request is not None
-        if not isinstance(error.__cause__, NotAsked):
-            self._journal.record(self._request, points, None, round, step, purpose, error=str(error))
-
-    def _check_going_on(self, more: int) -> None:
-        if self.stopped:
-            raise CancelledError("the run has ended")
-        if self._budget is not None and self._journal.count + more > self._budget:
-            raise BudgetError(f"{self._journal.count} of the site's {self._budget} queries are spent")
 
 
 def _checked(max_epsilon: float | None, study: Study) -> float | None:

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
 
-__all__ = ["Merit", "is_finite", "join_values", "read_values"]
+__all__ = ["Merit", "as_returned", "is_finite", "join_values", "read_values"]
 
 _REACH = 0.1  # violation of the first penalty alone, as a distance in the unit cube
 _INSIDE = 1e-7  # how far inside a constraint is aimed, in units of its spread: values only approach zero
@@ -208,6 +208,25 @@ def read_values(value: Any, shape: tuple[int, ...], vectorized: bool, who: str) 
         wanted = f"of shape ({shape[0]}, k) for x of shape {shape}" if vectorized else "one or more numbers"
         raise ValueError(f"the {who} must return constraints {wanted}, got shape {np.shape(value[1])}")
     return np.column_stack([f, c])
+
+
+def as_returned(values: FloatArray, single: bool = False) -> Any:
+    """What an objective returns that has these values: the way back from `read_values`.
+
+    Args:
+        values: f of shape (n,), or f and c of shape (n, 1 + k).
+        single: whether one point was asked, and not a batch.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos.objectives.constraints import as_returned
+        >>> as_returned(np.array([[2.5, 0.0, -1.0]]), single=True)
+        (2.5, array([ 0., -1.]))
+    """
+    if values.ndim == 1:
+        return float(values[0]) if single else values
+    f, c = values[:, 0], values[:, 1:]
+    return (float(f[0]), c[0]) if single else (f, c)
 
 
 def _numbers(value: Any, shape: tuple[int, ...], vectorized: bool, who: str) -> FloatArray:

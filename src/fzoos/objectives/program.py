@@ -3,6 +3,8 @@
     request   {"x": [[0.5, 1.0], [0.25, 0.0]], "id": 7}     n points of d numbers each; named variables are objects:
               {"x": [{"rate": 0.5, "depth": 3}], "id": 8}
     answer    {"y": [1.25, null], "id": 7}                  n numbers; null or NaN marks a point that failed
+    or        {"y": [1.25, null],                           with constraints: k numbers for each point, which are to
+               "c": [[-0.5, 0.1], null], "id": 7}           be at most zero; null where it failed
     or        {"error": "no licence", "id": 7}              why there are none; the program goes on
 
 The id says which request an answer belongs to: one that comes late is dropped, and never taken for the next. A program
@@ -32,6 +34,7 @@ from numpy.typing import ArrayLike
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_positive
+from fzoos.objectives.constraints import as_returned
 from fzoos.objectives.process import BadAnswer, Process, cut, show
 
 __all__ = ["Program", "ProgramError"]
@@ -59,7 +62,7 @@ class Program:
 
     It is started by the first query. If it dies it is restarted, and the batch that was in flight is sent again.
     Maps x of shape (d,) to a float, or (n, d) to (n,), so it can be used as a vectorised objective and as one that is
-    not. Threads may share it: they take turns.
+    not; one that answers constraints, to a pair (f, c). Threads may share it: they take turns.
 
     Args:
         command: the program and its arguments; no shell interprets them.
@@ -163,20 +166,21 @@ class Program:
     def __call__(self, x: ArrayLike | Mapping[str, Any]) -> Any:
         """The value at x of shape (d,), a float, or the values at the rows of x of shape (n, d), an array (n,).
 
+        With constraints: a pair of these and c, of shape (k,) or (n, k).
+
         Named variables come as a dict, or as a dict of arrays; each point is then an object of JSON.
         """
         if isinstance(x, Mapping):
             rows = named_rows(x)
-            values = self._values(rows)
-            return values if any(np.ndim(column) for column in x.values()) else float(values[0])
+            return as_returned(self._values(rows), single=not any(np.ndim(column) for column in x.values()))
         points = np.asarray(x, dtype=np.float64)
         if points.ndim not in (1, 2):
             raise ValueError(f"x must have shape (d,) or (n, d), got shape {points.shape}")
         if not np.all(np.isfinite(points)):
             raise ValueError("x must hold finite numbers")
         if points.ndim == 1:
-            return float(self._values([points.tolist()])[0])
-        return self._values(points.tolist()) if len(points) else np.empty(0)
+            return as_returned(self._values([points.tolist()]), single=True)
+        return as_returned(self._values(points.tolist())) if len(points) else np.empty(0)
 
     def close(self) -> None:
         """End the program: its input ends, and if it does not end then it is killed. A query in flight fails."""
@@ -281,12 +285,12 @@ class _Refusal(Exception):
 
 
 def _longest_answer(count: int) -> int:
-    """Far more than `count` numbers with all their digits need, and few enough to hold in memory."""
-    return 2**20 + 64 * count
+    """Far more than values and constraints of `count` points need, and few enough to hold in memory."""
+    return 2**20 + 1024 * count
 
 
 def _numbers(line: bytes, count: int, id: int) -> FloatArray:
-    """The values in an answer to this request, shape (count,)."""
+    """The values in an answer to this request, shape (count,), or with k constraints (count, 1 + k)."""
     try:
         answer = json.loads(line)
     except (ValueError, RecursionError):
@@ -300,10 +304,26 @@ def _numbers(line: bytes, count: int, id: int) -> FloatArray:
         raise BadAnswer(f'must answer {{"y": [...]}} or {{"error": "..."}}, got {show(line)}')
     if len(y) != count:
         raise BadAnswer(f"answered {len(y)} values for {count} points")
-    for value in y:
+    rows = [[value] for value in y] if answer.get("c") is None else _with_constraints(y, answer["c"])
+    for value in (value for row in rows for value in row):
         if type(value) not in (float, int, type(None)):
             raise BadAnswer(f"must answer numbers, got {cut(repr(value))}")
     try:
-        return np.array(y, dtype=np.float64)  # None becomes NaN
+        numbers = np.array(rows, dtype=np.float64)  # None becomes NaN
     except OverflowError:
         raise BadAnswer(f"answered a number that is too large: {show(line)}") from None
+    return numbers if numbers.shape[1] > 1 else numbers[:, 0]
+
+
+def _with_constraints(y: list[Any], c: Any) -> list[list[Any]]:
+    """f, c_1, ..., c_k of each point; NaN where a point failed and has no constraints."""
+    if not isinstance(c, list) or len(c) != len(y):
+        raise BadAnswer(f'must answer "c" with one list of constraints for each of {len(y)} points, got {cut(repr(c))}')
+    found = [one if isinstance(one, list) or one is None else [one] for one in c]
+    counts = {len(one) for one in found if one is not None}
+    if len(counts) > 1 or 0 in counts:
+        raise BadAnswer(f"must answer as many constraints for each point, and one at least, got {cut(repr(c))}")
+    width = counts.pop() if counts else 0
+    if any(one is None and value is not None and value == value for value, one in zip(y, found, strict=True)):
+        raise BadAnswer(f"must answer constraints for each point that has a value, got {cut(repr(c))}")
+    return [[value, *([None] * width if one is None else one)] for value, one in zip(y, found, strict=True)]

@@ -24,7 +24,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from fzoos._util.arrays import FloatArray
 from fzoos.objectives.box import Objective
+from fzoos.objectives.constraints import join_values, read_values
 from fzoos.objectives.space import takes_keywords
 
 __all__ = ["load_function", "main"]
@@ -87,25 +89,33 @@ def _serve(
     answers: BinaryIO,
     file: Path,
     load: Callable[[], Objective],
-    evaluate: Callable[[Objective, list[Any]], list[float]],
+    evaluate: Callable[[Objective, list[Any]], FloatArray],
 ) -> None:
     objective: Objective | None = None
     for line in requests:
         if not line.endswith(b"\n"):
             return  # the caller ended while it wrote
+        answer: dict[str, Any]
         id: dict[str, Any] = {}
         try:
             request = json.loads(line)
             id = {"id": request["id"]} if "id" in request else {}
             if objective is None:
                 objective = load()
-            answer: dict[str, Any] = {"y": evaluate(objective, request["x"])}
+            answer = _answer(evaluate(objective, request["x"]))
         except (Exception, SystemExit) as error:
             traceback.print_exc()
             answer = {"error": f"{type(error).__name__}: {error}{_where(error, file)}"}
         sys.stderr.flush()
         answers.write(json.dumps({**answer, **id}).encode() + b"\n")
         answers.flush()
+
+
+def _answer(values: FloatArray) -> dict[str, Any]:
+    """What `Program` reads: values of shape (n,), or with constraints of shape (n, 1 + k)."""
+    if values.ndim == 1:
+        return {"y": values.tolist()}
+    return {"y": values[:, 0].tolist(), "c": values[:, 1:].tolist()}
 
 
 def _where(error: BaseException, file: Path) -> str:
@@ -130,36 +140,26 @@ def load_function(file: Path, function: str) -> Objective:
     return objective
 
 
-def _scalars(objective: Objective, points: list[Any]) -> list[float]:
+def _scalars(objective: Objective, points: list[Any]) -> FloatArray:
     """Values of a function (d,) -> float, or of named variables, at the points."""
     if points and isinstance(points[0], dict):
         by_keyword = takes_keywords(objective, tuple(points[0]))
-        return [_one(objective(**point) if by_keyword else objective(point)) for point in points]
-    return [_one(objective(row.copy())) for row in np.array(points, dtype=np.float64)]
+        found = [objective(**point) if by_keyword else objective(point) for point in points]
+        dim = len(points[0])
+    else:
+        rows = np.array(points, dtype=np.float64)
+        found, dim = [objective(row.copy()) for row in rows], rows.shape[-1]
+    return join_values([read_values(value, (1, dim), False, "function") for value in found] or [np.empty(0)])
 
 
-def _one(value: Any) -> float:
-    number = np.asarray(value, dtype=np.float64) if value is not None else np.empty(0)
-    if number.size != 1:
-        raise ValueError(f"the function must return one number, got {value!r}")
-    return float(number.item())
-
-
-def _vector(objective: Objective, points: list[Any]) -> list[float]:
+def _vector(objective: Objective, points: list[Any]) -> FloatArray:
     """Values of a function (n, d) -> (n,), or of arrays of named variables."""
     if points and isinstance(points[0], dict):
         columns = {name: np.array([point[name] for point in points]) for name in points[0]}
         found = objective(**columns) if takes_keywords(objective, tuple(columns)) else objective(columns)
-        shape: tuple[int, ...] = (len(points), len(columns))
-    else:
-        x = np.array(points, dtype=np.float64)
-        found, shape = objective(x), x.shape
-    value = np.asarray(found, dtype=np.float64)
-    if value.shape != (len(points),):
-        raise ValueError(
-            f"the function must return shape ({len(points)},) for x of shape {shape}, got shape {value.shape}"
-        )
-    return [float(number) for number in value]
+        return read_values(found, (len(points), len(columns)), True, "function")
+    x = np.array(points, dtype=np.float64)
+    return read_values(objective(x), x.shape, True, "function")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fzoos._util.arrays import Buffer, FloatArray
+from fzoos._util.arrays import FloatArray
 from fzoos._util.blas import objective_threads
+from fzoos._util.buffer import Buffer
 from fzoos.objectives.box import Box, Objective
 from fzoos.objectives.constraints import Merit, is_finite, join_values, read_values
 from fzoos.objectives.memory import ValueMemory
@@ -86,6 +87,8 @@ class Trajectory:
         (2, (2, 2))
     """
 
+    not_state = ("box", "first_failure", "_objective", "_ledger", "_pool", "_memory")  # see `ObjectState`
+
     def __init__(
         self,
         objective: Objective,
@@ -109,6 +112,7 @@ class Trajectory:
         self._norms = Buffer(np.empty(0), columns=1)  # |x|^2 of each point
         self._table: Buffer | None = None  # f and c of each point, where there are constraints
         self.merit: Merit | None = None  # what is observed then, in place of f
+        self._constraints: int | None = None  # how many the objective has; None: not known yet
         self.version = 0  # goes up when the observations of points asked before change
         self._centre: FloatArray | None = None  # the server's x of this round
         self.violation: float | None = None  # the largest c there, once it has been asked
@@ -246,19 +250,11 @@ class Trajectory:
         self, x: FloatArray, values: FloatArray, good: NDArray[np.bool_], centre: int | None
     ) -> FloatArray:
         """The merit of these points, where the objective has constraints."""
+        self._check_constraints(values)
         if values.ndim == 1:
-            if good.any():
-                raise ValueError(f"the objective of client {self._client} must return f and c, as it did before")
             return values
         if self.merit is None:
-            if len(self):
-                raise ValueError(f"client {self._client} has old data without constraints, and an objective with them")
             self.merit, self._table = Merit(values.shape[1] - 1), Buffer(np.empty(0), columns=values.shape[1])
-        if self.merit.count != values.shape[1] - 1:
-            raise ValueError(
-                f"the objective of client {self._client} must return {self.merit.count} constraints, as it did before, "
-                f"got {values.shape[1] - 1}"
-            )
         self.merit.see(x[good], values[good])
         if centre is not None:
             self.violation = float(np.max(values[centre, 1:])) if good[centre] else np.inf
@@ -271,6 +267,23 @@ class Trajectory:
             self._table.grow(int(good.sum()))[n:] = values[good]
         y: FloatArray = np.where(good, self.merit.values(np.where(good[:, None], values, 0.0)), np.nan)
         return y
+
+    def _check_constraints(self, values: FloatArray) -> None:
+        """Raise unless these have as many as all values before; what failed without any says nothing."""
+        if values.ndim == 1 and not np.any(np.isfinite(values)):
+            return
+        count = 0 if values.ndim == 1 else values.shape[1] - 1
+        if self._constraints is None:
+            if count and len(self):
+                raise ValueError(f"client {self._client} has old data without constraints, and an objective with them")
+            self._constraints = count
+        if count != self._constraints:
+            wanted, got = (
+                f"f and {k} constraint{'s'[: k > 1]}" if k else "f alone" for k in (self._constraints, count)
+            )
+            raise ValueError(
+                f"the objective of client {self._client} must return {wanted}, as it did before, got {got}"
+            )
 
     def observe_again(self) -> None:
         """Multipliers have changed, and with them every observation."""
@@ -381,6 +394,8 @@ class Trajectory:
         """A batch of which the ledger had the beginning."""
         ledger, rest = self._ledger, points[len(asked) :]
         assert ledger is not None
+        if len(known):
+            self._check_constraints(known)
         if not len(rest):
             return asked, known
         try:
@@ -422,7 +437,9 @@ class Trajectory:
 
     def _numbers(self, value: Any, points: FloatArray) -> FloatArray:
         """What the objective returned, of shape (n,) or (n, 1 + k), or an error that says what was expected."""
-        return read_values(value, points.shape, self._vectorized, f"objective of client {self._client}")
+        y = read_values(value, points.shape, self._vectorized, f"objective of client {self._client}")
+        self._check_constraints(y)  # before it is stored: a wrong answer can be mended and asked again
+        return y
 
     def __len__(self) -> int:
         return self._x.rows

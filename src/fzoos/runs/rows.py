@@ -34,6 +34,7 @@ def record_of(row: tuple[Any, ...]) -> Record:
         feasible=per_client.get("feasible"),
         cut=per_client.get("cut", 0),
         arrivals=tuple(map(tuple, per_client.get("arrivals", ()))),
+        violation=per_client.get("violation"),
     )
 
 

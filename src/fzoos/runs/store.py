@@ -7,7 +7,7 @@ about        name, value: format
 runs         id, name, study (settings, JSON), started, status, message, x (float64 bytes), queries (JSON, per client),
              bytes_up, bytes_down, seconds, extra (JSON), host and pid (of the process that writes it)
 rounds       run, round, queries, bytes_up, bytes_down, seconds, step, monitor, diagnostics (JSON), clients (JSON:
-             queries and distances), x (float64 bytes)
+             queries, distances and, where there are any, failed, cut, arrivals, feasible, violation), x (float64 bytes)
 failures     run, round, client, reason, at: answers that did not come
 checkpoints  run, body, digest: the server between two exchanges; only the last one is stored
 digests      run, round, digest: of the run's row (round -1) and of its rounds; compared by `check`
@@ -214,7 +214,11 @@ class Store:
         diagnostics = json.dumps({name: finite(value) for name, value in record.diagnostics.items()})
         each: dict[str, Any] = {"queries": record.queries_per_client, "distances": record.distances}
         each |= {name: value for name in ("failed", "cut", "arrivals") if (value := getattr(record, name))}
-        clients = json.dumps(each | ({} if record.feasible is None else {"feasible": record.feasible}))
+        known = {
+            "feasible": record.feasible,
+            "violation": None if record.violation is None else finite(record.violation),
+        }
+        clients = json.dumps(each | {name: value for name, value in known.items() if value is not None})
         counts = (record.round, record.queries, record.bytes_up, record.bytes_down, record.seconds, record.step)
         values = (run, *counts, record.monitor, diagnostics, clients, bytes_of(x))
         self._execute(f"INSERT OR REPLACE INTO rounds VALUES ({', '.join('?' * len(values))})", values)

@@ -7,13 +7,17 @@ import sqlite3
 from dataclasses import dataclass
 
 from fzoos._util.processes import is_gone
+from fzoos.runs.tags import all_tags
 
 __all__ = ["Summary", "summaries_of"]
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A run in a list: id, name, when it began (seconds since 1970), status, and what it has reached and cost."""
+    """A run in a list: id, name, when it began (seconds since 1970), status, and what it has reached and cost.
+
+    `feasible` is that of the result: whether x meets the constraints of all clients.
+    """
 
     id: int
     name: str
@@ -24,6 +28,8 @@ class Summary:
     bytes: int
     seconds: float
     monitor: float | None
+    feasible: bool | None = None
+    tags: tuple[str, ...] = ()
 
 
 def summaries_of(db: sqlite3.Connection, run: int | None = None) -> list[Summary]:
@@ -33,14 +39,25 @@ def summaries_of(db: sqlite3.Connection, run: int | None = None) -> list[Summary
         db: a file of runs.
         run: the id of the only one that is read; None: all.
     """
+    last = "FROM rounds WHERE run = runs.id ORDER BY round DESC LIMIT 1"
     text = (
         "SELECT id, name, started, status, host, pid, bytes_up + bytes_down, seconds, queries, "
-        "(SELECT count(*) FROM rounds WHERE run = runs.id), "
-        "(SELECT monitor FROM rounds WHERE run = runs.id ORDER BY round DESC LIMIT 1) FROM runs "
-        "WHERE ? IS NULL OR id = ? ORDER BY id"
+        f"(SELECT count(*) FROM rounds WHERE run = runs.id), (SELECT monitor {last}), (SELECT clients {last}) "
+        "FROM runs WHERE ? IS NULL OR id = ? ORDER BY id"
     )
-    found = []
-    for id, name, started, status, host, pid, total, seconds, queries, rounds, monitor in db.execute(text, (run, run)):
+    found, tags = [], all_tags(db)
+    for row in db.execute(text, (run, run)):
+        id, name, started, status, host, pid, total, seconds, queries, rounds, monitor, clients = row
         status = "interrupted" if status == "running" and is_gone(host, pid) else status
-        found.append(Summary(id, name, started, status, rounds, sum(json.loads(queries)), total, seconds, monitor))
+        cost = sum(json.loads(queries)), total, seconds
+        found.append(Summary(id, name, started, status, rounds, *cost, monitor, _feasible(clients), tags.get(id, ())))
     return found
+
+
+def _feasible(clients: str | None) -> bool | None:
+    """As the last round says; a list is shown even where that cannot be read."""
+    try:
+        found = json.loads(clients or "{}").get("feasible")
+    except (ValueError, AttributeError):
+        return None
+    return found if isinstance(found, bool) else None

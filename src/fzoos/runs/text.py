@@ -147,11 +147,11 @@ def _settings(runs: Sequence[tuple[str, dict[str, Any], Result]]) -> str:
 
 def _one(label: str, settings: Mapping[str, Any], result: Result, heading: bool) -> list[str]:
     parts = [f"## {_cell(label)}" if heading else "## Rounds", _cell(f"{result.status}: {result.message}")]
-    names = list(dict.fromkeys(name for record in result.history for name in record.diagnostics))
+    names = list(dict.fromkeys(name for record in result.history for name in record.measured))
     shown = rounds_shown(result.history)
     rows = [
         [str(r.round), number(r.monitor), f"{r.queries:,}", decimal(r.bytes_up + r.bytes_down), f"{r.seconds:.1f}",
-         number(r.step), *(number(r.diagnostics.get(name)) for name in names)]
+         number(r.step), *(number(r.measured.get(name)) for name in names)]
         for r in shown
     ]  # fmt: skip
     heads = ["round", "F", "queries", "bytes", "seconds", "step", *(name.replace("_", " ") for name in names)]
@@ -165,6 +165,8 @@ def _one(label: str, settings: Mapping[str, Any], result: Result, heading: bool)
         rows.append([name, f"{count:,}", number(distances[i] if i < len(distances) else None)])
     parts.append(_table(["client"], ["queries", "distance from the mean"], rows))
     parts.append(f"x = {_values(result.x)}")
+    if result.feasibility:
+        parts.append(f"feasible: {result.feasibility}")
     if is_advised(result):
         parts.append(f"recommended x = {_values(result.recommended)}")
     return parts

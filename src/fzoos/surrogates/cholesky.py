@@ -24,7 +24,9 @@ import math
 
 import numpy as np
 
-from fzoos._util.arrays import Array, Buffer, device_of, invert_lower, namespace
+from fzoos._util.arrays import Array, FloatArray, device_of, invert_lower, namespace, to_numpy
+from fzoos._util.buffer import Buffer
+from fzoos._util.together import Written, together
 
 __all__ = ["GrowingCholesky", "solve_once"]
 
@@ -64,17 +66,9 @@ class GrowingCholesky:
             cross: B, shape (m, n), the new rows against the old columns.
             block: C, shape (m, m), the new rows against the new columns.
         """
-        xp = namespace(block)
-        n, m = len(self), block.shape[0]
-        w_old = self._w.array
-        l21 = cross @ w_old.T
-        l22 = self._factorise(block - l21 @ l21.T, float(xp.max(xp.linalg.diagonal(block))))
-        w22 = invert_lower(l22)
-
-        w = self._w.grow(m)
-        w[n:, :n] = -w22 @ (l21 @ w[:n, :n])
-        w[n:, n:] = w22
-        return w[n:, :]
+        l21, l22 = self._factorise(cross, block)
+        rows: Array = together(_extend, Written(self._w.grow(block.shape[0])), l21, l22)
+        return rows
 
     def solve(self, b: Array) -> Array:
         """A^{-1} b = W^T (W b)."""
@@ -86,25 +80,45 @@ class GrowingCholesky:
         xp = namespace(self._w.array)
         return -2.0 * float(xp.sum(xp.log(xp.linalg.diagonal(self._w.array))))
 
-    def _factorise(self, schur: Array, scale: float) -> Array:
-        """chol(S + jitter I) with the smallest jitter of the ladder that gives pivots above rounding error.
+    def _factorise(self, cross: Array, block: Array) -> tuple[Array, Array]:
+        """L_21 and chol(S + jitter I), with the smallest jitter of the ladder that gives pivots above rounding error.
 
         The jitter is added to the new points only: they count as a little noisier, the old ones stay as they are.
         """
-        xp = namespace(schur)
-        identity = xp.eye(schur.shape[0], dtype=schur.dtype, device=device_of(schur))
-        smallest = math.sqrt(_SMALLEST_PIVOT * scale)
         for rung in _LADDER:
             try:
-                factor = xp.linalg.cholesky(schur + (rung * scale) * identity)
+                l21, l22, scale, pivot = together(_new_block, self._w.array, cross, block, rung)
             except (np.linalg.LinAlgError, RuntimeError):  # PyTorch's LinAlgError is a RuntimeError
                 continue
-            if float(xp.min(xp.linalg.diagonal(factor))) > smallest:
-                self.jitter = max(self.jitter, rung * scale)
-                return factor
+            if float(pivot) > math.sqrt(_SMALLEST_PIVOT * float(scale)):
+                self.jitter = max(self.jitter, rung * float(scale))
+                return l21, l22
         raise np.linalg.LinAlgError(
             "the kernel matrix is not positive definite, even with jitter; is there a NaN in it?"
         )
+
+
+# What an append computes, of one factor or, with leading axes, of several.
+
+
+def _new_block(w: Array, cross: Array, block: Array, rung: float) -> tuple[Array, Array, FloatArray, FloatArray]:
+    """L_21, L_22 with rung times the largest diagonal entry as jitter, that entry, and the smallest pivot."""
+    xp = namespace(block)
+    l21 = cross @ w.mT
+    schur = block - l21 @ l21.mT
+    scale = xp.max(xp.linalg.diagonal(block), axis=-1)
+    identity = xp.eye(block.shape[-1], dtype=block.dtype, device=device_of(block))
+    l22 = xp.linalg.cholesky(schur + (rung * scale)[..., None, None] * identity)
+    return l21, l22, to_numpy(scale), to_numpy(xp.min(xp.linalg.diagonal(l22), axis=-1))
+
+
+def _extend(w: Array, l21: Array, l22: Array) -> Array:
+    """Put the new rows of W, L_22^{-1} [-L_21 W, I], in their place."""
+    n = l21.shape[-1]
+    w22 = invert_lower(l22)
+    w[..., n:, :n] = -w22 @ (l21 @ w[..., :n, :n])
+    w[..., n:, n:] = w22
+    return w[..., n:, :]
 
 
 def solve_once(matrix: Array, b: Array) -> Array:

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from fzoos._util.arrays import (
     Array,
-    Buffer,
     FloatArray,
     cos_in_place,
     device_of,
@@ -35,7 +34,9 @@ from fzoos._util.arrays import (
     to_device,
     to_numpy,
 )
+from fzoos._util.buffer import Buffer
 from fzoos._util.checks import check_count
+from fzoos._util.together import Written, together
 from fzoos.surrogates.cholesky import GrowingCholesky, solve_once
 from fzoos.surrogates.kernels import Kernel
 from fzoos.surrogates.standardise import Standardised
@@ -80,6 +81,8 @@ class FourierFeatures:
         self.frequencies = to_device(frequencies, device)
         self.phases = to_device(rng.uniform(0.0, 2.0 * math.pi, count), device)  # b
         self._amplitude = math.sqrt(2.0 / count)
+        # On a CPU V comes from memory once, not once for each product; a GPU reads a panel faster than it begins one.
+        self._panel = count if device is not None and device.startswith("cuda") else _PANEL
 
     def __call__(self, x: Array) -> Array:
         """phi at each row of x, shape (n, d) -> (n, M)."""
@@ -89,12 +92,17 @@ class FourierFeatures:
 
     def grad(self, x: FloatArray, w: Array) -> FloatArray:
         """grad phi(x)^T w at one point, shape (d,)."""
+        gradient: FloatArray = together(self._gradients, x, w)
+        return gradient
+
+    def _gradients(self, x: FloatArray, w: Array) -> FloatArray:
+        """The same at a point, or at several with a w each: (d,) and (M,), or (N, d) and (N, M)."""
         x = to_device(x, self.device)
         gradient = namespace(x).zeros_like(x)
-        for start in range(0, len(self.phases), _PANEL):  # V comes from memory once, not once for each product
-            panel = slice(start, start + _PANEL)
+        for start in range(0, len(self.phases), self._panel):
+            panel = slice(start, start + self._panel)
             v = self.frequencies[panel, :]
-            gradient += (sin(v @ x + self.phases[panel]) * w[panel]) @ v
+            gradient += (sin(x @ v.T + self.phases[panel]) * w[..., panel]) @ v
         return -self._amplitude * to_numpy(gradient)
 
 
@@ -141,39 +149,69 @@ class FourierSurrogate:
         self._append(new, x)
         # `nearest n` only ever swaps points one for one, so nothing of `gone` is left here.
         observed = Standardised.of(y[self._index])
-        return observed.scale * (self._solve(to_device(observed.values, self.features.device)) @ self._phi.array)
+        alpha = self._solve(observed.values)
+        return together(_weights, alpha, self._phi.array, np.asarray(observed.scale), self.features.device)
 
-    def _solve(self, y: Array) -> Array:
+    def _solve(self, y: FloatArray) -> Array:
         """(Phi Phi^T + sigma^2 I)^{-1} y: with the growing factor as long as points are only added."""
         if self._factor is not None:
-            return self._factor.solve(y)
-        return solve_once(self._gram.array + self._ridge(len(self._index)), y)
+            return together(_solve, self._factor.inverse_factor, y, self.features.device)
+        return together(_solve_anew, self._gram.array, y, self.noise, self.features.device)
 
     def _append(self, new: NDArray[np.int64], x: FloatArray) -> None:
         if not len(new):
             return
-        n, m = len(self._index), len(new)
         self._index = np.concatenate([self._index, new])
-        phi = self._phi.grow(m)
-        phi[n:, :] = self.features(to_device(x[new], self.features.device))
-        gram = self._gram.grow(m)
-        cross = phi[n:, :] @ phi.T
-        gram[n:, :] = cross
-        gram[:n, n:] = cross[:, :n].T
+        phi, gram = Written(self._phi.grow(len(new))), Written(self._gram.grow(len(new)))
+        cross, block = together(_append, self.features, phi, gram, x[new], self.noise)
         if self._factor is not None:
-            self._factor.append(cross[:, :n], cross[:, n:] + self._ridge(m))
+            self._factor.append(cross, block)
 
     def _replace(self, slots: NDArray[np.int64], new: NDArray[np.int64], x: FloatArray) -> None:
         """Put new points into the slots of points that are no longer in use; there is no factor to extend any more."""
         self._index[slots] = new
-        phi, gram = self._phi.array, self._gram.array
-        fresh = self.features(to_device(x[new], self.features.device))
-        phi[slots, :] = fresh
-        cross = fresh @ phi.T
-        gram[slots, :] = cross
-        gram[:, slots] = cross.T
+        phi, gram = Written(self._phi.array), Written(self._gram.array)
+        together(_replace, self.features, phi, gram, x[new], tuple(slots.tolist()))
         self._factor = None
 
-    def _ridge(self, n: int) -> Array:
-        like = self.features.phases
-        return self.noise * namespace(like).eye(n, dtype=like.dtype, device=device_of(like))
+
+# What the methods compute, of one surrogate or, with leading axes, of those of several clients.
+
+
+def _ridge(noise: float, like: Array) -> Array:
+    return noise * namespace(like).eye(like.shape[-1], dtype=like.dtype, device=device_of(like))
+
+
+def _append(features: FourierFeatures, phi: Array, gram: Array, x: FloatArray, noise: float) -> tuple[Array, Array]:
+    """Put phi(x) and its inner products in the last rows; its rows of Phi Phi^T + sigma^2 I, left and right."""
+    n = phi.shape[-2] - x.shape[-2]
+    phi[..., n:, :] = features(to_device(x, features.device))
+    cross = phi[..., n:, :] @ phi.mT
+    gram[..., n:, :] = cross
+    gram[..., :n, n:] = cross[..., :n].mT
+    return cross[..., :n], cross[..., n:] + _ridge(noise, cross[..., n:])
+
+
+def _replace(features: FourierFeatures, phi: Array, gram: Array, x: FloatArray, slots: tuple[int, ...]) -> Array:
+    """Put phi(x) and its inner products into the rows `slots`."""
+    rows, fresh = list(slots), features(to_device(x, features.device))
+    phi[..., rows, :] = fresh
+    cross = fresh @ phi.mT
+    gram[..., rows, :] = cross
+    gram[..., rows] = cross.mT
+    return gram
+
+
+def _solve(w: Array, y: FloatArray, device: str | None) -> Array:
+    """W^T (W y)."""
+    return (w.mT @ (w @ to_device(y, device)[..., None]))[..., 0]
+
+
+def _solve_anew(gram: Array, y: FloatArray, noise: float, device: str | None) -> Array:
+    """(Phi Phi^T + sigma^2 I)^{-1} y."""
+    return solve_once(gram + _ridge(noise, gram), to_device(y, device)[..., None])[..., 0]
+
+
+def _weights(alpha: Array, phi: Array, scale: FloatArray, device: str | None) -> Array:
+    """scale * Phi^T alpha."""
+    return to_device(scale, device)[..., None] * (alpha[..., None, :] @ phi)[..., 0, :]

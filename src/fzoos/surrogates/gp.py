@@ -23,7 +23,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fzoos._util.arrays import Array, Buffer, FloatArray, device_of, namespace, squared_distances, to_device, to_numpy
+from fzoos._util.arrays import Array, FloatArray, device_of, namespace, squared_distances, to_device, to_numpy
+from fzoos._util.buffer import Buffer
+from fzoos._util.together import Written, together
 from fzoos.surrogates.cholesky import GrowingCholesky
 from fzoos.surrogates.kernels import Kernel
 from fzoos.surrogates.standardise import Standardised
@@ -78,42 +80,29 @@ class DerivedGP:
         """Condition on more observations: x of shape (m, d), y of shape (m,), as observed (not standardised)."""
         if not len(y):
             return
-        n, m = len(self), len(y)
-        points = self._x.grow(m)
-        points[n:, :] = to_device(x, self._device)
+        m = len(y)
+        points, distances = self._x.grow(m), self._distances.grow(m)
         self._y = np.concatenate([self._y, y])
         self._scaled_alpha = None
-
-        to_new = squared_distances(points, points[n:, :]).T  # centred on the new points
-        identity = namespace(points).eye(m, dtype=points.dtype, device=device_of(points))
-        to_new[:, n:] *= 1.0 - identity  # a point's distance to itself is exactly zero
-        distances = self._distances.grow(m)
-        distances[n:, :] = to_new
-        distances[:n, n:] = to_new[:, :n].T
-
-        covariance = self.kernel.kappa(to_new)
-        rows = self.factor.append(covariance[:, :n], covariance[:, n:] + self.noise * identity)
-        inverse = self._inverse.grow(m)
-        for start in range(0, n + m, _PANEL):
-            panel = slice(start, start + _PANEL)
-            lower = rows[max(start - n, 0) :, :]  # the rows above are zero in these columns: W is lower triangular
-            inverse[panel, :] += lower[:, panel].T @ lower
+        cross, block = together(
+            _append, Written(points), Written(distances), np.ascontiguousarray(x), self.kernel, self.noise, self._device
+        )
+        rows = self.factor.append(cross, block)
+        together(_add_inverse, Written(self._inverse.grow(m)), rows)
 
     def grad_mean(self, x: FloatArray) -> FloatArray:
         """grad mu(x) in the units of y, shape (d,); zero while there is no observation."""
         if not len(self):
             return np.zeros(self.dim)
-        offset = to_device(x, self._device) - self._x.array
-        xp = namespace(offset)
-        c = 2.0 * self.kernel.dkappa(xp.sum(offset * offset, axis=1))
-        return to_numpy((self._weights() * c) @ offset)
+        gradient: FloatArray = together(_grad_mean, self._x.array, self._weights(), x, self.kernel, self._device)
+        return gradient
 
     def mean(self, x: FloatArray) -> float:
         """mu(x) in the units of y; zero while there is no observation."""
         if not len(self):
             return 0.0
-        s = squared_distances(self._x.array, to_device(x[None, :], self._device))[:, 0]
-        return float(np.mean(self._y)) + float(self._weights() @ self.kernel.kappa(s))
+        above = together(_mean, self._x.array, self._weights(), x[None, :], self.kernel, self._device)
+        return float(np.mean(self._y)) + float(above)
 
     @property
     def amplitude(self) -> float:
@@ -126,14 +115,15 @@ class DerivedGP:
             return self._amplitude
         if not len(self):
             return 1.0
-        y = to_device(Standardised.of(self._y).values, self._device)
-        return float(np.sqrt(max(self.scale * float(self._weights() @ y) / len(self), 0.0)))
+        square = together(_fit, self._weights(), Standardised.of(self._y).values, self._device)
+        return float(np.sqrt(max(self.scale * float(square) / len(self), 0.0)))
 
     def _weights(self) -> Array:
         """scale * alpha, computed once per set of observations."""
         if self._scaled_alpha is None:
             y = Standardised.of(self._y)
-            self._scaled_alpha = y.scale * self.factor.solve(to_device(y.values, self._device))
+            w = self.factor.inverse_factor
+            self._scaled_alpha = together(_scaled_alpha, w, y.values, np.asarray(y.scale), self._device)
         return self._scaled_alpha
 
     @property
@@ -145,17 +135,86 @@ class DerivedGP:
         """trace Sigma_grad at each row of x, for standardised observations: shape (m, d) -> (m,)."""
         if not len(self):
             return np.full(len(x), self.prior_trace)
-        points = self._x.array
-        s = squared_distances(points, to_device(x, self._device))
-        xp = namespace(s)
-        c = 2.0 * self.kernel.dkappa(s)
-        sc = s * c
-        inverse, distances = self._inverse.array, self._distances.array
-        reduction = xp.zeros_like(s[0, :])
-        for start in range(0, len(self), _PANEL):
-            panel = slice(start, start + _PANEL)
-            rows = inverse[panel, :]
-            reduction += xp.sum(sc[panel, :] * (rows @ c), axis=0)
-            reduction -= 0.5 * xp.sum(c[panel, :] * ((rows * distances[panel, :]) @ c), axis=0)
+        reduction: FloatArray = together(
+            _reduction,
+            self._x.array,
+            self._inverse.array,
+            self._distances.array,
+            to_device(x, self._device),
+            self.kernel,
+        )
         # The true value is never negative; rounding can make it so where the surrogate is certain.
-        return np.maximum(self.prior_trace - to_numpy(reduction), 0.0)
+        return np.maximum(self.prior_trace - reduction, 0.0)
+
+
+# What the methods compute, of one process or, with leading axes, of those of several clients.
+
+
+def _append(
+    points: Array, distances: Array, x: FloatArray, kernel: Kernel, noise: float, device: str | None
+) -> tuple[Array, Array]:
+    """Put x and its squared distances in the last rows; its rows of K + sigma^2 I, left and right of the diagonal."""
+    m = x.shape[-2]
+    n = points.shape[-2] - m
+    points[..., n:, :] = to_device(x, device)
+    to_new = squared_distances(points, points[..., n:, :]).mT  # centred on the new points
+    identity = namespace(points).eye(m, dtype=points.dtype, device=device_of(points))
+    to_new[..., n:] *= 1.0 - identity  # a point's distance to itself is exactly zero
+    distances[..., n:, :] = to_new
+    distances[..., :n, n:] = to_new[..., :n].mT
+    covariance = kernel.kappa(to_new)
+    return covariance[..., :n], covariance[..., n:] + noise * identity
+
+
+def _add_inverse(inverse: Array, rows: Array) -> Array:
+    """A^{-1} = W^T W grows by what the new rows of W add to it."""
+    m, size = rows.shape[-2:]
+    for start in range(0, size, _PANEL):
+        panel = slice(start, start + _PANEL)
+        lower = rows[..., max(start - size + m, 0) :, :]  # the rows above are zero here: W is lower triangular
+        inverse[..., panel, :] += lower[..., panel].mT @ lower
+    return inverse
+
+
+def _scaled_alpha(w: Array, values: FloatArray, scale: FloatArray, device: str | None) -> Array:
+    """scale * W^T (W y)."""
+    y = to_device(values, device)[..., None]
+    return to_device(scale, device)[..., None] * (w.mT @ (w @ y))[..., 0]
+
+
+def _dot(alpha: Array, y: Array) -> FloatArray:
+    """alpha^T y."""
+    return to_numpy(alpha @ y if alpha.ndim == 1 else namespace(alpha).vecdot(alpha, y))
+
+
+def _fit(alpha: Array, y: FloatArray, device: str | None) -> FloatArray:
+    """alpha^T y, y being on the host."""
+    return _dot(alpha, to_device(y, device))
+
+
+def _mean(points: Array, alpha: Array, x: FloatArray, kernel: Kernel, device: str | None) -> FloatArray:
+    """sum_j alpha_j kappa(s_j)."""
+    s = squared_distances(points, to_device(x, device))[..., 0]
+    return _dot(alpha, kernel.kappa(s))
+
+
+def _grad_mean(points: Array, alpha: Array, x: FloatArray, kernel: Kernel, device: str | None) -> FloatArray:
+    """sum_j alpha_j c_j (x - x_j)."""
+    offset = to_device(x, device)[..., None, :] - points
+    c = 2.0 * kernel.dkappa(namespace(offset).sum(offset * offset, axis=-1))
+    return to_numpy(((alpha * c)[..., None, :] @ offset)[..., 0, :])
+
+
+def _reduction(points: Array, inverse: Array, distances: Array, x: Array, kernel: Kernel) -> FloatArray:
+    """(s c)^T A^{-1} c - c^T (A^{-1} o D) c / 2 at each row of x."""
+    s = squared_distances(points, x)
+    xp = namespace(s)
+    c = 2.0 * kernel.dkappa(s)
+    sc = s * c
+    reduction = xp.zeros_like(s[..., 0, :])
+    for start in range(0, s.shape[-2], _PANEL):
+        panel = slice(start, start + _PANEL)
+        rows = inverse[..., panel, :]
+        reduction += xp.sum(sc[..., panel, :] * (rows @ c), axis=-2)
+        reduction -= 0.5 * xp.sum(c[..., panel, :] * ((rows * distances[..., panel, :]) @ c), axis=-2)
+    return to_numpy(reduction)

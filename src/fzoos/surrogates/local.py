@@ -68,8 +68,10 @@ class LocalSurrogate:
         """The process conditioned on the points in use around x."""
         if self._version != self._trajectory.version:  # multipliers of constraints have changed, and all observations
             self._clear()
-        if self._chosen_at is not None and np.array_equal(x, self._chosen_at):
-            new = np.arange(self._seen, len(self._trajectory))
+        total = len(self._trajectory)
+        all_in_use = len(self._in_use) == self._seen and (self._points is None or total <= self._points)
+        if all_in_use or (self._chosen_at is not None and np.array_equal(x, self._chosen_at)):
+            new = np.arange(self._seen, total)
         else:
             chosen = self._trajectory.nearest(x, self._points)
             new = chosen[~np.isin(chosen, self._in_use)]
@@ -78,5 +80,5 @@ class LocalSurrogate:
                 new = chosen
         self._gp.append(self._trajectory.x[new], self._trajectory.y[new])
         self._in_use = np.concatenate([self._in_use, new])
-        self._chosen_at, self._seen = x.copy(), len(self._trajectory)
+        self._chosen_at, self._seen = x.copy(), total
         return self._gp

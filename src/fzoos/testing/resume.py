@@ -44,7 +44,7 @@ class ResumeContract:
 
     A site is made again by answering all its requests once more with the values from its journal. So an algorithm must
     draw from its context's generator only, ask through its context's trajectory only, and keep everything else in its
-    client half.
+    client half, in attributes: arrays, numbers, lists, dicts, objects of classes of its own.
 
     Attributes:
         algorithm: the settings to be checked, made quicker where that is needed (`make_quick`).
@@ -74,6 +74,13 @@ class ResumeContract:
         with _Trial(self.algorithm) as trial:
             folder = trial.folder("restarted")
             trial.compare(conduct(trial.study, _Restarting(trial.study, folder), folder / "result.db"), folder)
+
+    def test_sites_restarted_from_snapshots(self) -> None:
+        """The same with the client's state kept beside the journal: all that it had is in its attributes."""
+        with _Trial(self.algorithm) as trial:
+            folder = trial.folder("kept")
+            engine = _Restarting(trial.study, folder, snapshots=True)
+            trial.compare(conduct(trial.study, engine, folder / "result.db"), folder)
 
     def test_server_stopped_in_every_exchange(self) -> None:
         """A server that ends before and after the sites work, and is started anew: the same run, with no more
@@ -159,10 +166,18 @@ class _Restarting:
         study: the study's settings.
         folder: where the journals are.
         stop: called before the sites work (False) and after (True); what it raises ends the server.
+        snapshots: whether the sites keep snapshots.
     """
 
-    def __init__(self, study: Study, folder: Path, stop: Callable[[bool], None] = lambda worked: None) -> None:
-        self._study, self._folder, self._stop = study, folder, stop
+    def __init__(
+        self,
+        study: Study,
+        folder: Path,
+        stop: Callable[[bool], None] = lambda worked: None,
+        *,
+        snapshots: bool = False,
+    ) -> None:
+        self._study, self._folder, self._stop, self._snapshots = study, folder, stop, snapshots
         self._boxes = objectives_of(study, folder)
 
     def exchange(self, requests: Mapping[int, Message], timeout: float | None) -> Outcome:
@@ -172,7 +187,7 @@ class _Restarting:
             journal = self._folder / f"{self._study.sites[client]}.journal"
             try:
                 box, seed = self._boxes[client], self._study.seed
-                with StudySite(self._study, client, box, journal, site_seed=seed) as site:
+                with StudySite(self._study, client, box, journal, site_seed=seed, snapshots=self._snapshots) as site:
                     reply = site.answer(encode(request, self._study.id))
                 outcome.replies[client] = decode(reply, self._study.id)
             except Exception as error:

@@ -26,6 +26,7 @@ from fzoos.federation.conductor import conduct
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.journal import Journal
 from fzoos.federation.site import StudySite
+from fzoos.federation.snapshot import SnapshotFile
 from fzoos.federation.study import Study
 from fzoos.messages.codec import decode, encode
 from fzoos.testing import as_table, make_quick
@@ -51,16 +52,24 @@ CENTRES = (0.2, -0.4, 0.6)
 
 
 def make_study(algorithm="fzoos-weights", sites=("a", "b"), **changes):
-    """A study that costs next to nothing: d = 2, T = 2, three rounds."""
-    settings = {"x0": 0.5, "dim": 2, "bounds": (-1.0, 1.0), "rounds": 3, "local_steps": 2, "retries": 0} | changes
-    return Study("demo", sites=sites, algorithm=TABLES[algorithm], **settings)
+    """A study that costs next to nothing: d = 2, T = 2, three rounds. Sites of one called "constrained" have some."""
+    settings = {
+        "name": "demo",
+        "x0": 0.5,
+        "dim": 2,
+        "bounds": (-1.0, 1.0),
+        "rounds": 3,
+        "local_steps": 2,
+        "retries": 0,
+    } | changes
+    return Study(sites=sites, algorithm=TABLES[algorithm], **settings)
 
 
 class Box:
     """A site's black box with a log of its own: every query is on the disk before its value is out."""
 
-    def __init__(self, centre, log=None, kill_query=None):
-        self._centre, self._log, self._kill_query = centre, log, kill_query
+    def __init__(self, centre, log=None, kill_query=None, constrained=False):
+        self._centre, self._log, self._kill_query, self._constrained = centre, log, kill_query, constrained
         self.count = 0
 
     def __call__(self, x):
@@ -74,12 +83,17 @@ class Box:
                 os.fsync(file.fileno())
         if self.count == self._kill_query:
             os.kill(os.getpid(), signal.SIGKILL)
+        if self._constrained:
+            return float(y), [float(x.sum()) + self._centre, -0.9 - float(x[0])]
         return y if y.ndim else float(y)
 
 
 def boxes(study, folder, kill_query=None):
     """One for each site; the queries of all of them together are counted for the kill."""
-    made = [Box(CENTRES[i], Path(folder) / f"{site}.log") for i, site in enumerate(study.sites)]
+    made = [
+        Box(CENTRES[i], Path(folder) / f"{site}.log", constrained=study.name == "constrained")
+        for i, site in enumerate(study.sites)
+    ]
     if kill_query is None:
         return made
     total = [0]
@@ -128,6 +142,23 @@ def server(line, folder, settings, **run):
     return {"x": result.x.tobytes().hex(), "status": result.status, "message": result.message}
 
 
+def keep(line, folder, settings, request, moment):
+    """A site that answers one request, and is killed at this event in the writing of its snapshot; None: at none."""
+    made, seen = make_study(**settings), [0]
+
+    def on_event(frame, event, arg):
+        seen[0] += frame.f_code is SnapshotFile.write.__code__
+        if seen[0] == moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    path, seed = Path(folder) / f"{made.sites[0]}.journal", made.seed
+    with StudySite(made, 0, Box(CENTRES[0]), path, site_seed=seed, snapshots=True) as site:
+        sys.setprofile(on_event)
+        site.answer(bytes.fromhex(request))
+        sys.setprofile(None)
+    return {"seen": seen[0]}
+
+
 def hold(line, path, fork=False):
     """A journal held until the line is closed; with `fork`, a child of the process says so, and outlives it."""
     journal = Journal(path, "study", "site")
@@ -155,7 +186,7 @@ def fill_journal(journal, rows=3):
         journal.reply(request, b"reply %d" % i, {"state": {"inc": i}})
 
 
-JOBS = {job.__name__: job for job in (study, site, server, hold, fill)}
+JOBS = {job.__name__: job for job in (study, site, server, keep, hold, fill)}
 
 
 class Line:

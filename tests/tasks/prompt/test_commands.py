@@ -10,6 +10,7 @@ import pytest
 
 from fzoos.cli import main
 from fzoos.experiments.figures import Scale, make
+from fzoos.experiments.task_spec import build
 from fzoos.tasks.prompt import Prompt
 
 SMALL = ("--dim", "5", "--clients", "2", "--texts", "4", "--local-steps", "2", "--rounds", "2")
@@ -33,6 +34,18 @@ def test_run(installed, capsys):
     assert found["accuracy"] == task.accuracy(np.array(found["recommended"]))
     assert f"accuracy {found['accuracy']:.1%} of the test texts (at x0 {task.accuracy(np.zeros(5)):.1%})" in out
     assert "smallest" not in out
+
+
+def test_run_with_newsgroups(installed, capsys):
+    """The other texts, by the other name: accuracy is that of their task."""
+    arguments = ("run", "newsgroups", *SMALL, "--algorithm", "fedzo", "--quiet", "--json", "r.json")
+    code, _, _ = fzoos(capsys, *arguments)
+    found = json.loads((installed / "r.json").read_text())
+    task = Prompt.newsgroups(dim=5, clients=2, texts=4)
+    assert code == 0
+    assert found["start"] == pytest.approx(task.value(np.zeros(5)), rel=1e-5)
+    assert found["accuracy"] == task.accuracy(np.array(found["recommended"]))
+    assert "'hockey'" in found["task"]
 
 
 def test_compare(installed, capsys):
@@ -82,17 +95,28 @@ def test_reproduce(installed, capsys):
         assert set(cells[2:]) <= set(task.classes)
 
 
-def test_the_full_figure():
+@pytest.mark.parametrize("name", ["prompt", "newsgroups"])
+def test_the_full_figure(name):
     """Three seeds, two degrees of skew, seven lines."""
-    figure = make("prompt", Scale(device="cuda"))
+    figure = make(name, Scale(device="cuda"))
     assert len(figure.runs) == 3 * 2 * 7
     assert {dict(run.task.settings)["device"] for run in figure.runs} == {"cuda"}
+    assert {run.task.name for run in figure.runs} == {name}
+
+
+def test_runs_know_which_texts_made_them(installed):
+    """The digests of both kinds of texts differ; a task is built of its own."""
+    prompt, newsgroups = (make(name, Scale(quick=True)).runs[0].task for name in ("prompt", "newsgroups"))
+    assert prompt.data != newsgroups.data
+    assert (prompt.dataset, newsgroups.dataset) == ("debian", "newsgroups")
+    assert build(newsgroups).classes == Prompt.newsgroups().classes
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("run", "prompt", "--noise", "0.1"), "F* of prompt is not known"),
+        (("run", "newsgroups", "--noise", "0.1"), "F* of newsgroups is not known"),
         (("run", "prompt", "--device", "tpu"), "device must be cpu or cuda"),
         (("run", "prompt", "--texts", "400"), "client 0 gets no 400 texts"),
     ],
@@ -104,9 +128,10 @@ def test_bad_input_is_one_line(installed, capsys, arguments, message):
     assert err.count("\n") == 1
 
 
-def test_no_texts_is_one_line(installed, capsys, monkeypatch):
-    (installed / "data" / "debian.npz").unlink()
+@pytest.mark.parametrize(("task", "source"), [("prompt", "debian"), ("newsgroups", "newsgroups")])
+def test_no_texts_is_one_line(installed, capsys, monkeypatch, task, source):
+    (installed / "data" / f"{source}.npz").unlink()
     monkeypatch.setenv("XDG_CACHE_HOME", str(installed / "cache"))
-    code, _, err = fzoos(capsys, "run", "prompt", *SMALL, "--quiet")
+    code, _, err = fzoos(capsys, "run", task, *SMALL, "--quiet")
     assert (code, err.count("\n")) == (2, 1)
-    assert "python -m fzoos.tasks.prompt.debian" in err
+    assert f"python -m fzoos.tasks.prompt.{source}" in err

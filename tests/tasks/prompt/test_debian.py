@@ -40,7 +40,7 @@ def test_at_most_so_many_a_section():
 
 
 def test_no_index():
-    with pytest.raises(ValueError, match="no description of a package in section games"):
+    with pytest.raises(ValueError, match="no text of the class games"):
         collect(["Package: x"])
 
 
@@ -48,7 +48,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     """From standard input to an archive that the task reads."""
     monkeypatch.setattr("sys.stdin", iter(line + "\n" for line in index()))
     assert debian._main([str(tmp_path / "debian.npz"), "-"]) == ""
-    assert "24 descriptions" in capsys.readouterr().out
+    assert "24 texts" in capsys.readouterr().out
     assert len(load_texts(tmp_path).text) == 24
     assert debian._main([]).startswith("usage:")
 

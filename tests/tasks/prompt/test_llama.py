@@ -45,16 +45,19 @@ def plain_scores(sizes, weights, h):
     return (rms(h, "output_norm.weight") @ output.T)[-1]
 
 
+@pytest.mark.parametrize("room", [256, 8], ids=["one part", "several parts"])
+@pytest.mark.parametrize("gradients", [False, True], ids=["in place", "with gradients"])
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
-def test_scores_are_those_of_the_plain_computation(tiny, tied):
+def test_scores_are_those_of_the_plain_computation(tiny, monkeypatch, tied, gradients, room):
     """For every prompt and every text, of whatever lengths, though prompts are read once and texts share a sequence."""
+    monkeypatch.setattr("fzoos.tasks.prompt.llama._ROOM", room)
     weights = tiny.weights(TOKENS, tied)
     model = Llama(tiny.sizes, weights)
     rng = np.random.default_rng(3)
     prompts = rng.normal(size=(3, 5, tiny.sizes.width))
     texts = [[7], [1, 2, 3, 4, 5, 6, 7], [30, 2, 39]]
-    with torch.no_grad():
-        found = model.scores(model.read(torch.as_tensor(prompts)), model.pack(texts, before=5)).numpy()
+    with torch.set_grad_enabled(gradients):
+        found = model.scores(torch.as_tensor(prompts), model.pack(texts, before=5)).numpy()
     assert found.shape == (3, 3, TOKENS)
     for i, prompt in enumerate(prompts):
         for j, text in enumerate(texts):
@@ -64,17 +67,18 @@ def test_scores_are_those_of_the_plain_computation(tiny, tied):
 
 def test_scores_of_some_tokens(tiny):
     model = Llama(tiny.sizes, tiny.weights(TOKENS))
-    past = model.read(model.embed([[1, 2]]))
+    prompt = model.embed([[1, 2]])
     some = torch.tensor([5, 0, 39])
     text = model.pack([[3, 4], [6]], before=2)
-    assert torch.allclose(model.scores(past, text, some), model.scores(past, text)[..., some], atol=1e-5)
+    assert torch.allclose(model.scores(prompt, text, some), model.scores(prompt, text)[..., some], atol=1e-5)
 
 
 def test_flops(tiny):
-    """By hand, for one prompt token and one text of two: 3 tokens through the matrices of two blocks, q and o 32 x 32,
-    k and v 16 x 32, three of 64 x 32; and 1 + (2 + 3) pairs of query and key in each block, 32 numbers twice."""
-    matrices = 2 * (2 * 32 * 32 + 2 * 16 * 32 + 3 * 64 * 32)
-    by_hand = 2 * (3 * matrices + 2 * 6 * 2 * 32)
+    """By hand, for one prompt token and one text of two: 3 tokens through q 32 x 32, k and v 16 x 32 in both blocks; 3
+    in the first, 1 in the second through o 32 x 32 and three of 64 x 32; and 1 + (2 + 3) pairs of query and key in each
+    block, 32 numbers twice."""
+    matrices = 2 * 3 * (32 * 32 + 2 * 16 * 32) + (3 + 1) * (32 * 32 + 3 * 64 * 32)
+    by_hand = 2 * (matrices + 2 * 6 * 2 * 32)
     assert Llama(tiny.sizes, tiny.weights(TOKENS)).flops(1, [2]) == by_hand
 
 
@@ -95,5 +99,5 @@ def test_the_capital_of_france(tiny):
     tokenizer, model = file.tokenizer, Llama(file.sizes, file.weights())
     tokens = tokenizer.encode("The capital of France is").ids
     with torch.no_grad():
-        scores = model.scores(model.read(model.embed([tokens[:2]])), model.pack([tokens[2:]], before=2))[0, 0]
+        scores = model.scores(model.embed([tokens[:2]]), model.pack([tokens[2:]], before=2))[0, 0]
     assert tokenizer.decode([int(scores.argmax())]) == " Paris"

@@ -12,11 +12,14 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray, orthonormal_rows
 from fzoos._util.checks import check_count, check_positive
+from fzoos._util.together import side_by_side
 from fzoos.algorithms.fixed_fzoos.surroundings import Surroundings
 
 __all__ = ["ActiveQueries", "Design", "InitialDesign", "UnseenDirections", "uniform_around"]
 
 Design = Literal["uniform", "orthogonal"]
+
+_LARGE = 100_000  # random numbers, a third of a millisecond: from there on clients in step draw on several cores
 
 
 @dataclass(frozen=True)
@@ -175,4 +178,11 @@ def _star(here: Surroundings, count: int, near: FloatArray) -> FloatArray:
 
 def uniform_around(x: FloatArray, count: int, radius: float, rng: np.random.Generator) -> FloatArray:
     """`count` points uniform in the box of half-width `radius` around x, shape (count, d)."""
+    if count * len(x) < _LARGE:
+        return _uniform_around(x, count, radius, rng)
+    points: FloatArray = side_by_side(_uniform_around, x, count, radius, rng)
+    return points
+
+
+def _uniform_around(x: FloatArray, count: int, radius: float, rng: np.random.Generator) -> FloatArray:
     return x + rng.uniform(-radius, radius, (count, len(x)))

@@ -217,6 +217,11 @@ class FixedFZooS(Algorithm):
         """The frequencies, M d numbers, or the points in use."""
         return dim * max(self.features if self.sends == "weights" else 0, self.points or 0)
 
+    @property
+    def in_step(self) -> bool:
+        """On a GPU: elsewhere it would be worth little, and the objectives' thread stays the caller's."""
+        return self.device is not None and self.device.startswith("cuda")
+
     def client(self, context: ClientContext) -> ClientHalf:
         """The client half; only here must the device be there: settings may come from another machine."""
         if self.device is not None:

@@ -42,7 +42,8 @@ def client_app(
 ) -> ClientApp:
     """A site's half: answers the server's requests with the site's own black box.
 
-    Flower starts a new process for every message. What must last (queries, generator, replies given) is in the journal.
+    Flower starts a new process for every message. What must last (queries, generator, replies given) is in the journal;
+    the client's state is beside it, so that the next process need not answer the journal once more.
 
     A node's config (`flower-supernode --node-config 'site="site-1" journal="site-1.journal"'`) says
 
@@ -150,6 +151,7 @@ def _answer(data: bytes, addressee: str, context: Context, study: Study, factory
             prior=context.node_config.get("prior"),
             wait=_WAIT,
             site_seed=_site_seed(context),
+            snapshots=True,
         )
     except JournalError as error:
         return name, codec.encode_failure(str(error), study.id)

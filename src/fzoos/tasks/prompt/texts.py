@@ -14,20 +14,26 @@ No text is at two clients, nor both at a client and among those that accuracy is
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fzoos._util.checks import check_count, check_number
 from fzoos.tasks.archives import DataError
-from fzoos.tasks.cache import cache_folder, digest, read_archive
+from fzoos.tasks.cache import cache_folder, digest, read_archive, write_archive
 
-__all__ = ["Texts", "deal", "load_texts", "texts_digest"]
+__all__ = ["Source", "Texts", "deal", "draw", "load_texts", "store", "texts_digest"]
 
-_FILE = "debian.npz"
-_MAKE = "on Debian or Ubuntu `python -m fzoos.tasks.prompt.debian {}` makes it"
+Source = Literal["debian", "newsgroups"]
+"""Where texts come from; there is a module of that name that makes their archive."""
+
+_MAKE: dict[Source, str] = {
+    "debian": "on Debian or Ubuntu `python -m fzoos.tasks.prompt.debian {}` makes it",
+    "newsgroups": "`python -m fzoos.tasks.prompt.newsgroups {}` makes it, with a network",
+}
 
 
 class Texts(NamedTuple):
@@ -58,11 +64,13 @@ class Texts(NamedTuple):
         return Texts(self.text[kept], new[self.label[kept]].astype(np.int64), np.array(classes))
 
 
-def load_texts(folder: str | Path | None = None) -> Texts:
-    """Descriptions of Debian's packages, with the section of each: `debian.npz`.
+def load_texts(folder: str | Path | None = None, source: Source = "debian") -> Texts:
+    """Texts with their classes from an archive: `debian.npz` or `newsgroups.npz`.
 
     Args:
         folder: where to look first; default: `$FZOOS_DATA`. Then the per-user cache is looked at.
+        source: "debian", descriptions of packages with the section of each, or "newsgroups", posts with the subject of
+            the group that each is from.
 
     Raises:
         DataError: the archive is missing, or is not in the layout.
@@ -79,12 +87,14 @@ def load_texts(folder: str | Path | None = None) -> Texts:
         >>> len(load_texts(folder).text)
         12
     """
-    path = _find(folder)
+    file = f"{source}.npz"
+    named = folder or os.environ.get("FZOOS_DATA")
+    places = [*([Path(named)] if named else []), cache_folder("data")]
+    path = next((place / file for place in places if (place / file).is_file()), None)
     if path is None:
-        named = folder or os.environ.get("FZOOS_DATA")
-        cached = cache_folder("data") / _FILE
+        cached = cache_folder("data") / file
         searched = f"neither in {named} nor in {cached.parent}" if named else f"not in {cached.parent}"
-        raise DataError(f"{_FILE}: {searched}; {_MAKE.format(cached)}")
+        raise DataError(f"{file}: {searched}; {_MAKE[source].format(cached)}")
     try:
         arrays = read_archive(path)
     except (OSError, ValueError) as error:
@@ -95,13 +105,50 @@ def load_texts(folder: str | Path | None = None) -> Texts:
     return Texts(arrays["text"], arrays["label"].astype(np.int64), arrays["classes"])
 
 
-def texts_digest() -> str | None:
+def texts_digest(source: Source = "debian") -> str | None:
     """SHA-256 of the texts at hand; None if there are none, or not in the layout."""
     try:
-        found = load_texts()
+        found = load_texts(source=source)
         return digest(np.char.encode(found.text, "utf-8"), found.label, np.char.encode(found.classes, "utf-8"))
     except DataError:
         return None
+
+
+def draw(class_of: Mapping[str, str], classes: Sequence[str], most: int, seed: int) -> Texts:
+    """At most so many texts of each class, in random order.
+
+    Args:
+        class_of: the class of each text.
+        classes: their names.
+        most: texts of a class at most.
+        seed: the seed of the order, and of the choice where a class has more.
+
+    Raises:
+        ValueError: a class has none.
+
+    Example:
+        >>> from fzoos.tasks.prompt.texts import draw
+        >>> texts = draw({"chess": "games", "go": "games", "a mixer": "sound"}, ("games", "sound"), most=1, seed=0)
+        >>> sorted(texts.label.tolist())
+        [0, 1]
+    """
+    rng, chosen = np.random.default_rng(seed), []
+    for name in classes:
+        texts = [text for text, found in class_of.items() if found == name]
+        if not texts:
+            raise ValueError(f"there is no text of the class {name}")
+        chosen += rng.permutation(texts)[:most].tolist()
+    chosen = rng.permutation(chosen).tolist()
+    labels = [classes.index(class_of[text]) for text in chosen]
+    return Texts(np.array(chosen), np.array(labels, np.int64), np.array(classes))
+
+
+def store(path: Path, texts: Texts) -> None:
+    """Write an archive that `load_texts` reads, and say what is in it."""
+    write_archive(path, texts._asdict(), compress=True)
+    print(f"{path}: {len(texts.text)} texts")
+    counts = np.bincount(texts.label)
+    print(", ".join(f"{name} {count}" for name, count in zip(texts.classes, counts, strict=True)))
 
 
 def deal(
@@ -167,12 +214,6 @@ def _possible(wanted: NDArray[np.int64], there: list[int], rng: np.random.Genera
     left = np.repeat(np.arange(len(stock)), stock - counts)
     others = rng.permutation(left)[: int(wanted.sum() - counts.sum())]
     return counts + np.bincount(others, minlength=len(stock))
-
-
-def _find(folder: str | Path | None) -> Path | None:
-    named = folder or os.environ.get("FZOOS_DATA")
-    places = [*([Path(named)] if named else []), cache_folder("data")]
-    return next((place / _FILE for place in places if (place / _FILE).is_file()), None)
 
 
 def _difference(arrays: dict[str, NDArray[Any]]) -> str:

@@ -6,7 +6,7 @@ function showHead(node, run, details, pace, source) {
   const shown = run && [
     run,
     pace && pace.toPrecision(2),
-    details && [details.message, details.bytes_up, details.extra],
+    details && [details.message, details.bytes_up, details.extra, details.feasibility],
     history && history.step.length,
   ];
   rebuild(node, shown || null, () => {
@@ -35,7 +35,7 @@ function showHead(node, run, details, pace, source) {
 }
 
 function tiles(run, details, pace) {
-  const values = details ? details.history.monitor.filter((value) => value !== null) : [];
+  const values = details ? allowedValues(details.history) : [];
   const steps = details ? details.history.step : [];
   const found = [];
   if (values.length || run.monitor !== null) {
@@ -65,6 +65,10 @@ function tiles(run, details, pace) {
     ),
   );
   found.push(tile("Time", format.seconds(run.seconds), left(run, details, pace)));
+  if (run.feasible !== null || (details && details.feasibility)) {
+    const words = { true: "yes", false: "no", null: "not known" }[run.feasible];
+    found.push(tile("Feasible", words, details ? details.feasibility.replace(/^(yes, |no; )/, "") : ""));
+  }
   if (details && details.extra && details.extra.epsilon !== undefined) {
     found.push(
       tile("Privacy ε", format.number(details.extra.epsilon, 3), `at δ = ${format.number(details.extra.delta, 3)}`),

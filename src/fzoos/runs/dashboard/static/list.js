@@ -133,6 +133,7 @@ class RunList {
     rebuild(row.state, run.status, () => [pill(run.status)]);
     const parts = [
       run.monitor === null ? null : `F ${format.number(run.monitor, 3)}`,
+      run.feasible === null ? null : run.feasible ? "feasible" : "not feasible",
       run.total && run.rounds !== run.total ? `${run.rounds} of ${run.total} rounds` : `${run.rounds} rounds`,
       run.seed === null ? null : `seed ${run.seed}`,
       several ? `${run.file}:${run.id}` : `run ${run.id}`,

@@ -162,6 +162,11 @@ const ticks = {
   },
 };
 
+// F after each round in which it was measured and x was not known to be infeasible.
+function allowedValues(history) {
+  return history.monitor.filter((value, i) => value !== null && history.feasible[i] !== false);
+}
+
 // The smallest of many numbers; Math.min takes only so many.
 function least(values) {
   return values.reduce((low, value) => (value < low ? value : low), Infinity);

@@ -4,6 +4,11 @@
 const MANY_CLIENTS = 12; // more are drawn as a faint bundle
 
 const DIAGNOSTICS = {
+  violation: [
+    "Largest constraint",
+    "c",
+    "Of any client, at the x with which a round began; it is met where it is at most zero.",
+  ],
   correction_length: ["Correction length", "γ", "Mean over clients and local steps."],
   uncertainty: ["Surrogate uncertainty", "posterior / prior variance", "Of the gradient; 1: nothing is known."],
 };

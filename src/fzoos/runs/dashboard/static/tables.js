@@ -48,7 +48,7 @@ class Tables {
     const node = this.parts.comparison;
     node.hidden = runs.length < 2;
     const rows = runs.map((run) => {
-      const values = run.history.monitor.filter((value) => value !== null);
+      const values = allowedValues(run.history);
       const best = values.length ? least(values) : null;
       return [
         run.key,

@@ -1,0 +1,215 @@
+"""Many clients of one run on one device: seconds a round in step and one after another, N = 10 and 100.
+
+    python -m benchmarks.speed.many_clients --device cuda
+
+`FZooS.paper()`, M = 10 000, T = 10, the last of three rounds; objectives are a mean of squares. In step is what a GPU
+does; one after another is what it would be without, and what a CPU does. With `--device cpu` seconds are of CPU time.
+
+Per step and client, with n points: a correction reads V (M d numbers) for 4 M d flops, the uncertainties of 101 points
+read X (n d) and two n x n matrices for 2 n 101 (d + 2 n) flops, a gradient reads X again, and 5 new points read X, the
+factor and the inverse and write the inverse. V is the same for all. The floor counts each of these once, at the
+device's own rates for a copy and a matrix product, measured first; it has no Python and no drawing of candidates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import resource
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.machine import best_of, describe
+from fzoos import minimize
+from fzoos._util import together
+from fzoos._util.arrays import FloatArray
+from fzoos.algorithms.fixed_fzoos import FixedFZooS
+from fzoos.surrogates.fourier import FourierFeatures, shared_features
+
+STEPS, ROUNDS, CANDIDATES, PICKS = 10, 3, 100, 5
+
+
+@dataclass(frozen=True)
+class InStep(FixedFZooS):
+    """As a GPU does it, on any device."""
+
+    in_step = True
+
+
+@dataclass(frozen=True)
+class Singly(FixedFZooS):
+    """One client after another, on any device."""
+
+    in_step = False
+
+
+@dataclass
+class Counts:
+    """What happened in a run: passes over V, and seconds of computing for all clients at once."""
+
+    clock: Callable[[], float]
+    calls: int = 0
+    computing: float = 0.0
+    marks: list[tuple[float, int, float]] = field(default_factory=list)  # after each round: time, calls, computing
+
+    def mark(self, *_: object) -> None:
+        """A round has ended."""
+        self.marks.append((self.clock(), self.calls, self.computing))
+
+
+@contextmanager
+def counted(device: str) -> Iterator[Counts]:
+    """Count, and leave the classes as they were."""
+    clock = time.perf_counter if device.startswith("cuda") else time.process_time  # others may be at work on the CPU
+    counts, gradients, answer = Counts(clock), FourierFeatures._gradients, together._Crew._answer
+
+    def counted_gradients(self: FourierFeatures, x: FloatArray, w: Any) -> FloatArray:
+        counts.calls += 1
+        return gradients(self, x, w)
+
+    def timed_answer(self: Any, members: Any) -> None:
+        began = clock()
+        answer(self, members)
+        counts.computing += clock() - began
+
+    FourierFeatures._gradients, together._Crew._answer = counted_gradients, timed_answer  # type: ignore[method-assign]
+    try:
+        yield counts
+    finally:
+        FourierFeatures._gradients, together._Crew._answer = gradients, answer  # type: ignore[method-assign]
+
+
+def site(centre: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """A cheap objective."""
+
+    def f(x: FloatArray) -> FloatArray:
+        values: FloatArray = np.mean((x - centre) ** 2, axis=1)
+        return values
+
+    return f
+
+
+def run(kind: type[FixedFZooS], device: str, clients: int, dim: int, features: int) -> dict[str, Any]:
+    """One run's last round."""
+    centres = np.random.default_rng(0).uniform(-0.3, 0.3, (clients, dim))
+    shared_features.cache_clear()  # of the run before
+    gc.collect()
+    if device.startswith("cuda"):
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    with counted(device) as counts:
+        result = minimize(
+            [site(centre) for centre in centres],
+            np.zeros(dim),
+            bounds=(-1, 1),
+            algorithm=kind.paper(features=features, device=device),
+            rounds=ROUNDS,
+            local_steps=STEPS,
+            vectorized=True,
+            callback=counts.mark,
+            seed=0,
+        )
+    (t0, c0, a0), (t1, c1, a1) = counts.marks[-2:]
+    # On a GPU all of V is read for the angles and again for the gradient; on a CPU panels of it stay in the cache.
+    passes = (c1 - c0) / STEPS * (2 if device.startswith("cuda") else 1)
+    return {
+        "x": result.x,
+        "seconds": t1 - t0,
+        "computing": a1 - a0,
+        "passes": passes,
+        "peak": peak(device),
+        "points": result.queries // clients,
+    }
+
+
+def peak(device: str) -> float:
+    """GB: of the device's memory in this run, or of the process so far."""
+    if device.startswith("cuda"):
+        return float(torch.cuda.max_memory_allocated()) / 1e9
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+def rates(device: str) -> tuple[float, float]:
+    """Bytes per second of a copy, and flops per second of a matrix product."""
+    size = 4096 if device.startswith("cuda") else 1000
+    a = torch.ones((size, size), dtype=torch.float64, device=device)
+    b = torch.empty_like(a)
+
+    def wait() -> None:
+        if device.startswith("cuda"):
+            torch.cuda.synchronize()
+
+    def copies() -> None:
+        for _ in range(20):
+            b.copy_(a)
+        wait()
+
+    def products() -> None:
+        for _ in range(5):
+            torch.mm(a, a, out=b)
+        wait()
+
+    return 20 * 16 * size**2 / best_of(copies), 5 * 2 * size**3 / best_of(products)
+
+
+def floor(clients: int, dim: int, features: int, points: int, byte_rate: float, flop_rate: float) -> float:
+    """Seconds of the local steps of a round."""
+    numbers = features * dim + clients * (3 * points * dim + 5 * points**2)
+    flops = clients * (4 * features * dim + 2 * points * (CANDIDATES + 1) * (dim + 2 * points))
+    flops += clients * 2 * points * PICKS * (dim + 2 * points)
+    return STEPS * max(8 * numbers / byte_rate, flops / flop_rate)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--clients", type=int, nargs="+", default=[10, 100])
+    parser.add_argument("--dims", type=int, nargs="+", default=[300, 3072])
+    parser.add_argument("--features", type=int, default=10_000)
+    parser.add_argument("--singly-up-to", type=int, default=1000, help="more clients only in step")
+    given = parser.parse_args()
+    device, features = given.device, given.features
+    name = torch.cuda.get_device_name() if device.startswith("cuda") else device
+    print(f"# {name} (PyTorch {torch.__version__}), host {describe()}")
+    byte_rate, flop_rate = rates(device)
+    print(f"copy {byte_rate / 1e9:.0f} GB/s, matrix product {flop_rate / 1e12:.3f} Tflop/s (float64)\n")
+    run(InStep, device, 2, 20, 100)  # what is loaded and compiled at first use
+    header = [
+        "d",
+        "N",
+        "n",
+        "s a round",
+        "of it at once, s",
+        "floor, s",
+        "V read a step, MB",
+        "one pass, MB",
+        "peak GB",
+    ]
+    header += ["singly: s a round", "V read a step, MB", "peak GB", "times as fast", "largest difference of x"]
+    print("| " + " | ".join(header) + " |\n|" + " --- |" * len(header), flush=True)
+    for dim in given.dims:
+        one_pass, seconds = 8e-6 * features * dim, []
+        for clients in given.clients:
+            now = run(InStep, device, clients, dim, features)
+            seconds.append(now["seconds"])
+            least = floor(clients, dim, features, now["points"], byte_rate, flop_rate)
+            row = [f"{dim:,}", clients, now["points"], f"{now['seconds']:.3f}", f"{now['computing']:.3f}"]
+            row += [f"{least:.3f}", f"{now['passes'] * one_pass:.0f}", f"{one_pass:.0f}", f"{now['peak']:.2f}"]
+            if clients <= given.singly_up_to:
+                old = run(Singly, device, clients, dim, features)
+                row += [f"{old['seconds']:.3f}", f"{old['passes'] * one_pass:.0f}", f"{old['peak']:.2f}"]
+                row += [f"{old['seconds'] / now['seconds']:.1f}", f"{np.max(np.abs(old['x'] - now['x'])):.0e}"]
+            print("| " + " | ".join(map(str, row)) + " |", flush=True)
+        if len(seconds) > 1:
+            more, few = given.clients[-1], given.clients[0]
+            print(f"d = {dim:,}: N = {more} takes {seconds[-1] / seconds[0]:.1f} times N = {few}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

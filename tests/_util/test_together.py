@@ -1,0 +1,203 @@
+"""Clients in step: the same numbers as alone, in fewer operations; and what happens when one of them fails."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from concurrent.futures import CancelledError
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fzoos._util.arrays import stack, to_device, to_numpy
+from fzoos._util.together import Written, in_step, side_by_side, together
+
+
+class Counted:
+    """Work that notes the shapes it was called with."""
+
+    def __init__(self, work: Any) -> None:
+        self.work, self.shapes = work, list[tuple[int, ...]]()
+
+    def __call__(self, first: Any, *rest: Any) -> Any:
+        self.shapes.append(tuple(first.shape))
+        return self.work(first, *rest)
+
+
+def test_alone_it_is_the_work_itself() -> None:
+    product = Counted(lambda a, b: a @ b)
+    assert together(product, np.array([1.0, 2.0]), np.array([3.0, 4.0])) == 11.0
+    assert product.shapes == [(2,)]
+
+
+def test_equal_work_is_done_once_and_each_gets_its_part(device: str | None) -> None:
+    rng = np.random.default_rng(0)
+    matrices, vectors = rng.standard_normal((5, 3, 4)), rng.standard_normal((5, 4))
+    product = Counted(lambda a, x: ((a @ x[..., None])[..., 0], a + 1.0))
+
+    def client(i: int) -> tuple[Any, Any]:
+        first, more = together(product, to_device(matrices[i], device), to_device(vectors[i], device))
+        second, _ = together(product, more, to_device(vectors[i], device))
+        return to_numpy(first), to_numpy(second)
+
+    found = in_step([partial(client, i) for i in range(5)])
+    assert product.shapes == [(5, 3, 4), (5, 3, 4)]
+    for i in range(5):
+        np.testing.assert_allclose(found[i][0], matrices[i] @ vectors[i], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(found[i][1], (matrices[i] + 1.0) @ vectors[i], rtol=1e-12, atol=1e-12)
+
+
+def test_other_shapes_values_and_functions_are_other_work() -> None:
+    scale = Counted(lambda a, factor: factor * a)
+    other = Counted(lambda a, factor: factor + a)
+    asked = [(scale, 2, 3.0), (scale, 2, 3.0), (scale, 3, 3.0), (scale, 2, 4.0), (other, 2, 3.0)]
+    found = in_step([partial(lambda w, n, f: together(w, np.ones(n), f), *each) for each in asked])
+    assert sorted(scale.shapes) == [(2,), (2, 2), (3,)]
+    assert other.shapes == [(2,)]
+    assert [array.tolist() for array in found] == [[3.0] * 2, [3.0] * 2, [3.0] * 3, [4.0] * 2, [4.0] * 2]
+
+
+def test_what_the_work_writes_is_in_the_clients_own_array(device: str | None) -> None:
+    """Whether the arrays lie side by side, where the stack is a view, or anywhere, where it is a copy."""
+
+    def add(a: Any, b: Any) -> Any:
+        a[..., 1:] += b
+        return a[..., 0]
+
+    block = to_device(np.zeros((3, 4)), device)
+    side_by_side, anywhere = list(block), [to_device(np.zeros(4), device) for _ in range(3)]
+    for arrays in (side_by_side, anywhere):
+        terms = [to_device(np.full(3, float(i)), device) for i in range(3)]
+        in_step([partial(together, add, Written(a), b) for a, b in zip(arrays, terms, strict=True)])
+        assert [to_numpy(a).tolist() for a in arrays] == [[0.0] + [float(i)] * 3 for i in range(3)]
+
+
+def test_tensors_side_by_side_are_not_copied() -> None:
+    torch = pytest.importorskip("torch")
+    block = torch.zeros((4, 6, 5), dtype=torch.float64)
+    whole, is_view = stack([part[:3, 1:] for part in block])
+    assert is_view
+    assert whole.shape == (4, 3, 4)
+    whole += 1.0
+    assert block.sum() == 4 * 3 * 4
+    parts = list(block)
+    for mixed in ([parts[0], parts[2], parts[3]], [parts[1], parts[0]], [parts[0], parts[1].clone()]):
+        assert not stack(mixed)[1]  # not at equal distances, not in order, not in one block
+
+
+def test_they_run_one_at_a_time_and_in_order() -> None:
+    said: list[tuple[int, int]] = []
+    running = 0
+
+    def client(i: int) -> None:
+        nonlocal running
+        for step in range(3):
+            running += 1
+            assert running == 1
+            said.append((step, i))
+            running -= 1
+            together(np.negative, np.zeros(2))
+
+    in_step([partial(client, i) for i in range(4)])
+    assert said == [(step, i) for step in range(3) for i in range(4)]
+
+
+def test_one_that_has_less_to_do_holds_nobody_up() -> None:
+    def client(steps: int) -> float:
+        return sum(float(together(np.negative, np.array(1.0))) for _ in range(steps))
+
+    assert in_step([partial(client, steps) for steps in (0, 3, 1, 3)]) == [0.0, -3.0, -1.0, -3.0]
+
+
+def test_an_error_of_work_meets_the_one_whose_it_is() -> None:
+    matrices = [np.eye(2), -np.eye(2), 4.0 * np.eye(2)]
+
+    def client(matrix: Any) -> str:
+        try:
+            return str(together(np.linalg.cholesky, matrix)[0, 0])
+        except np.linalg.LinAlgError:
+            return "not positive definite"
+
+    assert in_step([partial(client, matrix) for matrix in matrices]) == ["1.0", "not positive definite", "2.0"]
+
+
+@pytest.mark.parametrize("go_on", [False, True])
+def test_a_client_that_fails(go_on: bool) -> None:
+    """The others end at their next meeting, or go on."""
+    failures: list[tuple[int, str]] = []
+    ends: list[str] = []
+
+    def client(i: int) -> int:
+        together(np.negative, np.zeros(1))
+        if i == 1:
+            raise ValueError("no value")
+        try:
+            together(np.negative, np.zeros(1))
+        except CancelledError:
+            ends.append("cancelled")
+            raise
+        return i
+
+    def note(i: int, error: Exception) -> bool:
+        failures.append((i, str(error)))
+        return go_on
+
+    found = in_step([partial(client, i) for i in range(3)], note)
+    assert failures == [(1, "no value")]
+    # The first waits already; the third has not come to its second meeting, and need not.
+    assert (found, ends) == (([0, 2], []) if go_on else ([], ["cancelled"]))
+
+
+def test_without_a_listener_it_is_raised() -> None:
+    def client(i: int) -> None:
+        together(np.negative, np.zeros(1))
+        if i:
+            raise KeyError(i)
+        together(np.negative, np.zeros(1))
+
+    with pytest.raises(KeyError):
+        in_step([partial(client, i) for i in range(2)])
+
+
+@pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals come to the main thread")
+def test_ctrl_c_ends_all() -> None:
+    left = threading.Semaphore(0)
+
+    def client(i: int) -> None:
+        try:
+            for step in range(10_000):
+                if (i, step) == (1, 2):
+                    signal.raise_signal(signal.SIGINT)
+                together(np.negative, np.zeros(1))
+        finally:
+            left.release()
+
+    with pytest.raises(KeyboardInterrupt):
+        in_step([partial(client, i) for i in range(3)])
+    for _ in range(3):
+        assert left.acquire(timeout=10)
+
+
+def test_numpys_error_state_is_that_of_the_caller() -> None:
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        in_step([lambda: np.array([1.0]) / np.array([0.0])])
+
+
+def test_side_by_side_is_at_the_same_time_and_apart() -> None:
+    """Both must be there at once to pass the barrier; an error is that of the one who caused it."""
+    barrier = threading.Barrier(2, timeout=10)
+
+    def work(i: int) -> int:
+        barrier.wait()
+        return 10 // i
+
+    def client(i: int) -> int | str:
+        try:
+            return int(side_by_side(work, i))
+        except ZeroDivisionError:
+            return "no such number"
+
+    assert in_step([partial(client, i) for i in (0, 5)]) == ["no such number", 2]
+    assert side_by_side(lambda i: 2 * i, 4) == 8

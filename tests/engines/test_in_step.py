@@ -1,0 +1,139 @@
+"""Clients of one run in step: the same x as one after another, in one product where there were N."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fzoos import FZooS, ObjectiveError, minimize
+from fzoos.algorithms.fixed_fzoos import FixedFZooS, query_designs
+from fzoos.surrogates.fourier import FourierFeatures
+
+CLIENTS, DIM, STEPS = 4, 6, 3
+
+
+@dataclass(frozen=True)
+class InStep(FixedFZooS):
+    """As on a GPU, whatever the device is."""
+
+    @property
+    def in_step(self) -> bool:
+        """Always."""
+        return True
+
+
+def objectives(answer: Callable[[int, Any], float] | None = None) -> list[Callable[[Any], float]]:
+    centres = np.random.default_rng(1).uniform(-0.5, 0.5, (CLIENTS, DIM))
+    own = answer or (lambda i, x: float(np.mean((x - centres[i]) ** 2 + 0.1 * np.cos(5.0 * x))))
+    return [lambda x, i=i: own(i, x) for i in range(CLIENTS)]
+
+
+def run(algorithm: FixedFZooS, given: list[Callable[[Any], float]] | None = None, **more: Any) -> Any:
+    settings = {"bounds": (-1, 1), "rounds": 3, "local_steps": STEPS, "seed": 0} | more
+    return minimize(given or objectives(), np.full(DIM, 0.3), algorithm=algorithm, **settings)
+
+
+def presets(kind: type[FixedFZooS], device: str | None) -> dict[str, FixedFZooS]:
+    """Settings with the whole trajectory, with points that leave, without weights, with one exchange, and fitted."""
+    return {
+        "paper": kind.paper(features=200, device=device),
+        "weights": kind.weights(features=200, points=30, feature_points=30, device=device),
+        "gradient": kind(points=120, device=device),
+        "one exchange": kind.weights(features=200, refresh=None, device=device),
+    }
+
+
+@pytest.mark.parametrize("name", ["paper", "weights", "gradient", "one exchange"])
+def test_x_is_that_of_clients_one_after_another(name: str, device: str | None) -> None:
+    """Within rounding, which nearly singular matrices make larger: NumPy and PyTorch differ by the same."""
+    alone, in_step = run(presets(FixedFZooS, device)[name]), run(presets(InStep, device)[name])
+    np.testing.assert_allclose(in_step.x, alone.x, rtol=0, atol=1e-6)
+    assert in_step.queries == alone.queries
+    assert in_step.bytes_up == alone.bytes_up
+
+
+def test_a_run_in_step_can_be_repeated_bit_for_bit(device: str | None) -> None:
+    first, second = (run(InStep.paper(features=100, device=device), participation=0.5) for _ in range(2))
+    assert first.x.tobytes() == second.x.tobytes()
+
+
+def test_clients_that_differ_in_their_number_of_points(device: str | None) -> None:
+    """One in seven queries fails, and a failed one is left out; half of the clients take part."""
+
+    def answer(i: int, x: Any) -> float:
+        return float("nan") if int(1e6 * abs(x[0])) % 7 == i else float(np.mean((x - 0.1 * i) ** 2))
+
+    more = {"on_failure": "skip", "participation": 0.5, "rounds": 5}
+    alone = run(FixedFZooS.paper(features=100, device=device), objectives(answer), **more)
+    in_step = run(InStep.paper(features=100, device=device), objectives(answer), **more)
+    assert in_step.failed == alone.failed > 0
+    np.testing.assert_allclose(in_step.x, alone.x, rtol=0, atol=1e-6)
+
+
+def test_all_clients_corrections_are_one_product_a_step(monkeypatch: pytest.MonkeyPatch, device: str | None) -> None:
+    """One pass over the features for all clients; T steps in each of the rounds that have a correction, 2 and 3."""
+    shapes: list[tuple[int, ...]] = []
+    compute = FourierFeatures._gradients
+
+    def counted(self: FourierFeatures, x: Any, w: Any) -> Any:
+        shapes.append(x.shape)
+        return compute(self, x, w)
+
+    monkeypatch.setattr(FourierFeatures, "_gradients", counted)
+    run(InStep.paper(features=100, device=device))
+    assert shapes == [(CLIENTS, DIM)] * (2 * STEPS)
+
+
+def test_on_a_gpu_clients_are_in_step_and_elsewhere_not() -> None:
+    assert FZooS.paper(device="cuda:1").in_step
+    assert not FZooS.paper(device="cpu").in_step
+    assert not FZooS.paper().in_step
+    assert not FZooS().in_step
+
+
+def test_a_failure_ends_the_run_with_what_was_reached() -> None:
+    asked = [0] * CLIENTS
+
+    def answer(i: int, x: Any) -> float:
+        asked[i] += 1
+        if i == 2 and asked[i] > 30:
+            raise ValueError("the instrument is broken")
+        return float(np.mean(x**2))
+
+    with pytest.raises(ObjectiveError, match=r"client 2.*the instrument is broken") as caught:
+        run(InStep.paper(features=50), objectives(answer))
+    assert caught.value.result is not None
+    assert caught.value.result.queries == sum(asked)
+
+
+def test_ctrl_c_ends_the_run_with_what_was_reached() -> None:
+    asked = 0
+
+    def answer(i: int, x: Any) -> float:
+        nonlocal asked
+        asked += 1
+        if asked == 150:
+            raise KeyboardInterrupt
+        return float(np.mean(x**2))
+
+    result = run(InStep.paper(features=50), objectives(answer))
+    assert result.status == "interrupted"
+    assert len(result.history) >= 1
+
+
+def test_a_run_goes_on_where_it_was() -> None:
+    """With the bits of one that was longer from the start."""
+    algorithm = InStep.paper(features=50)
+    first = run(algorithm, rounds=2)
+    assert run(algorithm, rounds=4, start=first).x.tobytes() == run(algorithm, rounds=4).x.tobytes()
+
+
+def test_many_random_numbers_are_drawn_on_several_cores_and_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_designs, "_LARGE", 1)
+    drawn = run(InStep.paper(features=50))
+    monkeypatch.undo()
+    assert drawn.x.tobytes() == run(InStep.paper(features=50)).x.tobytes()
