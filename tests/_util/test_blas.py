@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.linalg  # noqa: F401  # so that SciPy's BLAS is there before the user's two threads are set
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from fzoos import FedZO, FZooS, minimize
