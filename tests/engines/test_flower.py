@@ -122,6 +122,7 @@ def test_a_study_gives_what_it_gives_without_flower(tmp_path: Path, algorithm: d
     assert result.x.tobytes() == plain.x.tobytes()
     assert result.queries_per_client == plain.queries_per_client == tuple(federation.asked.values())
     assert (result.bytes_up, result.bytes_down) == (plain.bytes_up, plain.bytes_down)
+    assert sorted(path.name for path in tmp_path.glob("*.snapshot*")) == sorted(f"{s}.journal.snapshot" for s in SITES)
 
 
 @pytest.mark.parametrize("algorithm", ["fedzo", "fzoos"])

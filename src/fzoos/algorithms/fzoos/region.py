@@ -155,8 +155,7 @@ class RegionClient:
         else:
             process = self._neighbours.fit(centre, delta, self.process.choice)
             rows = np.linalg.eigh(process.unknown(centre))[1][:, -1:].T
-        for row in rows:
-            self._neighbours.ask_aside(centre, row * (delta * math.sqrt(dim)))
+        self._neighbours.ask_aside(centre, rows * (delta * math.sqrt(dim)))
         if first:
             self._neighbours.doubt_star(len(rows))
 
