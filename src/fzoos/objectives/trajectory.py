@@ -76,6 +76,11 @@ class Trajectory(Asking):
         self.failed = 0
 
     @property
+    def survives_failures(self) -> bool:
+        """Whether a run goes on where a value has failed."""
+        return self._on_failure == "skip"
+
+    @property
     def values(self) -> FloatArray:
         """Of all queries in their order, shape (n,), without those that ended the run; where there is no ledger."""
         return self._memory.values
@@ -90,13 +95,18 @@ class Trajectory(Asking):
         self._memory.remember(values)
         self.values_asked += unanswered
 
-    def query(self, x: FloatArray, purpose: Purpose = "query") -> FloatArray:
-        """Evaluate the rows of x, shape (n, d), in one batch if the objective takes batches; NaN marks a failed one."""
+    def query(self, x: FloatArray, purpose: Purpose = "query", *, spread: bool = True) -> FloatArray:
+        """Evaluate the rows of x, shape (n, d), in one batch if the objective takes batches; NaN marks a failed one.
+
+        Where points are rounded, draws are spread evenly over the rows; without `spread` each is drawn by itself.
+        """
         if not len(x):
             return np.empty(0)
         at = self._row_of_centre(x)
         if self.box.rounds:  # surrogates learn from what is really asked
-            x = self.box.asked(x, self._rounding, alike=purpose == "difference")
+            parts = [x] if spread else [x[i : i + 1] for i in range(len(x))]
+            alike = purpose == "difference"
+            x = np.concatenate([self.box.asked(part, self._rounding, alike) for part in parts])
         known = self._known_at(x[0])
         if known is None:
             x, values = self._asked(x, purpose)

@@ -321,7 +321,7 @@ def test_queries_stay_inside():
     steps = (0.8 - 0.4) / (inside[0] - 0.4)
     assert math.log2(steps) == pytest.approx(round(math.log2(steps)))
     assert 0.4 < inside[0] < 0.65
-    points.ask_aside(np.array([0.56, 0.5]), np.array([0.2, 0.0]))
+    points.ask_aside(np.array([0.56, 0.5]), np.array([[0.2, 0.0]]))
     assert asked[-1] == pytest.approx([0.36, 0.5])
 
 
@@ -329,8 +329,8 @@ def test_aside_stays_further_inside_the_box():
     """Where both sides are allowed the one is asked that is clipped less."""
     made, asked = context(bowl, 2)
     points = Neighbours(made)
-    points.ask_aside(np.array([0.05, 0.5]), np.array([-0.2, 0.0]))
-    points.ask_aside(np.array([0.95, 0.5]), np.array([0.2, 0.0]))
+    points.ask_aside(np.array([0.05, 0.5]), np.array([[-0.2, 0.0]]))
+    points.ask_aside(np.array([0.95, 0.5]), np.array([[0.2, 0.0]]))
     assert asked[0] == pytest.approx([0.25, 0.5])
     assert asked[1] == pytest.approx([0.75, 0.5])
 
