@@ -26,7 +26,7 @@ LIMITS = {
     "quiet": (0, 1, -1, 2),
     "history": (0, 2**10, -1, 2**10 + 1),
 }
-WHOLE = ("seed", "sweep", "used", "pilot", "line", "turn", "participants", "cut", "quiet", "history")
+WHOLE = ("seed", "sweep", "used", "pilot", "line", "turn", "participants", "cut", "history")
 
 
 def test_every_number_has_its_test():
