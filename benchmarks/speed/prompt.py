@@ -21,7 +21,8 @@ import torch
 from benchmarks.machine import best_of, describe
 from fzoos.tasks.prompt import Prompt
 
-BATCHES = (1, 21, 100)  # one; a step of finite differences or a generation; a refresh of FZooS
+BATCHES = (1, 5, 21, 100)  # one; a local step of `FZooS.weights()`; one of finite differences; a refresh of FZooS
+BATCHES_ON_CPU = (1, 5)
 
 KINDS = (  # the first that fits a kernel's name
     ("attention", r"_attend|fmha|flash|attention"),
@@ -100,7 +101,7 @@ def main() -> None:
     print(f"a query of {arguments.texts} texts: {task.flops / 1e9:.3g} GFLOP")
     print("| prompts at once | milliseconds a query | TFLOP/s | of the matrix rate |\n| ---: | ---: | ---: | ---: |")
     rng = np.random.default_rng(0)
-    for n in BATCHES[:2] if arguments.device == "cpu" else BATCHES:
+    for n in BATCHES_ON_CPU if arguments.device == "cpu" else BATCHES:
         z = 0.1 * rng.uniform(-1, 1, (n, task.dim))
         seconds = best_of(lambda z=z: objective(z), repeats=3 if arguments.device == "cpu" else 7) / n  # type: ignore[misc]
         speed = task.flops / seconds

@@ -7,10 +7,11 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.linalg  # noqa: F401  # so that SciPy's BLAS is there before the user's two threads are set
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from fzoos import FedZO, FZooS, minimize
-from fzoos._util.blas import LARGE, blas_threads_untouched, objective_threads, one_blas_thread
+from fzoos._util.blas import LARGE, objective_threads, one_blas_thread, share_blas_threads
 
 
 def threads() -> set[int]:
@@ -35,11 +36,27 @@ def test_our_own_arithmetic_has_one_thread_and_the_objective_within_it_two() -> 
     assert threads() == {2}
 
 
-def test_large_matrices_and_clients_on_threads_are_left_alone() -> None:
+def test_large_matrices_are_left_alone() -> None:
     with one_blas_thread(LARGE):
         assert threads() == {2}
-    with blas_threads_untouched(), one_blas_thread():
-        assert threads() == {2}
+
+
+def test_clients_on_threads_share_them() -> None:
+    """Two of two have one each, for their arithmetic and for their objectives; whatever was entered before."""
+    with one_blas_thread(), share_blas_threads(2):
+        assert threads() == {1}
+        with objective_threads():
+            assert threads() == {1}
+    assert threads() == {2}
+    with threadpool_limits(8, user_api="blas"):
+        there = min(threads())  # a BLAS may have been built for fewer
+        with share_blas_threads(2), one_blas_thread(), objective_threads():
+            assert threads() == {there // 2}
+        with share_blas_threads(3), share_blas_threads(there):
+            assert threads() == {1}
+        with share_blas_threads(100):
+            assert threads() == {1}
+        assert threads() == {there}
 
 
 def test_an_error_puts_the_threads_back() -> None:
@@ -49,8 +66,8 @@ def test_an_error_puts_the_threads_back() -> None:
 
 
 @pytest.mark.parametrize("algorithm", [FedZO(), FZooS()], ids=lambda a: a.name)
-@pytest.mark.parametrize("workers", [1, 2])
-def test_an_objective_of_minimize_has_all_threads(algorithm, workers) -> None:
+@pytest.mark.parametrize(("workers", "share"), [(1, 2), (2, 1)])
+def test_an_objective_of_minimize_has_its_share_of_the_threads(algorithm, workers, share) -> None:
     seen = set()
 
     def objective(x):
@@ -58,7 +75,7 @@ def test_an_objective_of_minimize_has_all_threads(algorithm, workers) -> None:
         return float(np.sum(x**2))
 
     minimize([objective] * 2, np.zeros(3), bounds=(-1, 1), algorithm=algorithm, rounds=2, seed=0, workers=workers)
-    assert seen == {2}
+    assert seen == {share}
     assert threads() == {2}
 
 
@@ -99,13 +116,14 @@ def test_results_do_not_depend_on_the_threads_that_the_process_was_given() -> No
     assert len(outputs) == 1
 
 
-def test_workers_change_no_bit_where_the_process_has_one_thread() -> None:
-    """With more, one worker's arithmetic has one thread and several workers' all of them: they differ in rounding."""
+@pytest.mark.parametrize("given", ["1", "2"])
+def test_workers_change_no_bit_where_each_has_one_thread(given) -> None:
+    """With more threads than workers, several workers' arithmetic has more than one: it differs in rounding."""
     code = (
         "import numpy as np, fzoos\n"
         "f = [lambda x, c=c: float(np.sum((x - c) ** 2)) for c in (0.1, 0.3)]\n"
         "runs = [fzoos.minimize(f, np.zeros(150), bounds=(-1, 1), rounds=2, seed=1, workers=w).x for w in (1, 2)]\n"
         "assert np.array_equal(*runs)\n"
     )
-    environment = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PATH": ""}
+    environment = {"OPENBLAS_NUM_THREADS": given, "OMP_NUM_THREADS": given, "PATH": ""}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)

@@ -122,12 +122,14 @@ def test_a_study_gives_what_it_gives_without_flower(tmp_path: Path, algorithm: d
     assert result.x.tobytes() == plain.x.tobytes()
     assert result.queries_per_client == plain.queries_per_client == tuple(federation.asked.values())
     assert (result.bytes_up, result.bytes_down) == (plain.bytes_up, plain.bytes_down)
+    assert sorted(path.name for path in tmp_path.glob("*.snapshot*")) == sorted(f"{s}.journal.snapshot" for s in SITES)
 
 
-def test_a_slow_site_holds_nobody_up_and_its_answer_is_used(tmp_path: Path) -> None:
+@pytest.mark.parametrize("algorithm", ["fedzo", "fzoos"])
+def test_a_slow_site_holds_nobody_up_and_its_answer_is_used(tmp_path: Path, algorithm: str) -> None:
     """Two of three are enough. The third answers round 1 after round 2; repeated without Flower in the order in which
     the answers came, the study ends with the same numbers."""
-    ours, gate = study(enough=2, rounds=8), threading.Event()
+    ours, gate = study(enough=2, rounds=8, algorithm={"name": algorithm}), threading.Event()
 
     class Slow(Federation):
         def objective(self, config: Any) -> Callable[[np.ndarray], float]:

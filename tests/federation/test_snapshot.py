@@ -72,7 +72,14 @@ def failing():
     return [lambda x, c=c: box(x, c) for c in CENTRES]
 
 
+SPACE = fzoos.Space(u=fzoos.Real(-1.0, 1.0), n=fzoos.Integer(0, 9))
 WEIGHTS = {"name": "fzoos", "preset": "weights", "features": 16, "initial": {"points": 3, "radius": 0.05}}
+FIXED = {
+    "name": "fzoos",
+    "initial": {"points": 3, "radius": 0.05},
+    "active": {"candidates": 4, "picks": 1, "radius": 0.05},
+    "refresh": {"name": "UnseenDirections", "picks": 2},
+}
 FITTED = {**WEIGHTS, "fit": {}, "noise": {"name": "FittedNoise"}}
 DIFFICULT = {
     "a star": (make_study("fzoos", THREE, dim=60, rounds=6), boxes()),
@@ -86,6 +93,11 @@ DIFFICULT = {
     "values": (make_study("fedcma", THREE, rounds=4, share_values=True), boxes()),
     "stochastic": (make_study("scaffoldii", THREE, rounds=4, precision="stochastic"), boxes()),
     "kept moments": (make_study("hiso", THREE, rounds=4, optimizer={"name": "adam", "restart": False}), boxes()),
+    "whole numbers": (
+        Study("demo", x0={"u": 0.5, "n": 4}, bounds=SPACE, sites=THREE, algorithm={"name": "fzoos"}, rounds=5),
+        [lambda v, c=c: (v["u"] - c) ** 2 + (v["n"] - 2) ** 2 / 25 for c in CENTRES],
+    ),
+    "fixed": (replace(make_study("fedzo", THREE, rounds=4), algorithm=FIXED), boxes()),
     "fitted": (replace(make_study("fedzo", THREE, rounds=3), algorithm=FITTED), boxes()),
 }
 CASES = {name: (make_study(name, THREE, rounds=5), boxes()) for name in TABLES} | DIFFICULT

@@ -93,6 +93,16 @@ def test_a_choice_without_weights_is_any_of_its_options():
     assert asked[:, 3:].sum(axis=0).tolist() == [50, 50, 50]
 
 
+def test_without_spread_rows_are_rounded_as_if_each_were_asked_alone():
+    u = np.random.default_rng(0).random((4, 6))
+    seed = np.random.SeedSequence(3)
+    together, alone = (Trajectory(lambda x: 0.0, BOX, seed=seed) for _ in range(2))
+    together.query(u, spread=False)
+    for row in u:
+        alone.query(row[None])
+    np.testing.assert_array_equal(together.x, alone.x)
+
+
 def test_trajectory_remembers_what_was_asked():
     """Whole numbers and corners, in the cube as in the user's coordinates; the value belongs to that point."""
     seen = []

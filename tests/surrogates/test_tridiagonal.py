@@ -32,7 +32,9 @@ def test_costs_are_those_of_the_matrices(count):
     points, values = rng.random((count, 4)), rng.standard_normal(count)
     kernels, ridges = kernels_of(points, (0.2, 0.5)), np.tile(RIDGES[1:], (2, 1))
     expected = [min(gaussian_cost(k, values, ridge) for ridge in RIDGES[1:]) for k in kernels]
-    least, lowest = least_costs([k.copy() for k in kernels], values, ridges)
+    least, lowest, at = least_costs([k.copy() for k in kernels], values, ridges)
+    costs = [[gaussian_cost(k, values, ridge) for ridge in RIDGES[1:]] for k in kernels]
+    np.testing.assert_array_equal(at, np.argmin(costs, axis=1))
     np.testing.assert_allclose(least, expected, rtol=1e-6)
     assert np.all(lowest <= least)
     assert np.all(least - lowest < 1e-4)  # a ridge of 1e-8 is far above rounding
@@ -40,14 +42,14 @@ def test_costs_are_those_of_the_matrices(count):
 
 def test_what_drowns_in_rounding_is_not_excluded():
     points = np.linspace(0.4, 0.6, 30)[:, None]  # thirty points of a line: all but a few eigenvalues are rounding
-    _, lowest = least_costs(kernels_of(points, (10.0,)), np.sin(9.0 * points[:, 0]), np.array([[1e-16]]))
+    _, lowest, _ = least_costs(kernels_of(points, (10.0,)), np.sin(9.0 * points[:, 0]), np.array([[1e-16]]))
     assert lowest[0] == -np.inf
 
 
 def everything_decomposed(monkeypatch):
     def none_is_excluded(kernels, values, ridges):
         count = len(list(kernels))
-        return np.zeros(count), np.full(count, -np.inf)
+        return np.zeros(count), np.full(count, -np.inf), np.zeros(count, dtype=int)
 
     monkeypatch.setattr(region, "least_costs", none_is_excluded)
 
@@ -78,3 +80,25 @@ def test_few_kernels_are_decomposed(monkeypatch):
     points = rng.random((60, 8))
     RegionProcess(points, np.sum(np.cos(3.0 * points), axis=1), points[0])
     assert 1 <= len(decomposed) <= 3
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_many_points_by_cholesky(noise, monkeypatch):
+    """Where the shape is known: ridge, values, gradients, unknown and outliers as by an eigendecomposition."""
+    rng = np.random.default_rng(1)
+    points = rng.random((160, 5))
+    values = np.sum(np.cos(3.0 * points), axis=1) + noise * rng.standard_normal(160)
+    values[7] += 1e3
+    shape = RegionProcess(points[:100], values[:100], points[8]).shape
+    x = points[2] + 0.01
+    for like in (shape, RegionProcess(points, values, points[8], shape).choice):
+        quick = RegionProcess(points, values, points[8], like)
+        with monkeypatch.context() as patch:
+            patch.setattr(region, "_MANY", 1000)
+            exact = RegionProcess(points, values, points[8], like)
+        assert quick.choice == exact.choice
+        assert quick(x)[0] == pytest.approx(exact(x)[0], rel=1e-5)
+        np.testing.assert_allclose(quick(x)[1], exact(x)[1], rtol=1e-4, atol=1e-4 * np.max(np.abs(exact(x)[1])))
+        np.testing.assert_allclose(quick.unknown(x), exact.unknown(x), atol=1e-7)
+        assert quick.outliers() == exact.outliers()
+        assert quick.sigma == pytest.approx(exact.sigma, rel=1e-5)

@@ -2,7 +2,8 @@
 
 A product of small matrices is faster on one thread: several wait for each other, and on a shared machine they wait for
 milliseconds. The number of threads belongs to the whole process, so it is lowered around a client's own arithmetic, put
-back around each call of its objective, and left alone while clients work on threads side by side.
+back around each call of its objective. While clients work on threads side by side each has its share of them, for its
+arithmetic and for its objective: with all of them for each, two workers were slower than one.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from functools import cache
 import scipy
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-__all__ = ["LARGE", "blas_threads_untouched", "objective_threads", "one_blas_thread"]
+__all__ = ["LARGE", "objective_threads", "one_blas_thread", "share_blas_threads"]
 
 LARGE = 10_000_000  # numbers in a matrix from which on a second thread pays: measured by benchmarks/speed/threads.py
 
 _lock = threading.Lock()
-_limiter: threadpool_limits | None = None  # what holds the number at one, while it is held
-_working = _asking = _untouched = 0  # sections of each kind that are entered now
+_limiter: threadpool_limits | None = None  # what holds the number, while it is held
+_held: int | None = None
+_working = _asking = 0  # sections of each kind that are entered now
+_shares: list[int] = []  # of clients on threads, one for each engine that has some
 
 
 @cache
@@ -31,14 +34,22 @@ def _controller() -> ThreadpoolController:
 
 
 def _settle() -> None:
-    """Hold the number at one, or put it back, as the sections entered now demand."""
-    global _limiter
-    wanted = _working > 0 and not _asking and not _untouched
-    if wanted and _limiter is None:
-        _limiter = _controller().limit(limits=1, user_api="blas")
-    elif not wanted and _limiter is not None:
+    """Hold the number, or put it back, as the sections entered now demand."""
+    global _limiter, _held
+    wanted = min(_shares) if _shares else 1 if _working and not _asking else None
+    if wanted == _held:
+        return
+    _let_go()
+    if wanted is not None:
+        _limiter = _controller().limit(limits=wanted, user_api="blas")
+    _held = wanted
+
+
+def _let_go() -> None:
+    global _limiter, _held
+    if _limiter is not None:
         _limiter.restore_original_limits()
-        _limiter = None
+    _limiter = _held = None
 
 
 @contextmanager
@@ -78,15 +89,17 @@ def objective_threads() -> Iterator[None]:
 
 
 @contextmanager
-def blas_threads_untouched() -> Iterator[None]:
-    """Clients on threads: neither one's objective nor the numbers may depend on what the others do."""
-    global _untouched
+def share_blas_threads(workers: int) -> Iterator[None]:
+    """Clients on so many threads, each with its share: what one has may not depend on what the others do."""
     with _lock:
-        _untouched += 1
+        _let_go()
+        threads = [library["num_threads"] for library in _controller().info() if library["user_api"] == "blas"]
+        share = max(1, min(threads, default=1) // workers)
+        _shares.append(share)
         _settle()
     try:
         yield
     finally:
         with _lock:
-            _untouched -= 1
+            _shares.remove(share)
             _settle()

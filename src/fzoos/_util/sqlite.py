@@ -1,11 +1,28 @@
-"""Looking into SQLite files before using them."""
+"""SQLite files: looking into them before using them, and closing them."""
 
 from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from typing import Self
 
-__all__ = ["open_readonly"]
+__all__ = ["SqliteFile", "open_readonly"]
+
+
+class SqliteFile:
+    """Whoever holds a connection, `_db`, until it is closed or a `with` ends."""
+
+    _db: sqlite3.Connection
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
 
 def open_readonly(path: Path) -> sqlite3.Connection:

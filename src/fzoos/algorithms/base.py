@@ -231,6 +231,19 @@ class Steering(ABC):
         """How far from x the last round looked in vain, where it does not follow that x is a minimum."""
         return 0.0
 
+    @property
+    def keeps_answers(self) -> bool:
+        """Whether a client's answer still means something in later rounds: its "gradient" is that of f_i at x."""
+        return False
+
+    def failed(self, reply: Arrays) -> bool:
+        """Whether a client's answer to the first exchange says that it has no value at x."""
+        return False
+
+    def back(self, state: State, x: FloatArray) -> State:
+        """The state from which the next round begins at an earlier x, since a client had no value at a later one."""
+        return {**state, "x": x}
+
     @abstractmethod
     def next_state(self, state: State, mean: Arrays, seed: int, participants: int) -> State:
         """The state after a round.

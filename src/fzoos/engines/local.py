@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Protocol, Self
 
-from fzoos._util.blas import blas_threads_untouched
+from fzoos._util.blas import share_blas_threads
 from fzoos._util.together import in_step
 from fzoos.engines.daemon_threads import DaemonThreads
 from fzoos.federation.exchange import Gathering, Outcome, Undelivered
@@ -64,6 +64,7 @@ class LocalEngine:
         in_step: bool = False,
     ) -> None:
         self._clients, self._together, self._patience, self._in_step = clients, together, patience, in_step
+        self._workers = workers
         self._pool = DaemonThreads(workers, "fzoos-client") if workers > 1 else None
         self._late: dict[int, Future[Message]] = {}  # answers that came too late, or have not come
         self._under_way: dict[int, tuple[Future[Message], float]] = {}  # of `gather`, and until when it is waited for
@@ -80,7 +81,7 @@ class LocalEngine:
         self._let_others_rest(requests)
         if self._pool is None and not (self._in_step and len(requests) > 1):
             return self._serial(requests)
-        with blas_threads_untouched():
+        with share_blas_threads(self._workers):  # in step one runs at a time, with all of them
             return self._stepping(requests) if self._pool is None else self._parallel(self._pool, requests, timeout)
 
     def gather(self, requests: Mapping[int, Message], timeout: float | None, enough: int) -> Outcome:
@@ -106,7 +107,7 @@ class LocalEngine:
             return self._serial(requests)
         if not self._gathers:
             self._gathers = True
-            self._open.enter_context(blas_threads_untouched())  # clients work between exchanges, too
+            self._open.enter_context(share_blas_threads(self._workers))  # clients work between exchanges, too
         outcome, now = Outcome(), time.monotonic()
         for i, request in requests.items():
             if i in self._late and not self._late[i].done():

@@ -1,4 +1,4 @@
-"""What is written of the prompt task beside its curves: a table of what was reached, and answers before and after."""
+"""What is written of the prompt task beside its curves: tables of what was reached, and answers before and after."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HEADINGS = (
 
 
 def write_prompt_report(figure: Figure, curves: Sequence[Curve], store: Store, folder: Path) -> None:
-    """Write table.md and answers.md.
+    """Write table.md, queries.md and answers.md.
 
     Args:
         figure: the figure, made.
@@ -42,7 +42,8 @@ def write_prompt_report(figure: Figure, curves: Sequence[Curve], store: Store, f
         folder: where the files go.
     """
     (folder / "table.md").write_text(_table(figure, curves), encoding="utf-8")
-    (folder / "answers.md").write_text(_answers(figure, store), encoding="utf-8")
+    (folder / "queries.md").write_text(_queries(figure, curves), encoding="utf-8")
+    (folder / "answers.md").write_text(_answers(figure, curves, store), encoding="utf-8")
 
 
 def _table(figure: Figure, curves: Sequence[Curve]) -> str:
@@ -53,7 +54,7 @@ def _table(figure: Figure, curves: Sequence[Curve]) -> str:
         start, accuracy = mine[0].values[:, 0], mine[0].extra["accuracy"][:, 0]
         c = panel.title.removeprefix("C = ")
         rows.append((c, "instruction alone", _mean(start), _percent(accuracy), "", "", "0", "", ""))
-        target = float(mine[0].values.mean(axis=0)[_within_budget(mine[0])])
+        target = _reached(mine[0])
         for curve in mine:
             at, accuracy = _within_budget(curve), curve.extra["accuracy"]
             asked = int(curve.queries[-1])
@@ -71,6 +72,27 @@ def _table(figure: Figure, curves: Sequence[Curve]) -> str:
                 )
             )
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _queries(figure: Figure, curves: Sequence[Curve]) -> str:
+    """How many queries each needs for the F that each other one has within the budget."""
+    lines = [f"Queries that a line needs for the mean F that a column has after {BUDGET:,} queries.\n"]
+    for panel in figure.panels:
+        asking = [curve for curve in curves if curve.panel == panel.title and curve.queries[-1] > 0]
+        lines += [
+            f"| {panel.title} | {' | '.join(curve.label for curve in asking)} |",
+            "| --- |" + " ---: |" * len(asking),
+        ]
+        for curve in asking:
+            needed = (_queries_to(curve, _reached(other)) for other in asking)
+            lines.append(f"| {curve.label} | {' | '.join(needed)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _reached(curve: Curve) -> float:
+    """The mean F within the budget."""
+    return float(curve.values.mean(axis=0)[_within_budget(curve)])
 
 
 def _within_budget(curve: Curve) -> int:
@@ -96,9 +118,11 @@ def _percent(values: FloatArray) -> str:
     return f"{100 * values.mean():.1f} ± {100 * _error(values):.1f} %"
 
 
-def _answers(figure: Figure, store: Store) -> str:
-    """For the first panel's first line and seed: the class that the model chose before and after."""
-    panel, line = figure.panels[0], figure.panels[0].lines[0]
+def _answers(figure: Figure, curves: Sequence[Curve], store: Store) -> str:
+    """The model's choices before and after: first panel and seed, the line of the lowest F within the budget."""
+    panel = figure.panels[0]
+    reached = {c.label: _reached(c) for c in curves if c.panel == panel.title and c.queries[-1] > 0}
+    line = min((line for line in panel.lines if line.label in reached), key=lambda line: reached[line.label])
     run = line.runs[0][0]
     rows = store.load(run)
     assert rows is not None

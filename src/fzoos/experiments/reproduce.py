@@ -41,7 +41,7 @@ def reproduce(
     Args:
         figure: the figure to make.
         results: `results/FIGURE` gets the plots (PNG and PDF), curves.csv and settings.json, for the prompt task also
-            table.md and answers.md; `results/runs` keeps the runs of all figures.
+            table.md, queries.md and answers.md; `results/runs` keeps the runs of all figures.
         jobs: runs made at the same time.
         console: where progress is shown; default: standard error.
         partial: make no run; draw the panels whose runs are all there.

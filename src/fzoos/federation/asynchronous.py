@@ -86,7 +86,8 @@ class AsynchronousServer(Server):
         answers.centres[plan.round] = self.state.x
         asked = due = self._due(plan, requests)
         possible, retries = len(asked) + len(answers.under_way), dropouts.retries
-        enough, least = min(self._enough, possible), min(dropouts.min_clients, possible)
+        enough = min(self._wanted(next(iter(requests.values())).kind), possible)
+        least = min(dropouts.min_clients, possible)
         came: dict[int, Message] = {}
         failures: dict[int, Exception] = {}
         while True:
@@ -110,6 +111,13 @@ class AsynchronousServer(Server):
                 raise TooFewClients(kind, plan.round, len(came), least, failures)
             if not answers.under_way:
                 return ours
+
+    def _wanted(self, kind: Kind) -> int:
+        """How many answers end an exchange."""
+        return self._enough
+
+    def _heard(self, client: int, request: Message, reply: Message) -> None:
+        """A good answer has come, to a request of this round or of an earlier one."""
 
     def _send(self, requests: dict[int, Message]) -> None:
         """They are under way; until they are answered, what they may cost is planned for."""
@@ -136,6 +144,7 @@ class AsynchronousServer(Server):
                 failures[i] = error
                 continue
             answers.add(i, reply, plan.round)
+            self._heard(i, request, reply)
             came[i] = reply
             state.joined.add(i)
         for i, reason in failures.items():

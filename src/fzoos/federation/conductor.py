@@ -14,6 +14,7 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos._util.lock import FileLock
 from fzoos.federation.asynchronous import AsynchronousServer
+from fzoos.federation.asynchronous_steering import SteeredAsynchronousServer
 from fzoos.federation.exchange import AsynchronousEngine, Engine, Outcome
 from fzoos.federation.privacy import Releases
 from fzoos.federation.rounds import RoundLoop
@@ -210,7 +211,8 @@ def _server_for(study: Study, engine: Engine) -> Callable[..., Server]:
             f"enough is {study.enough}, but answers that come later cannot be used here: a secure sum is over the "
             "answers of one round, and not every engine lets requests outlast an exchange. Leave enough out"
         )
-    return partial(AsynchronousServer, engine, enough=study.enough)
+    server = SteeredAsynchronousServer if study.algorithm_settings.steered else AsynchronousServer
+    return partial(server, engine, enough=study.enough)
 
 
 class _Announced:

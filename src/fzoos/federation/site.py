@@ -98,6 +98,7 @@ class StudySite:
         keeps = snapshots and not len(self._prior[1])
         self._snapshots = SnapshotFile(Path(journal), study.id, study.sites[client]) if keeps else None
         self._last = self._snapshots.read() if self._snapshots is not None else None
+        # With a limit of its own the site counts what ever left it, from all rows.
         since = None if self._last is None or self._last.read_again or max_epsilon is not None else self._last.mark
         self._journal = Journal(journal, study.id, study.sites[client], wait, site_seed, since)
         self._read = self._journal.rows if self._last is None or self._journal.all_read else self._last.read

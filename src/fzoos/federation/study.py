@@ -222,6 +222,12 @@ class Study:
                 f"enough is {enough}, but {label} has no use for late answers: leave it out, or take one of {others}, "
                 'or FZooS with preset = "weights"'
             )
+        steering = self.algorithm_settings.steering(self.dim)
+        if steering is not None and not steering.keeps_answers:
+            raise ValueError(
+                f"enough is {enough}, but {label} has no use for late answers in {self.dim} dimensions, where rounds "
+                'are stars and lines: leave it out, or take preset = "weights"; up to 50 dimensions it has'
+            )
 
     @classmethod
     def load(cls, path: str | Path) -> Study:

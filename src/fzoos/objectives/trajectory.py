@@ -1,67 +1,25 @@
-"""A client's own queries: the only place where an objective is evaluated, and where queries are counted."""
+"""A client's own queries, in the unit cube: what was asked, what came of it, and what is observed there."""
 
 from __future__ import annotations
-
-import logging
-import traceback
-from concurrent.futures import CancelledError
-from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.blas import objective_threads
 from fzoos._util.buffer import Buffer
+from fzoos.objectives.asking import Asking, Ledger, OnFailure, Purpose
 from fzoos.objectives.box import Box, Objective
-from fzoos.objectives.constraints import Merit, is_finite, join_values, read_values
-from fzoos.objectives.memory import ValueMemory
-from fzoos.objectives.parallel import Answer, PointPool
-from fzoos.result import NotAsked, ObjectiveError
+from fzoos.objectives.constraints import Merit, is_finite, join_values
+from fzoos.objectives.parallel import PointPool
 
 __all__ = ["Ledger", "OnFailure", "Purpose", "Trajectory"]
-
-OnFailure = Literal["raise", "skip"]
-Purpose = Literal["initial", "refresh", "active", "difference", "value", "query"]
-"""What a query is for: the initial design, the server's x and around it, exploring, a difference, F, anything."""
 
 _SAME = 1e-12  # of the cube: another machine may work out the server's x with other last bits
 
 _ROUNDING = 1e-12  # share of |p|^2 that is lost in it, and more
 
-log = logging.getLogger("fzoos")
 
-
-class Ledger(Protocol):
-    """Stores queries on disk, so that a crash does not lose them."""
-
-    @property
-    def count(self) -> int:
-        """Queries paid for so far, in all processes and whatever came of them."""
-        ...
-
-    def recall(self, count: int, round: int, step: int) -> tuple[FloatArray, FloatArray]:
-        """The next queries that were made before a restart, at most `count`: points, shape (n, d), and values.
-
-        Values have shape (n,), or (n, 1 + k) where the objective has constraints: f, c_1, ..., c_k.
-        """
-        ...
-
-    def record(
-        self, points: FloatArray, values: FloatArray, round: int, step: int, purpose: Purpose, more: bool = False
-    ) -> None:
-        """Store queries that have just been made; their values are used only after this returns.
-
-        With `more`, further points of the same batch follow, and none is used before the last of them is stored.
-        """
-        ...
-
-    def fail(self, points: FloatArray, error: Exception, round: int, step: int, purpose: Purpose) -> None:
-        """Store that evaluating these points ended with an error."""
-        ...
-
-
-class Trajectory:
+class Trajectory(Asking):
     """Evaluates a client's objective at points of the unit cube, counts, and remembers.
 
     Args:
@@ -102,29 +60,25 @@ class Trajectory:
         seed: np.random.SeedSequence | None = None,
         pool: PointPool | None = None,
     ) -> None:
-        self._objective, self.box, self._vectorized = objective, box, vectorized
-        self._client, self._on_failure, self._keep = client, on_failure, keep
-        self._ledger = ledger
+        super().__init__(objective, vectorized, client, on_failure, ledger, pool)
+        self.box, self._keep = box, keep
         self._rounding = _rounding_generator(seed)
-        self._pool = pool
         self._x = Buffer(np.empty(0), columns=box.dim)
         self._y = Buffer(np.empty(0), columns=1)
         self._norms = Buffer(np.empty(0), columns=1)  # |x|^2 of each point
         self._table: Buffer | None = None  # f and c of each point, where there are constraints
         self.merit: Merit | None = None  # what is observed then, in place of f
-        self._constraints: int | None = None  # how many the objective has; None: not known yet
         self.version = 0  # goes up when the observations of points asked before change
         self._centre: FloatArray | None = None  # the server's x of this round
         self.violation: float | None = None  # the largest c there, once it has been asked
         self.there: FloatArray | None = None  # f and c there
-        self.round = self.step = 0  # r and t, for messages and the ledger
-        self.count = 0  # every evaluation for the answers that led here, failed ones included
-        self.values_asked = 0  # those that were made for F alone, beside them
-        self._known: tuple[FloatArray, float] | None = None  # the last of these, if the next query may be there
-        self._memory = ValueMemory(keeps_failures=on_failure == "skip")
+        self._known: tuple[FloatArray, float] | None = None  # the last value that was asked for F alone
         self.failed = 0
-        self.first_failure = ""  # a traceback, or what was returned
-        self.stopped = False  # set from outside when the run has ended: no further query is made
+
+    @property
+    def survives_failures(self) -> bool:
+        """Whether a run goes on where a value has failed."""
+        return self._on_failure == "skip"
 
     @property
     def values(self) -> FloatArray:
@@ -141,13 +95,18 @@ class Trajectory:
         self._memory.remember(values)
         self.values_asked += unanswered
 
-    def query(self, x: FloatArray, purpose: Purpose = "query") -> FloatArray:
-        """Evaluate the rows of x, shape (n, d), in one batch if the objective takes batches; NaN marks a failed one."""
+    def query(self, x: FloatArray, purpose: Purpose = "query", *, spread: bool = True) -> FloatArray:
+        """Evaluate the rows of x, shape (n, d), in one batch if the objective takes batches; NaN marks a failed one.
+
+        Where points are rounded, draws are spread evenly over the rows; without `spread` each is drawn by itself.
+        """
         if not len(x):
             return np.empty(0)
         at = self._row_of_centre(x)
         if self.box.rounds:  # surrogates learn from what is really asked
-            x = self.box.asked(x, self._rounding, alike=purpose == "difference")
+            parts = [x] if spread else [x[i : i + 1] for i in range(len(x))]
+            alike = purpose == "difference"
+            x = np.concatenate([self.box.asked(part, self._rounding, alike) for part in parts])
         known = self._known_at(x[0])
         if known is None:
             x, values = self._asked(x, purpose)
@@ -164,10 +123,7 @@ class Trajectory:
         x = self.box.meant(x)
         points = self.box.from_cube(x[None])
         self.values_asked, self.count = self.values_asked + 1, self.count - 1  # which counts it again
-        if self._pool is None:
-            _, y = self._paid(points, "value", more=False)
-        else:
-            ((_, y),) = self._paid_together(self._pool, [points], "value")
+        ((_, y),) = self._ask([points], "value")
         f = float(y[0] if y.ndim == 1 else y[0, 0])
         self.failed += int(np.isnan(f))
         moved = y.ndim == 2 or np.any(self._really_asked(x[None], points) != x)  # constraints are asked again there
@@ -187,10 +143,7 @@ class Trajectory:
         """The rows of x as they were asked, and their values."""
         points = self.box.from_cube(x)
         batches = [points] if self._vectorized else [points[i : i + 1] for i in range(len(points))]
-        if self._pool is None:
-            answers = [self._paid(batch, purpose, more=i + 1 < len(batches)) for i, batch in enumerate(batches)]
-        else:
-            answers = self._paid_together(self._pool, batches, purpose)
+        answers = self._ask(batches, purpose)
         asked, values = np.concatenate([part for part, _ in answers]), join_values([part for _, part in answers])
         other = np.any(asked != points, axis=1)  # before a restart, on a machine that rounds or chooses differently
         x = np.where(other[:, None], self.box.scale(asked), x) if other.any() else x
@@ -258,23 +211,6 @@ class Trajectory:
         y: FloatArray = np.where(good, self.merit.values(np.where(good[:, None], values, 0.0)), np.nan)
         return y
 
-    def _check_constraints(self, values: FloatArray) -> None:
-        """Raise unless these have as many as all values before; what failed without any says nothing."""
-        if values.ndim == 1 and not np.any(np.isfinite(values)):
-            return
-        count = 0 if values.ndim == 1 else values.shape[1] - 1
-        if self._constraints is None:
-            if count and len(self):
-                raise ValueError(f"client {self._client} has old data without constraints, and an objective with them")
-            self._constraints = count
-        if count != self._constraints:
-            wanted, got = (
-                f"f and {k} constraint{'s'[: k > 1]}" if k else "f alone" for k in (self._constraints, count)
-            )
-            raise ValueError(
-                f"the objective of client {self._client} must return {wanted}, as it did before, got {got}"
-            )
-
     def observe_again(self) -> None:
         """Multipliers have changed, and with them every observation."""
         assert self.merit is not None
@@ -283,153 +219,8 @@ class Trajectory:
             self._y.array[:, 0] = self.merit.values(self._table.array)
 
     @property
-    def paid(self) -> int:
-        """Every query that was ever paid for; a ledger also knows those of requests that were given up."""
-        return self.count + self.values_asked if self._ledger is None else self._ledger.count
-
-    def _paid(self, points: FloatArray, purpose: Purpose, more: bool) -> tuple[FloatArray, FloatArray]:
-        """A batch as it was asked, and its values, from the ledger or the objective; NaN marks a failed point."""
-        if self.stopped:
-            raise CancelledError("the run has ended")
-        self.count += len(points)
-        asked, y = (points, self._recalled(points)) if self._ledger is None else self._kept(points, purpose, more)
-        return asked, self._without_failures(y, asked)
-
-    def _recalled(self, points: FloatArray) -> FloatArray:
-        """Values of a batch: those that are remembered, and the rest from the objective."""
-        known = self._memory.recall(len(points))
-        if len(known) == len(points):
-            return known
-        y = self._evaluate(points[len(known) :])
-        self._memory.note(y)
-        return join_values([known, y]) if len(known) else y
-
-    def _without_failures(self, y: FloatArray, points: FloatArray) -> FloatArray:
-        """NaN for those that are gone on from; others end the run."""
-        good = is_finite(y)
-        if self._on_failure == "raise" and not good.all():
-            raise self._returned(y, points)
-        return np.where(good if y.ndim == 1 else good[:, None], y, np.nan)
-
-    def _returned(self, y: FloatArray, points: FloatArray) -> ObjectiveError:
-        first = int(np.argmin(is_finite(y)))
-        return ObjectiveError(f"returned {y[first]}", self._client, self.round, points[first])
-
-    def _note(self, failure: str, details: str) -> None:
-        """The first failure that is gone on from, in the log and for the result."""
-        self.first_failure = f"{details}{failure}"
-        log.warning("%s; the point is left out, as all that fail will be", failure)
-
-    def _paid_together(
-        self, pool: PointPool, batches: list[FloatArray], purpose: Purpose
-    ) -> list[tuple[FloatArray, FloatArray]]:
-        """The same of several batches: those that the ledger does not have are asked at the same time."""
-        if self.stopped:
-            raise CancelledError("the run has ended")
-        found: list[tuple[FloatArray, FloatArray]] = []
-        for batch in batches:
-            if self._ledger is None:
-                if not self._memory.left:
-                    break
-                found.append(self._paid(batch, purpose, more=True))
-                continue
-            asked, known = self._ledger.recall(len(batch), self.round, self.step)
-            if not len(asked):
-                break
-            self.count += len(batch)
-            asked, y = self._with_rest(asked, known, batch, purpose)
-            found.append((asked, self._without_failures(y, asked)))
-        new = batches[len(found) :]
-        with objective_threads():
-            answers = pool.ask(self._objective, [self._argument(batch) for batch in new])
-            self.count += sum(map(len, new))
-            try:
-                for i, (batch, answer) in enumerate(zip(new, answers, strict=True)):
-                    y = self._kept_answer(batch, answer, purpose, more=i + 1 < len(new))
-                    found.append((batch, self._without_failures(y, batch)))
-                    if self.stopped:
-                        raise CancelledError("the run has ended")
-            except BaseException:
-                self.count -= answers.cancel() * len(new[0])
-                raise
-        return found
-
-    def _kept_answer(self, points: FloatArray, answer: Answer, purpose: Purpose, more: bool) -> FloatArray:
-        """Values of a batch that was asked by others, in the ledger before they are used."""
-        try:
-            y = self._interpreted(points, answer)
-        except Exception as error:
-            if self._ledger is not None:
-                self._ledger.fail(points, error, self.round, self.step, purpose)
-            raise
-        if self._ledger is None:
-            self._memory.note(y)
-        else:
-            self._ledger.record(points, y, self.round, self.step, purpose, more)
-        return y
-
-    def _kept(self, points: FloatArray, purpose: Purpose, more: bool) -> tuple[FloatArray, FloatArray]:
-        """What the ledger has of a batch, as it is there, and the rest from the objective.
-
-        Recorded points are not compared with those of the batch: these are computed, and another machine computes
-        them differently. What was asked and answered is what counts.
-        """
-        ledger = self._ledger
-        assert ledger is not None
-        return self._with_rest(*ledger.recall(len(points), self.round, self.step), points, purpose, more)
-
-    def _with_rest(
-        self, asked: FloatArray, known: FloatArray, points: FloatArray, purpose: Purpose, more: bool = False
-    ) -> tuple[FloatArray, FloatArray]:
-        """A batch of which the ledger had the beginning."""
-        ledger, rest = self._ledger, points[len(asked) :]
-        assert ledger is not None
-        if len(known):
-            self._check_constraints(known)
-        if not len(rest):
-            return asked, known
-        try:
-            y = self._evaluate(rest)
-        except Exception as error:
-            ledger.fail(rest, error, self.round, self.step, purpose)
-            raise
-        ledger.record(rest, y, self.round, self.step, purpose, more)
-        return np.concatenate([asked, rest]), join_values([known, y])
-
-    def _argument(self, points: FloatArray) -> FloatArray:
-        """What the objective is called with: a batch (n, d), or a single row; its own copy."""
-        return points.copy() if self._vectorized else points[0].copy()
-
-    def _evaluate(self, points: FloatArray) -> FloatArray:
-        """One call of the objective."""
-        try:
-            with objective_threads():
-                answer = Answer(self._objective(self._argument(points)))
-        except Exception as error:
-            answer = Answer(None, error)
-        return self._interpreted(points, answer)
-
-    def _interpreted(self, points: FloatArray, answer: Answer) -> FloatArray:
-        """What a call returned or raised as an array of shape (n,): NaN where that is a failure to go on from."""
-        error = answer.error
-        if error is not None:
-            failure = ObjectiveError(f"raised {type(error).__name__}: {error}", self._client, self.round, points[0])
-            if self._on_failure == "raise" or isinstance(error, NotAsked):
-                raise failure from error
-            if not self.first_failure:
-                own = error.__traceback__.tb_next if error.__traceback__ is not None else None  # without our own line
-                self._note(str(failure), "".join(traceback.format_exception(type(error), error, own)))
-            return np.full(len(points), np.nan)
-        y = self._numbers(answer.value, points)
-        if self._on_failure == "skip" and not self.first_failure and not np.all(is_finite(y)):
-            self._note(str(self._returned(y, points)), "")
-        return y
-
-    def _numbers(self, value: Any, points: FloatArray) -> FloatArray:
-        """What the objective returned, of shape (n,) or (n, 1 + k), or an error that says what was expected."""
-        y = read_values(value, points.shape, self._vectorized, f"objective of client {self._client}")
-        self._check_constraints(y)  # before it is stored: a wrong answer can be mended and asked again
-        return y
+    def _has_old_data(self) -> bool:
+        return len(self) > 0  # asked before the objective has given a value
 
     def __len__(self) -> int:
         return self._x.rows

@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.sqlite import SqliteFile
 from fzoos.result import Record, Result
 from fzoos.runs.rows import ANSWERS, array_of, bytes_of
 from fzoos.runs.store import Store, StoreError
@@ -134,7 +135,7 @@ def _names(file: Store) -> str:
     return ", ".join(names[-5:]) if names else "none"
 
 
-class ValueTable:
+class ValueTable(SqliteFile):
     """The values of runs in a file of runs.
 
     Args:
@@ -187,13 +188,3 @@ class ValueTable:
         """x after each round of a run."""
         rows = self._db.execute("SELECT x FROM rounds WHERE run = ? ORDER BY round", (run,))
         return tuple(array_of(row[0]) for row in rows)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()

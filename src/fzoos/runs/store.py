@@ -27,11 +27,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.processes import is_gone
-from fzoos._util.sqlite import open_readonly
+from fzoos._util.sqlite import SqliteFile, open_readonly
 from fzoos.objectives.space import space_of
 from fzoos.result import Record, Result, best_of
 from fzoos.runs import digests, landmarks, tags
@@ -66,7 +66,7 @@ class StoreError(RuntimeError):
     """A file of runs cannot be used; the message says why."""
 
 
-class Store:
+class Store(SqliteFile):
     """A file of runs.
 
     Args:
@@ -343,16 +343,6 @@ class Store:
             return self._db.execute(text, values)
         except sqlite3.Error as error:
             raise StoreError(f"{self.path} cannot be written: {error}") from None
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
 
 def _tables(db: sqlite3.Connection) -> set[str]:

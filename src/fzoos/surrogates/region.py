@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 
 from fzoos._util.arrays import FloatArray
 from fzoos.surrogates.tridiagonal import least_costs
@@ -26,6 +27,7 @@ _RIDGES = (1e-13, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 _SMOOTH = 1e-8  # the ridge where there is no noise
 _EXACT = 1e-12  # a ridge below it is for the arithmetic, not for noise
 _MOST_OUTLIERS = 3  # at once
+_MANY = 150  # points that only clients with noise have, most of them in surrogates whose shape is known
 _LEAST_RHO = 1e-12  # points may all be the same
 _TINY = 1e-300
 _sum = np.add.reduce  # np.sum without what it asks before
@@ -59,7 +61,7 @@ class Shape(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """K = Q diag(v) Q^T with the ridge in v,  alpha = K^-1 (y - m),  a^2 = alpha.(y - m) / n."""
+    """K^-1 = Q diag(1 / v) Q^T with the ridge in it,  alpha = K^-1 (y - m),  a^2 = alpha.(y - m) / n."""
 
     choice: Choice
     amplitude: float  # a^2
@@ -233,13 +235,17 @@ def _best(
     bowl = np.outer(np.diag(s), np.diag(s))
     polynomials = [b.linear * s + b.square * s * s + b.bowl * bowl if b.linear else 0.0 for b in kinds]
     near = [np.exp(-0.5 * squares / length**2) for length in lengths]
+    if len(lengths) == len(kinds) == 1 and len(values) > _MANY:
+        found = _by_cholesky(near[0] + polynomials[0], values, Shape(lengths[0], kinds[0]), ridges)
+        if found is not None:
+            return found
     pairs = [(i, j) for i in range(len(lengths)) for j in range(len(kinds))]
     lowest = np.zeros(len(pairs))
     order = np.arange(len(pairs))
     if len(pairs) > 1 and len(values) > 1:
         units = np.array([kinds[j].unit for _, j in pairs])
         made = (near[i] + polynomials[j] for i, j in pairs)
-        costs, lowest = least_costs(made, values, units[:, None] * np.array(ridges))
+        costs, lowest, _ = least_costs(made, values, units[:, None] * np.array(ridges))
         order = np.argsort(costs, kind="stable")
     least, best = (math.inf, len(pairs)), None
     for k in map(int, order):
@@ -253,7 +259,22 @@ def _best(
             least, best = (cost, k), (decomposed, Choice(lengths[i], kinds[j], ridge))
     if best is None:
         raise ValueError("the values of the surrogate are not finite")
-    return best[0].fit(best[1])
+    decomposed, choice = best
+    return decomposed.fit(choice, choice.ridge * choice.polynomial.unit)
+
+
+def _by_cholesky(kernel: FloatArray, values: FloatArray, shape: Shape, ridges: Sequence[float]) -> _Fit | None:
+    """Where the shape is known and points are many: a sixth of the time; None if rounding leaves no factor."""
+    unit, at = shape.polynomial.unit, 0
+    if len(ridges) > 1:
+        _, _, (at,) = least_costs([kernel.copy()], values, unit * np.array([ridges]))
+    kernel[np.diag_indices(len(values))] += ridges[at] * unit
+    lower, failed = scipy.linalg.lapack.dpotrf(kernel.T, lower=1, overwrite_a=1)
+    if failed or not np.all(np.isfinite(values)):
+        return None
+    inverse, _ = scipy.linalg.lapack.dtrtri(lower, lower=1, overwrite_c=1)
+    choice = Choice(shape.length, shape.polynomial, ridges[at])
+    return _Decomposed(np.ones(len(values)), inverse.T, values).fit(choice, 0.0)  # Q = L^-T and v = 1
 
 
 class _Decomposed:
@@ -280,10 +301,10 @@ class _Decomposed:
         at = int(np.argmin(np.where(np.isnan(costs), np.inf, costs)))
         return (math.inf if math.isnan(costs[at]) else float(costs[at])), float(ridges[at])
 
-    def fit(self, choice: Choice) -> _Fit:
-        """Mean, amplitude and weights."""
+    def fit(self, choice: Choice, ridge: float) -> _Fit:
+        """Mean, amplitude and weights, with what the spectrum lacks of the choice's ridge."""
         turned, ones = self._turned, self._ones
-        v = self._spectrum + choice.ridge * choice.polynomial.unit
+        v = self._spectrum + ridge
         mean = (ones @ (turned / v)) / (ones @ (ones / v))
         rest = turned - mean * ones
         amplitude = max(float(rest @ (rest / v)) / len(ones), _TINY)

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
 
@@ -26,7 +27,9 @@ _BLOCK = 64  # columns that dormqr applies at once
 _TINY = 1e-300
 
 
-def least_costs(kernels: Iterable[FloatArray], values: FloatArray, ridges: FloatArray) -> tuple[FloatArray, FloatArray]:
+def least_costs(
+    kernels: Iterable[FloatArray], values: FloatArray, ridges: FloatArray
+) -> tuple[FloatArray, FloatArray, NDArray[np.intp]]:
     """n/2 log a^2 + 1/2 log det at the likeliest ridge of each kernel, and the least that it may be without rounding.
 
     Args:
@@ -35,13 +38,14 @@ def least_costs(kernels: Iterable[FloatArray], values: FloatArray, ridges: Float
         ridges: what is added to the diagonal of each, shape (k, r).
 
     Returns:
-        Two arrays of shape (k,); minus infinity in the second where a ridge has drowned in rounding.
+        Three arrays of shape (k,), the last of the number of that ridge. Minus infinity in the second where a ridge has
+        drowned in rounding, infinity in the first where all have.
 
     Example:
         >>> import numpy as np
         >>> from fzoos.surrogates.tridiagonal import least_costs
         >>> kernels = np.array([[[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.9], [0.9, 1.0]]])
-        >>> least, lowest = least_costs(kernels, np.array([0.0, 1.0]), np.full((2, 1), 1e-6))
+        >>> least, lowest, _ = least_costs(kernels, np.array([0.0, 1.0]), np.full((2, 1), 1e-6))
         >>> [round(float(cost), 4) for cost in least]                      # log(1 / (4 (1 - c))) + log(1 - c^2) / 2
         [-0.837, 0.0859]
     """
@@ -58,8 +62,9 @@ def least_costs(kernels: Iterable[FloatArray], values: FloatArray, ridges: Float
     norms = np.max(np.abs(diagonals), axis=1) + 2.0 * np.max(np.abs(beside), axis=1)
     margins = _ROUNDING * count * _EPSILON * norms[:, None] / ridges
     unknown = np.isnan(costs)
-    least = np.min(np.where(unknown, np.inf, costs), axis=1)
-    return least, np.min(np.where(unknown, -np.inf, costs - margins), axis=1)
+    known = np.where(unknown, np.inf, costs)
+    lowest = np.min(np.where(unknown, -np.inf, costs - margins), axis=1)
+    return np.min(known, axis=1), lowest, np.argmin(known, axis=1)
 
 
 def _tridiagonal(kernel: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

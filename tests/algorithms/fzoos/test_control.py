@@ -24,8 +24,10 @@ LIMITS = {
     "share": (1e-12, 1.0, 0.0, 1.0000001),
     "constrained": (0, 1, -1, 2),
     "cut": (0, 2**40, -1, 2**40 + 1),
+    "quiet": (0, 1, -1, 2),
+    "history": (0, 2**10, -1, 2**10 + 1),
 }
-WHOLE = ("seed", "sweep", "used", "size", "pilot", "line", "turn", "participants", "cut")
+WHOLE = ("seed", "sweep", "used", "size", "pilot", "line", "turn", "participants", "cut", "history")
 
 
 def test_every_number_has_its_test():
@@ -90,7 +92,7 @@ def test_what_is_needed(missing):
 def test_there_and_back():
     """What has its usual value does not travel; the rest comes back as it was, and strangers are left to others."""
     assert Control(7, Mode.REGION, 0.1).scalars() == {"seed": 7, "mode": Mode.REGION, "radius": 0.1}
-    full = Control(7, Mode.DEALT, 0.2, 1e-3, 0.7, 5, 8, 40, 16, 2, 0.3, 1, 4, 0.25, 1, 9)
+    full = Control(7, Mode.DEALT, 0.2, 1e-3, 0.7, 5, 8, 40, 16, 2, 0.3, 1, 4, 0.25, 1, 9, 1, 15)
     assert set(full.scalars()) == set(Control.names())
     assert Control.of({name: float(value) for name, value in full.scalars().items()}) == full
     assert Control.of(GOOD | {"queries": 3}) == Control.of(GOOD)

@@ -1,4 +1,4 @@
-"""Which shapes of surrogates a client compares: all of them, but not in every round where there is noise."""
+"""Which shapes of surrogates a client compares, and which points it asks together."""
 
 import numpy as np
 import pytest
@@ -32,3 +32,19 @@ def test_shapes_are_compared_again(monkeypatch, noise, searches_all):
     assert all(tried) == searches_all
     if not searches_all:
         assert sum(tried[-15:]) == 5
+
+
+@pytest.mark.parametrize(("on_failure", "sizes"), [("raise", [1, 6, 1, 1]), ("skip", [1] * 9)])
+def test_the_first_star_goes_out_together(on_failure, sizes):
+    """x, then 6 directions, then x and one direction. Where runs survive failures, each may tell where not to ask."""
+    asked: list[int] = []
+
+    def f(x):
+        asked.append(len(x))
+        return np.sum((x - 0.3) ** 2, axis=1)
+
+    settings = {"bounds": (-1, 1), "algorithm": FZooS(), "rounds": 2, "seed": 0, "on_failure": on_failure}
+    batched = minimize(f, np.zeros(6), vectorized=True, **settings)
+    assert asked == sizes
+    single = minimize(lambda x: float(np.sum((x - 0.3) ** 2)), np.zeros(6), **settings)
+    np.testing.assert_array_equal(batched.x, single.x)

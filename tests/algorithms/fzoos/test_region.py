@@ -321,7 +321,7 @@ def test_queries_stay_inside():
     steps = (0.8 - 0.4) / (inside[0] - 0.4)
     assert math.log2(steps) == pytest.approx(round(math.log2(steps)))
     assert 0.4 < inside[0] < 0.65
-    points.ask_aside(np.array([0.56, 0.5]), np.array([0.2, 0.0]))
+    points.ask_aside(np.array([0.56, 0.5]), np.array([[0.2, 0.0]]))
     assert asked[-1] == pytest.approx([0.36, 0.5])
 
 
@@ -329,8 +329,8 @@ def test_aside_stays_further_inside_the_box():
     """Where both sides are allowed the one is asked that is clipped less."""
     made, asked = context(bowl, 2)
     points = Neighbours(made)
-    points.ask_aside(np.array([0.05, 0.5]), np.array([-0.2, 0.0]))
-    points.ask_aside(np.array([0.95, 0.5]), np.array([0.2, 0.0]))
+    points.ask_aside(np.array([0.05, 0.5]), np.array([[-0.2, 0.0]]))
+    points.ask_aside(np.array([0.95, 0.5]), np.array([[0.2, 0.0]]))
     assert asked[0] == pytest.approx([0.25, 0.5])
     assert asked[1] == pytest.approx([0.75, 0.5])
 
@@ -367,3 +367,25 @@ def test_an_outlier_later():
     truth = np.array([2 * (x[0] - 0.35) + 0.3 * x[1], 2 * (x[1] - 0.6) + 0.3 * x[0]])
     reply = client.refresh(x, control(0.05))
     np.testing.assert_allclose(reply["gradient"], truth, atol=0.02)
+
+
+def test_a_gradient_without_queries():
+    """Quiet: nothing is asked, Delta stays, and the gradient elsewhere is that of the surrogate of what was asked."""
+    client, asked = make()
+    client.refresh(X, control())
+    before, there = len(asked), np.array([0.52, 0.47])
+    reply = client.refresh(there, Control(1, Mode.REGION, DELTA, quiet=1))
+    assert len(asked) == before
+    assert numbers(reply).log_delta == math.log(DELTA)
+    points, values = np.array(asked), np.array([bowl(u) for u in asked])
+    assert np.array_equal(reply["gradient"], RegionProcess(points, values, there)(there)[1])
+
+
+def test_averaged_gradients_are_corrected():
+    """Rounds 3 and 5 were taken part in, and 1: the history of rounds 2 to 5 replaces the first two, and 1 goes."""
+    excess = Excess(2)
+    for s in (1, 3, 5):
+        excess.add(np.full(2, float(s)), np.zeros(2), np.full(2, 10.0 * s), s)
+    excess.correct(np.array([[2.0, 2.0], [3.0, 3.0], [4.0, 4.0], [5.0, 5.0]]), 6)
+    found = [[float(part[0]) for part in row] for row in excess._rows]
+    assert found == [[3.0, 3.0, 30.0], [5.0, 5.0, 50.0]]

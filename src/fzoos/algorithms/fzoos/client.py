@@ -37,8 +37,9 @@ class FZooSClient(SteeredHalf):
     def answer(self, x: FloatArray, request: Message) -> Arrays:
         """Values along the averaged gradients, or a minimum of the surrogates."""
         control = Control.of(request.scalars)
-        part = self._region if control.mode is Mode.REGION else self._star
-        return part.answer(x, control, request.arrays)
+        if control.mode is Mode.REGION:
+            return self._region.answer(x, control, request.arrays, request.round)
+        return self._star.answer(x, control, request.arrays)
 
     def rest(self) -> None:
         """Without what the next request makes anew."""

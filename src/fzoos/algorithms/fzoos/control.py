@@ -45,6 +45,8 @@ class Control:
         share: omega_i, of this client among them.
         constrained: 1 where somebody has constraints.
         cut: queries of the first exchange at most, the one at x among them; 0: all of them.
+        quiet: 1: none of them, a gradient is all that is asked for.
+        history: of how many rounds before this one the averaged gradients come with an update.
 
     Example:
         >>> from fzoos.algorithms.fzoos.control import Control, Mode
@@ -69,6 +71,8 @@ class Control:
     share: float = 1.0
     constrained: int = 0
     cut: int = 0
+    quiet: int = 0
+    history: int = 0
 
     def directions(self, usual: int, least: int = 1) -> int:
         """How many directions are asked in place of the usual number."""
@@ -107,7 +111,20 @@ class Control:
         return made
 
 
-_INTEGERS = ("seed", "sweep", "used", "size", "pilot", "line", "turn", "participants", "constrained", "cut")
+_INTEGERS = (
+    "seed",
+    "sweep",
+    "used",
+    "size",
+    "pilot",
+    "line",
+    "turn",
+    "participants",
+    "constrained",
+    "cut",
+    "quiet",
+    "history",
+)
 _RANGES: dict[str, tuple[float, float]] = {
     "seed": (0, 2**64),
     "radius": (1e-12, 1.0),
@@ -124,6 +141,8 @@ _RANGES: dict[str, tuple[float, float]] = {
     "share": (1e-12, 1.0),
     "constrained": (0, 1),
     "cut": (0, 2**40),
+    "quiet": (0, 1),
+    "history": (0, 2**10),
 }
 
 

@@ -37,15 +37,29 @@ class Excess:
     def __init__(self, dim: int) -> None:
         self._most = max(_LEAST_MEMORY, min(_MEMORY, _LARGEST // dim))
         self._rows: list[tuple[FloatArray, FloatArray, FloatArray]] = []  # x_s, g_s, g_i,s
+        self._rounds: list[int] = []  # s
 
     @property
     def known(self) -> bool:
         """Whether there is any."""
         return bool(self._rows)
 
-    def add(self, x: FloatArray, averaged: FloatArray, own: FloatArray) -> None:
+    def add(self, x: FloatArray, averaged: FloatArray, own: FloatArray, round: int = 0) -> None:
         """A round's centre, the averaged gradient there, and the client's own as it was sent."""
         self._rows = [*self._rows, (x, averaged, own)][-self._most :]
+        self._rounds = [*self._rounds, round][-self._most :]
+
+    def correct(self, history: FloatArray, round: int) -> None:
+        """Late answers have changed averaged gradients: those of the rounds before this one. Earlier ones are left out.
+
+        Args:
+            history: a row for each round, shape (n, d).
+            round: the one that has begun.
+        """
+        first = round - len(history)
+        rows = [(s, row) for s, row in zip(self._rounds, self._rows, strict=True) if s >= first]
+        self._rows = [(x, history[s - first], own) for s, (x, _, own) in rows]
+        self._rounds = [s for s, _ in rows]
 
     def shift(self, averaged: FloatArray, own: FloatArray) -> None:
         """All multipliers have changed, and past gradients with them: on average, and those of this client."""

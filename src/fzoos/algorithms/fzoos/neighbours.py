@@ -59,11 +59,21 @@ class Neighbours:
             self._build_fence(x)
         return value
 
-    def ask_aside(self, x: FloatArray, offset: FloatArray) -> None:
-        """Ask x + offset or x - offset: what is allowed, then what stays further inside the box."""
+    def ask_aside(self, x: FloatArray, offsets: FloatArray) -> None:
+        """Ask x + offset or x - offset for each row: what is allowed, then what stays further inside the box.
+
+        They go out together, unless a value that fails may tell where not to ask the next.
+        """
+        if not self._context.trajectory.survives_failures:
+            points = np.array([self._aside(x, offset) for offset in offsets])
+            self._context.trajectory.query(points, "refresh", spread=False)
+            return
+        for offset in offsets:
+            self.ask(self.inside(self._aside(x, offset), x))
+
+    def _aside(self, x: FloatArray, offset: FloatArray) -> FloatArray:
         both = [self._context.project(x + sign * offset) for sign in (1.0, -1.0)]
-        best = max(both, key=lambda u: (self._allowed(u), round(float(np.sum((u - x) ** 2)), 15)))
-        self.ask(self.inside(best, x))
+        return max(both, key=lambda u: (self._allowed(u), round(float(np.sum((u - x) ** 2)), 15)))
 
     def doubt_star(self, count: int) -> None:
         """Leave out what is not credible of the last `count` values, which are those of a star."""

@@ -107,6 +107,8 @@ class RegionClient:
 
     def refresh(self, x: FloatArray, control: Control) -> Arrays:
         """Exchange 1."""
+        if control.quiet:
+            return self._remember(x, control.radius)
         delta, process = control.radius, self.process
         first = self._context.trajectory.count == 0
         predicted = before = math.nan
@@ -130,6 +132,16 @@ class RegionClient:
         shift = {"shift": self._multipliers.ahead} if control.constrained else {}
         return {"gradient": self._gradient, "region": np.array(numbers), **shift}
 
+    def _remember(self, x: FloatArray, delta: float) -> Arrays:
+        """Exchange 1 without queries: the gradient there, as the surrogate has it from those before."""
+        self.process, self._gradient = None, np.zeros_like(x)
+        numbers = RegionNumbers(math.log(delta))
+        if self._good is not None and self._neighbours.count >= 2:
+            self.process = self._neighbours.fit(x, delta)
+            self._gradient = self.process(x)[1]
+            numbers = numbers._replace(unknown=float(np.trace(self.process.unknown(x))) / len(x))
+        return {"gradient": self._gradient, "region": np.array(numbers)}
+
     def _ask_around(self, x: FloatArray, control: Control, first: bool) -> None:
         """All directions at the first time, later the one of which least is known; fewer if the round is cut."""
         dim, delta = len(x), control.radius
@@ -143,8 +155,7 @@ class RegionClient:
         else:
             process = self._neighbours.fit(centre, delta, self.process.choice)
             rows = np.linalg.eigh(process.unknown(centre))[1][:, -1:].T
-        for row in rows:
-            self._neighbours.ask_aside(centre, row * (delta * math.sqrt(dim)))
+        self._neighbours.ask_aside(centre, rows * (delta * math.sqrt(dim)))
         if first:
             self._neighbours.doubt_star(len(rows))
 
@@ -160,7 +171,7 @@ class RegionClient:
             power = -1.0 if move < _SMALL * delta and not self._multipliers.violated else 0.0
         return 0.0 if power < 0.0 and change < 2.0 * sigma else power
 
-    def answer(self, x: FloatArray, control: Control, mean: Arrays) -> Arrays:
+    def answer(self, x: FloatArray, control: Control, mean: Arrays, round: int = 0) -> Arrays:
         """Exchange 2."""
         delta, process = delta_of(mean), self.process
         share = control.share if control.constrained else 1.0 / self._context.clients
@@ -173,7 +184,9 @@ class RegionClient:
             if "shift" in mean:
                 self._excess.shift(mean["shift"], share * self._multipliers.ahead)
             own = process.with_share(share)(x)[1] if isinstance(process, MeritProcess) else self._gradient
-            self._excess.add(x, mean["gradient"], own)
+            if "history" in mean:
+                self._excess.correct(mean["history"], round)
+            self._excess.add(x, mean["gradient"], own, round)
             self._multipliers.hear(mean["gradient"])
         if process is None or not self._excess.known:
             return {"x": x}

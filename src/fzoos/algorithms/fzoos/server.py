@@ -126,6 +126,20 @@ class FZooSServer(Steering):
         mode = Mode.SHARED if "pair" in mean else Mode.DEALT  # as it was told
         return self._after_lines(state, mean, replace(self.control(state, seed), mode=mode), participants)
 
+    @property
+    def keeps_answers(self) -> bool:
+        """In a trust region."""
+        return self.begins_with_region
+
+    def failed(self, reply: Arrays) -> bool:
+        """Whether there was no value at the centre of a trust region."""
+        return RegionNumbers(*reply["region"]).failed > 0.0
+
+    def back(self, state: State, x: FloatArray) -> State:
+        """To a centre at which everybody had a value."""
+        numbers = _Numbers(*state["numbers"])._replace(careful=1.0)
+        return {**state, "x": x, "good": x, "numbers": np.array(numbers)}
+
     def _after_region(self, state: State, mean: Arrays) -> State:
         failed = RegionNumbers(*mean["region"]).failed > 0.0
         good = state["good"] if failed else state["x"]

@@ -108,6 +108,11 @@ class FZooS(Algorithm):
         """The client half."""
         return FZooSClient(context)
 
+    @property
+    def keeps_answers(self) -> bool:
+        """True; the server half says up to how many dimensions."""
+        return True
+
     def server_projects(self, dim: int) -> bool:
         """Where x follows from a line; in a trust region it is the clients' mean."""
         return not self.steering(dim).begins_with_region
@@ -138,6 +143,8 @@ class FZooS(Algorithm):
         return dim
 
     def _count(self, control: Control, dim: int, first: bool) -> int:
+        if control.quiet:
+            return 0
         if control.mode is Mode.REGION:
             return 1 + (region.first_directions(control, dim) if first else control.directions(1, least=0))
         return 1 + star_size(control, dim) + 4 + (0 if control.pilot else 2 * len(LINE))
@@ -159,8 +166,10 @@ class FZooS(Algorithm):
         if request.kind == "refresh":
             if mode is Mode.REGION:
                 ranges = region.ranges(control.radius)
-                shift = {"shift": PayloadPart((dim,))} if control.constrained else {}
-                return {"gradient": payload["gradient"], "region": _numbers(*ranges, region.PRIVATE), **shift}
+                more = {"shift": PayloadPart((dim,))} if control.constrained else {}
+                if control.history:  # it comes with the averages of such replies
+                    more["history"] = PayloadPart((control.history, dim))
+                return {"gradient": payload["gradient"], "region": _numbers(*ranges, region.PRIVATE), **more}
             return {name: payload[name] for name in ("fresh", "memory", "star")}
         if mode is Mode.REGION:
             return {"x": PayloadPart((dim,))}

@@ -153,7 +153,8 @@ class Scorer:
         return torch.cat([self.model.scores(prompts, pack, tokens) for pack in texts.packs], dim=1)
 
     def _passes(self, n: int, texts: Encoded) -> Iterator[slice]:
-        at_once = max(1, self._at_once // max(len(pack.text) for pack in texts.packs))
+        most = max(1, self._at_once // max(len(pack.text) for pack in texts.packs))
+        at_once = -(-n // -(-n // most))  # passes that are alike: one recording serves nearly all
         return (slice(i, min(i + at_once, n)) for i in range(0, n, at_once))
 
     def _single(self, name: str) -> int:

@@ -1,0 +1,237 @@
+"""Asynchronous rounds of FZooS(): gradients of late sites are predicted, x keeps to where that holds, and F is that of
+all sites in the end."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from fzoos import FZooS
+from fzoos.algorithms.fzoos.region import RegionNumbers
+from fzoos.federation.asynchronous_steering import SteeredAsynchronousServer
+from fzoos.federation.exchange import Outcome
+from fzoos.federation.late_gradients import LateGradients
+from fzoos.federation.server import Dropouts
+from fzoos.federation.server_state import ServerState
+from fzoos.federation.study import Study
+from fzoos.messages.message import Message
+
+DIM, SITES = 4, 4
+WEIGHTS = np.array([0.5, 0.25, 0.25])
+
+
+def vector(*numbers):
+    return np.array(numbers, dtype=float)
+
+
+def test_a_missing_gradient_moves_like_the_others():
+    """g_2 was (9, 9) in round 1. Clients 0 and 1, of weights 2 : 1, have since moved by (3, 0) and (0, 6): the mean is
+    (2, 2). Client 1 alone is known at both in round 3: it moved by (0, 1)."""
+    late = LateGradients()
+    for i, g in enumerate([vector(1, 1), vector(2, 2), vector(9, 9)]):
+        late.add(1, i, g)
+    late.add(2, 0, vector(4, 1))
+    late.add(2, 1, vector(2, 8))
+    assert late.filled(2, WEIGHTS)[2].tolist() == [11, 11]
+    late.add(3, 1, vector(2, 3))
+    assert late.filled(3, WEIGHTS)[2].tolist() == [9, 10]
+    late.absent.add(2)
+    assert list(late.filled(2, WEIGHTS)) == [0, 1]  # who is gone is left out
+    assert late.filled(3, WEIGHTS)[0].tolist() == [4, -4]  # client 1 moved by (0, -5) since round 2
+
+
+def test_an_exact_prediction_of_quadratics_that_bend_alike():
+    """f_i = x.A x / 2 + b_i.x: gradients differ by constants, so that what is predicted is what would have come."""
+    rng = np.random.default_rng(0)
+    root, b, x, y = rng.normal(size=(3, 3)), rng.normal(size=(3, 3)), rng.normal(size=3), rng.normal(size=3)
+    late = LateGradients()
+    for i in range(3):
+        late.add(1, i, root @ root.T @ x + b[i])
+    for i in range(2):
+        late.add(2, i, root @ root.T @ y + b[i])
+    np.testing.assert_allclose(late.filled(2, WEIGHTS)[2], root @ root.T @ y + b[2], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("off", "power"), [(0.0, 1.0), (1.2, 0.0), (0.6, 0.5), (100.0, -1.0)])
+def test_the_distance_by_hand(off, power):
+    """Client 2 of weight 1/4, known in rounds 1 and 3. The others moved by (1, 0) from 0: so does G. What came
+    is off by `off`: e = off / 4 over 1, p = 1 - e / 0.3, and R = |x_3 - x_1| 2^p = 0.2 * 2^p."""
+    late, centres = LateGradients(), {1: vector(0, 0), 2: vector(0.1, 0), 3: vector(0.2, 0.1)}
+    for i in range(3):
+        late.add(1, i, vector(0, 0))
+        if i < 2:
+            late.add(2, i, vector(0.5, 0))
+    for i in range(2):
+        late.add(3, i, vector(1, 0))
+    late.add(3, 2, vector(1, off))
+    late.judge(3, centres, WEIGHTS)
+    assert list(late.radii) == [2]  # the others were in time
+    assert late.radii[2] == pytest.approx(0.2 * 2.0**power, rel=1e-12)
+
+
+def test_x_stays_within_reach():
+    """R = 0.1 around (0.5, 0.5), of a client that is late; beyond it, no further than x is already."""
+    late = LateGradients({1: {0: vector(0, 0), 1: vector(0, 0)}}, radii={0: 0.1, 1: 0.01})
+    centres = {1: vector(0.5, 0.5)}
+
+    def there(x, fresh):
+        return late.within_reach(vector(0.9, 0.45), vector(*x), fresh, centres).tolist()
+
+    assert there((0.5, 0.5), [1]) == [0.6, 0.45]
+    assert there((0.7, 0.5), [1]) == pytest.approx([0.7, 0.45])
+    assert there((0.5, 0.5), [0, 1]) == [0.9, 0.45]
+
+
+class Clocked:
+    """An engine whose last site answers a request that costs queries after `pace` exchanges, or when all must.
+
+    Args:
+        answer: client, request -> the reply.
+        pace: exchanges.
+        slow: which site it is.
+    """
+
+    def __init__(self, answer, pace, slow):
+        self._answer, self._pace, self._slow = answer, pace, slow
+        self.now, self.busy, self.asked = 0, {}, []
+
+    def exchange(self, requests, timeout):
+        raise AssertionError("asynchronous rounds gather")
+
+    def gather(self, requests, timeout, enough):
+        self.now += 1
+        for i, request in requests.items():
+            late = i == self._slow and request.kind == "refresh" and not request.scalars.get("quiet")
+            self.busy[i] = (self.now + (self._pace if late else 0), request)
+            self.asked.append((i, request))
+        due = [i for i, (end, _) in self.busy.items() if end <= self.now or enough > len(self.busy) - 1]
+        return Outcome({i: self._answer(i, self.busy.pop(i)[1]) for i in sorted(due)})
+
+
+def bowls():
+    """Bowls of different widths, with minima in different places; F has its own in closed form."""
+    widths, places = 1.0 + np.arange(SITES)[:, None] * np.linspace(0.3, 1.0, DIM), np.linspace(0.2, 0.8, SITES)
+    functions = [lambda x, w=w, c=c: float(w @ (x - c) ** 2) for w, c in zip(widths, places, strict=True)]
+    return functions, np.sum(widths * places[:, None], axis=0) / np.sum(widths, axis=0)
+
+
+def make(functions, pace=6, enough=SITES - 1, **settings):
+    study = Study("demo", x0=0.5, dim=DIM, bounds=(0, 1), sites=tuple("abcd"), algorithm={"name": "fzoos"}, **settings)
+    clients = [study.client(i, f) for i, f in enumerate(functions)]
+    engine = Clocked(lambda i, request: clients[i].handle(request), pace, SITES - 1)
+    server = SteeredAsynchronousServer(
+        engine,
+        FZooS(),
+        np.full(DIM, 0.5),
+        local_steps=1,
+        weights=study.omega,
+        participants=SITES,
+        shared_seed=study.seeds.shared,
+        rng=np.random.default_rng(0),
+        dropouts=Dropouts(min_clients=enough),
+        enough=enough,
+    )
+    return server, engine, clients
+
+
+def run(server, rounds):
+    for _ in range(rounds):
+        server.run(server.plan())
+    return server.x
+
+
+def test_it_ends_at_the_optimum_of_all():
+    """The slow site answers every sixth exchange. Without it the optimum of the others is 0.09 away."""
+    functions, best = bowls()
+    server, engine, clients = make(functions)
+    found = run(server, 60)
+    assert np.max(np.abs(found - best)) < 1e-4
+    slow = [request for i, request in engine.asked if i == SITES - 1]
+    with_queries = [r for r in slow if r.kind == "refresh" and not r.scalars.get("quiet")]
+    assert 5 <= len(with_queries) <= 25
+    assert clients[-1].queries == DIM + 1 + 2 * (len(with_queries) - 1 - (SITES - 1 in server.state.answers.under_way))
+
+
+def test_who_was_late_is_next_asked_without_queries():
+    """Then it answers at once, takes part in the whole round, and is asked with queries again."""
+    server, engine, _ = make(bowls()[0])
+    run(server, 20)
+    kinds = [("quiet" if r.scalars.get("quiet") else r.kind) for i, r in engine.asked if i == SITES - 1]
+    assert kinds[:4] == ["refresh", "quiet", "update", "refresh"]
+
+
+def test_averaged_gradients_of_past_rounds_are_sent_again():
+    """When a late gradient has come, all later averages contain it: the history of an update is what the averages would
+    have been with what is known now, a row for each round before."""
+    server, engine, _ = make(bowls()[0])
+    run(server, 20)
+    with_history = [r for i, r in engine.asked if i == 0 and "history" in r.arrays]
+    assert with_history
+    for request in with_history:
+        assert request.arrays["history"].shape == (request.scalars["history"], DIM)
+    last = with_history[-1]
+    late, weights = server.state.answers.gradients, np.full(SITES, 1 / SITES)
+    for row, s in zip(last.arrays["history"][::-1], range(last.round - 1, 0, -1), strict=False):
+        known = late.rows.get(s, {})
+        if len(known) == SITES:
+            np.testing.assert_allclose(row, weights @ [known[i] for i in range(SITES)], rtol=1e-12)
+
+
+def test_another_server_goes_on_from_the_state():
+    """Saved after every round, in the middle of late answers, and restored: all requests are the same."""
+    functions, _ = bowls()
+    one, engine, _ = make(functions)
+    two, other, _ = make(functions)
+    for _ in range(25):
+        run(one, 1)
+        run(two, 1)
+        values, arrays = two.state.save()
+        two.state = ServerState.load(json.loads(json.dumps(values)), arrays)
+    assert np.array_equal(one.x, two.x)
+    assert [r.scalars for _, r in engine.asked] == [r.scalars for _, r in other.asked]
+
+
+def test_rest_only_where_all_were_asked():
+    """x is not at rest while the slow site has never answered, or has answered for another x only."""
+    server, _, _ = make(bowls()[0], pace=1000)
+    server.run(server.plan())
+    assert server.moved(server.state.x) == 1.0
+
+
+def test_no_value_at_a_late_centre():
+    """The slow site has none right of 0.55 in the last coordinate, where the optimum of all is. It says so late: x goes
+    back to the last centre at which it had one, and from then on every exchange waits for all."""
+    functions, best = bowls()
+    assert best[-1] > 0.58
+
+    def fails(x):
+        if x[-1] > 0.55:
+            raise ValueError("no value here")
+        return functions[-1](x)
+
+    server, engine, _ = make([*functions[:-1], fails], on_failure="skip", pace=3)
+    run(server, 40)
+    assert server.state.answers.gradients.together
+    rounds = [{i for i, r in engine.asked if r.round == s and r.kind == "update"} for s in range(36, 41)]
+    assert all(len(asked) == SITES for asked in rounds)
+    assert server.x[-1] <= 0.55
+    assert server.x[-1] > 0.5
+
+
+def test_a_liar_without_a_gradient_changes_nothing():
+    """NaN in a late gradient is refused when it comes; the others go on, and who sent it is left out."""
+
+    def answer(i, request):
+        if request.kind == "update":
+            x = np.full(DIM, 0.5)
+            return Message("iterate", request.round, {"x": x}, {"queries": 5, "correction_length": 0.0})
+        gradient = np.full(DIM, np.nan if i == 3 else 1.0)
+        region = np.array(RegionNumbers(math.log(request.scalars["radius"])))
+        return Message("payload", request.round, {"gradient": gradient, "region": region}, {"queries": 5})
+
+    server, engine, _ = make(bowls()[0])
+    engine._answer = answer
+    run(server, 4)
+    assert server.state.answers.gradients.absent == {3}
+    assert np.array_equal(server.state.payload["gradient"], np.ones(DIM))
