@@ -55,7 +55,7 @@ class Quality(NamedTuple):
     """What a star was worth: H, the number of its directions, and q and mean squared slope of wide and narrow arms."""
 
     length: float
-    count: int
+    directions: int
     wide: float
     narrow: float
     wide_square: float
@@ -117,7 +117,7 @@ def _reaching(scales: Scales, wanted: float, step: float, dim: int) -> Scales:
 
 def _wanted(radius: float, best_radius: float, now: Quality, curvature: float, dim: int) -> float:
     """The radius at which slopes have the least error."""
-    half = 0.5 * now.count
+    half = 0.5 * now.directions
     visible = min(0.5, 1.0 / math.sqrt(half))  # q of nothing but errors is about as large
     if max(now.wide, now.narrow) < visible:  # nothing is seen: back to where there was something, otherwise wider
         return best_radius if best_radius != radius else _CHANGE * radius
@@ -158,7 +158,7 @@ def next_size(
         dim: d, the number of variables.
     """
     steeper = slope / (place * curvature) - 1.0 if place > 0.0 and curvature > 0.0 else math.inf
-    ratio = min(max(steeper * dim / now.count, _LEAST_RATIO), _MOST_RATIO)
+    ratio = min(max(steeper * dim / now.directions, _LEAST_RATIO), _MOST_RATIO)
     ratio = (1.0 - _SMOOTH) * scales.ratio + _SMOOTH * math.log(ratio)
     return scales._replace(ratio=ratio, size=_size(ratio, mode, participants, dim))
 

@@ -58,7 +58,7 @@ class StarNumbers(NamedTuple):
 
 
 LOW = StarNumbers(-LARGEST, 0.0, -LARGEST, 0.0, 0.0, -LARGEST, 0.0, 0.0, 0.0)
-HIGH = StarNumbers(*[LARGEST] * 8, 1.0)
+HIGH = StarNumbers(LARGEST, LARGEST, LARGEST, LARGEST, LARGEST, LARGEST, LARGEST, LARGEST, 1.0)
 """What an honest client sends lies between them."""
 
 PRIVATE = StarNumbers()
@@ -221,7 +221,8 @@ def _arms(count: int) -> FloatArray:
     """How long the arms are, over H: wide and narrow by turns, two of them on one side of x and two on the other."""
     number = np.arange(count)
     lengths = np.where(number % 2, SPREAD**-0.5, SPREAD**0.5)
-    return np.where(number // 2 % 2, lengths, -lengths)
+    arms: FloatArray = np.where(number // 2 % 2, lengths, -lengths)
+    return arms
 
 
 def _fresh(points: FloatArray, values: FloatArray, x: FloatArray, good: NDArray[np.bool_]) -> Slope:
