@@ -148,7 +148,9 @@ def test_generators():
 
 
 @pytest.mark.parametrize(
-    "thing", [lambda: 1, object(), np.array([object()]), open, json.JSONDecoder(), frozenset([1])], ids=repr
+    "thing",
+    [lambda: 1, object(), np.array([object()]), open, json.JSONDecoder(), frozenset([1])],
+    ids=lambda x: type(x).__name__,
 )
 def test_what_cannot_be_kept(thing):
     """Said, and not guessed at."""
