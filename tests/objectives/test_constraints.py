@@ -83,6 +83,19 @@ def test_penalties_are_those_of_the_slopes_of_a_linear_problem():
     assert not merit.begin()  # they are chosen once
 
 
+def test_penalties_grow_to_a_limit():
+    u = np.random.default_rng(0).standard_normal((50, 2))
+    merit = Merit(2)
+    merit.see(u, np.stack([u[:, 0], u[:, 1], 2.0 * u[:, 1]], axis=1))
+    merit.begin()
+    first = merit.penalties
+    for _ in range(10):
+        merit.stiffen(np.array([True, False]), most=100.0)
+    assert merit.penalties == pytest.approx(first * [100.0, 1.0])
+    merit.relax()
+    assert merit.penalties == pytest.approx(first * [25.0, 1.0])
+
+
 @pytest.mark.parametrize(
     ("value", "shape", "vectorized", "expected"),
     [

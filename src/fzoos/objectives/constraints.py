@@ -157,11 +157,9 @@ class Merit:
         """Whether nothing is gained by meeting them again."""
         return bool(np.all(away <= _MET * self._margins))
 
-    def stiffen(self, which: NDArray[np.bool_]) -> None:
-        """Raise these penalties."""
-        self.penalties = np.where(
-            which, np.minimum(_GROWTH * self.penalties, _MOST_GROWTH * self._first), self.penalties
-        )
+    def stiffen(self, which: NDArray[np.bool_], most: float = _MOST_GROWTH) -> None:
+        """Raise these penalties, to so many times the first at most."""
+        self.penalties = np.where(which, np.minimum(_GROWTH * self.penalties, most * self._first), self.penalties)
 
     def relax(self) -> None:
         """Lower penalties that were raised."""

@@ -31,6 +31,7 @@ _LESS = 4  # times, where the region's own border is in the way
 _SLOW = 0.3  # share of c(x_r) that may be left after a round
 _FASTER = 1.5
 _BORDER = 0.999
+_STIFFEST = 1e4  # times the first penalty: beyond it x jumps, as the clients' minima no longer agree
 
 
 class Multipliers:
@@ -76,7 +77,7 @@ class Multipliers:
         self._boost = np.where(left < -_SLOW, np.maximum(0.5 * self._boost, 1.0 / clients), self._boost)
         self._last = c
         if clients > 1:
-            merit.stiffen(stuck)
+            merit.stiffen(stuck, _STIFFEST)
 
     def meet(
         self,
