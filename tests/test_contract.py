@@ -96,7 +96,7 @@ class TestStars(AlgorithmContract):
 
     @pytest.fixture(autouse=True)
     def _stars_only(self, monkeypatch):
-        monkeypatch.setattr(fzoos_server, "_MOST_DIRECTIONS", 0)
+        monkeypatch.setattr(fzoos_server, "_MOST_DIRECTIONS", 1)  # of a single direction there is no star
 
 
 class TestStarsGoOn(ResumeContract):
@@ -104,7 +104,7 @@ class TestStarsGoOn(ResumeContract):
 
     @pytest.fixture(autouse=True)
     def _stars_only(self, monkeypatch):
-        monkeypatch.setattr(fzoos_server, "_MOST_DIRECTIONS", 0)
+        monkeypatch.setattr(fzoos_server, "_MOST_DIRECTIONS", 1)  # of a single direction there is no star
 
 
 class TestResume(ResumeContract):

@@ -23,6 +23,7 @@ from fzoos.objectives.manual import ManualObjective
 NAMES = json.loads((Path(__file__).parent / "data" / "release-0.1.0" / "names.json").read_text())
 GONE = {
     "fzoos.algorithms.correction.CurvatureCorrection",
+    "fzoos.arrays.Buffer",
     "fzoos.tasks.attack.Rules",
 }  # names that went with what they named: "module.name", or a whole "module"
 ALGORITHMS = {"cma": FedCMA, "historical": FedHistory, "scaffold1": ScaffoldI, "scaffold2": ScaffoldII}

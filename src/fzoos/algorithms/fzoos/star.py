@@ -35,6 +35,7 @@ LINE = (0.3, 1.0, 3.0)  # where a line is asked, in units of L
 SPREAD = 1.5  # wide arms are so many times as long as narrow ones
 _POINTS = 2  # nearest points of the surrogate with memory, over d
 _TOGETHER = 512  # arms that one surrogate takes at most: it costs their square times d
+_FEW = 8  # points of a star that are not divided
 _FLOOR = 1e-8  # the ridge of a star's own surrogate
 
 
@@ -233,7 +234,7 @@ def _fresh(points: FloatArray, values: FloatArray, x: FloatArray, good: NDArray[
     was chosen as the lowest of many places, then the trend explains that, and not the slopes.
     """
     number = np.arange(len(points))
-    parts = 2 * math.ceil(len(points) / (2 * _TOGETHER))
+    parts = 2 * math.ceil(len(points) / (2 * _TOGETHER)) if len(points) > _FEW else 1  # each has a trend of its own
     found = []
     for k in range(parts):
         arms = np.flatnonzero(good & (number > 0) & ((number - 1) % parts == k))
