@@ -9,8 +9,8 @@ counted in multiplications and additions, at the rate of a large matrix product 
     trust region    evidence: 15 matrices of n x n to tridiagonal form (4/3 n^3 each), eigenvectors of two (9 n^3),
                     averaged gradients: a system of n' (n' - 1) equations; no more than that is counted. n is what a
                     client has at round 20, where the time is taken
-    star            two surrogates of n points: distances n^2 d, Cholesky factor n^3 / 3; in more than 1 024 dimensions
-                    surrogates of at most 512 points each, and two products for the memory
+    star            surrogates of n points: distances n^2 d, Cholesky factor n^3 / 3; two or more of at most 512 arms
+                    for the star, one of 2 d points for the memory, in more than 1 024 dimensions two products for it
 
 A matrix of 60 x 60 is too small for that rate: for the trust region the calls of LAPACK alone are timed as well, and
 SciPy's L-BFGS-B around a function that does nearly nothing, for 35 evaluations.
@@ -35,6 +35,7 @@ import scipy
 from benchmarks.machine import describe
 from fzoos import FZooS, minimize
 from fzoos._util.arrays import FloatArray
+from fzoos.algorithms.fzoos.scales import QUERIES
 from fzoos.algorithms.fzoos.star import looks_back
 
 N = 2
@@ -151,12 +152,16 @@ def evaluation(dim: int) -> float:
 
 
 def star_flops(dim: int, asked: float) -> float:
-    """A star of what was asked, and a memory of 2 d points or as many as there are; or a large star in parts."""
-    if not looks_back(dim):
-        parts = math.ceil((asked - 12) / 512)
-        n = (asked - 12) / parts
-        return parts * (n * n * dim + n**3 / 3) + 4 * (asked - 12) * dim
-    return sum(n * n * dim + n**3 / 3 for n in (asked - 12, min(2 * dim + 1, LATE * asked)))
+    """A star of what was asked, in two parts or more, and a memory of 2 d points, or as many as there are, or a vector."""
+    arms = asked - QUERIES
+    parts = 2 * math.ceil(arms / 1024)
+    star = parts * _surrogate(arms / parts, dim)
+    return star + (_surrogate(min(2 * dim + 1, LATE * asked), dim) if looks_back(dim) else 4 * arms * dim)
+
+
+def _surrogate(points: float, dim: int) -> float:
+    """Distances and a Cholesky factor."""
+    return points * points * dim + points**3 / 3
 
 
 def main() -> None:

@@ -34,7 +34,17 @@ from fzoos.algorithms.fzoos.directions import COMMON, block
 from fzoos.algorithms.fzoos.star import LINE, SPREAD
 from fzoos.surrogates.trend import length_scale
 
-__all__ = ["FIRST_RADIUS", "FIRST_REACH", "Quality", "Scales", "first_size", "next_scales", "next_size", "resting"]
+__all__ = [
+    "FIRST_RADIUS",
+    "FIRST_REACH",
+    "QUERIES",
+    "Quality",
+    "Scales",
+    "first_size",
+    "next_scales",
+    "next_size",
+    "resting",
+]
 
 FIRST_RADIUS = 0.1  # h
 FIRST_REACH = 2.0  # L over the first H
