@@ -152,7 +152,7 @@ def evaluation(dim: int) -> float:
 
 
 def star_flops(dim: int, asked: float) -> float:
-    """A star of what was asked, in two parts or more, and a memory of 2 d points, or as many as there are, or a vector."""
+    """A star of what was asked, in two parts or more, and a memory: 2 d points, as many as there are, or a vector."""
     arms = asked - QUERIES
     parts = 2 * math.ceil(arms / 1024)
     star = parts * _surrogate(arms / parts, dim)
