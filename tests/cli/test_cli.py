@@ -312,6 +312,7 @@ def test_reproduce_makes_a_figure(fzoos, tmp_path):
     [
         (["reproduce", "fig99"], "there is no figure 'fig99'; choose from fig1, fig2"),
         (["reproduce", "fig1", "--device", "abacus"], "device must be cpu or cuda, got 'abacus'"),
+        (["reproduce", "fig3", "--device", "cuda:99"], "device is 'cuda:99' but PyTorch finds"),
         (["reproduce", "fig1", "--seeds", "0"], "--seeds"),
         (["reproduce", "fig1", "--jobs", "0"], "--jobs"),
     ],

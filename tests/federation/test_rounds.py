@@ -152,6 +152,7 @@ class Walk:
     """A server that moves x by what it is told, a coordinate of two at a time."""
 
     moved = Server.moved
+    _steering = None
 
     def __init__(self, moves, state=None):
         self._moves = moves

@@ -42,13 +42,13 @@ def reproduce(
         Console().print(figure_list())
         return 0
     scale = Scale(quick, seeds, device, rounds, samples)
-    if device != "cpu" and not partial:  # runs that were made on a GPU can be drawn anywhere
-        check_device(device)
     made = [make_figure(name, scale) for name in (ALL if "all" in figures else dict.fromkeys(figures))]
+    missing = [] if partial else wanted(made, output)
+    if device != "cpu" and missing:  # runs that were made on a GPU can be drawn anywhere
+        check_device(device)
     console = Console(stderr=True, quiet=quiet)
     try:
-        if not partial:
-            execute(wanted(made, output), output / "runs", jobs, console)
+        execute(missing, output / "runs", jobs, console)
         for figure in made:
             folder = reproduce_figure(figure, output, jobs, console, partial)
             typer.echo(f"{figure.name}: {figure.caption}: {folder.resolve()}")

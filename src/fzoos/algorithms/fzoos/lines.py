@@ -39,8 +39,9 @@ def best_step(values: FloatArray, failed: FloatArray, reach: float) -> Step:
         >>> import numpy as np
         >>> from fzoos.algorithms.fzoos.lines import best_step
         >>> t = np.array([0.3, 1.0, 3.0])
-        >>> best_step(np.stack([(t - 0.6) ** 2 - 0.36, t]), np.zeros((2, 3)), 1.0)
-        Step(line=1, length=0.6, first=0.6)
+        >>> step = best_step(np.stack([(t - 0.6) ** 2 - 0.36, t]), np.zeros((2, 3)), 1.0)
+        >>> step.line, round(step.length, 9)
+        (1, 0.6)
     """
     best, found, first = 0.0, Step(0, 0.0), 0.0
     for k, (row, missing) in enumerate(zip(values, failed, strict=True)):
