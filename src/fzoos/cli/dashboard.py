@@ -96,7 +96,8 @@ def report(
     else:
         from fzoos.runs.text import markdown
 
-        text = markdown([(_label(run, found), run.settings, run.result) for run in found])
+        labelled = [(_label(run, found), run.settings, run.result) for run in found]
+        text = markdown(labelled, [run.landmarks for run in found])
     if output is None:
         typer.echo(text, nl=False)
         return 0
