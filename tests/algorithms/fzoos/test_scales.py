@@ -64,8 +64,8 @@ def test_curvature_is_at_least_the_mean():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_variance_of_curvatures(seed):
-    """The bound: Var(u'Au) of random directions, 2 (|A|^2 - tr(A)^2 / d) / d^2 + ..., is at least 2 lambda^2 / d
-    where eigenvalues differ as much as those of a Wishart matrix; a star's own are measured here."""
+    """Var(u'Au) of random directions is 2 s^2 / (d + 2), s the standard deviation of A's eigenvalues: with s about as
+    large as their mean, as those of a Wishart matrix have it, it is the 2 lambda^2 / d that B is never taken below."""
     rng, dim = np.random.default_rng(seed), 60
     half = rng.standard_normal((dim, dim))
     matrix = half @ half.T / dim

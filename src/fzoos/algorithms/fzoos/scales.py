@@ -10,7 +10,8 @@
 
 The pair: errors of the m slopes are part of fresh, so that along fresh the true slope is q |fresh| with q = signal /
 (signal + error): two queries of each client test all directions of a kind. B: a slope's squared error by curvature is
-H^2 Var(u'Au) / 4, and Var(u'Au) >= 2 lambda^2 / d for a random u, lambda the mean curvature.
+H^2 Var(u'Au) / 4. Var(u'Au) = 2 s^2 / d for a random u, s the standard deviation of A's eigenvalues; B is taken to be
+at least that of s = lambda, their mean: where they differ less, a star may be narrower than it need be.
 
 The size: m random directions show m/d of |g|^2. Along what they show, F bends by kappa = lambda (1 + r m/d): by the
 mean curvature lambda for few directions, by that along the gradient itself for all. So a query gains
