@@ -12,11 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 
 import fzoos as package
 from fzoos import FedZO, Record, minimize
-from fzoos.cli import app, main
+from fzoos.cli import commands, main
 from fzoos.cli.exit_codes import EXIT_CODES
 from fzoos.cli.help import EXAMPLES, epilog
 from fzoos.runs.compare import at_equal, differing
@@ -478,7 +477,7 @@ def test_broken_contents_are_one_line(fzoos):
 
 # help, documentation, completion
 
-TOP = typer.main.get_command(app).commands
+TOP = {name: commands.load_command(name) for name in commands.COMMANDS}
 EVERY = {(name,): command for name, command in TOP.items() if not hasattr(command, "commands")} | {
     (name, below): command
     for name, group in TOP.items()

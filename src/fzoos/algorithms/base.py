@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.renamed import old_name
+from fzoos._util.renamed import keep_old_attributes, old_name
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.algorithms.protocol import Protocol
 from fzoos.messages.message import Arrays, Message
@@ -32,6 +32,8 @@ __all__ = [
     "SteeredHalf",
     "Steering",
 ]
+
+keep_old_attributes(__name__)
 
 LARGEST = 1e100
 """No number of a message is larger: its square, and sums of squares, can still be computed by everybody."""

@@ -13,7 +13,12 @@ from fzoos.cli.options import Quiet
 from fzoos.experiments.figures import ALL, FIGURES, Scale
 from fzoos.experiments.figures import make as make_figure
 
-__all__ = ["reproduce"]
+__all__ = ["add_to"]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(reproduce)
 
 
 def reproduce(
