@@ -21,13 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.panels import panels
 from fzoos.algorithms.base import LARGEST, ClientContext
 from fzoos.algorithms.fzoos.control import Control, Mode
-from fzoos.algorithms.fzoos.directions import Directions, star_directions
+from fzoos.algorithms.fzoos.directions import common_rows, star_rows
 from fzoos.algorithms.fzoos.memory import Memory
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays
-from fzoos.surrogates.trend import Slope, fit_slope, without_outliers
+from fzoos.surrogates.trend import Slope, slope_around, without_outliers
 
 __all__ = ["HIGH", "LINE", "LOW", "PRIVATE", "SPREAD", "StarClient", "StarNumbers", "halves", "inward", "looks_back"]
 
@@ -103,11 +104,10 @@ class StarClient:
 
     def star(self, x: FloatArray, control: Control) -> Arrays:
         """Exchange 1."""
-        length, directions = control.radius * math.sqrt(len(x)), star_directions(control, len(x))
-        rows = np.vstack([directions.common, directions.own])
+        length, (rows, common) = control.radius * math.sqrt(len(x)), star_rows(control, len(x))
         first = len(self._context.trajectory)
-        points, values, good = self._ask_star(np.vstack([x, x + length * _arms(len(rows))[:, None] * rows]))
-        if len(directions.own):
+        points, values, good = self._ask_star(x, length * _arms(len(rows)), rows)
+        if len(rows) > common:
             self._memory.keep_private(first + 1)
         self._x, self._centre = x, float(values[0])
         failed = float(self._had_centre and math.isnan(self._centre))
@@ -122,21 +122,23 @@ class StarClient:
         else:
             self._carried = self._carried.renewed(x, slope, rows, control.mode)
             memory = self._carried.gradient
-        numbers = StarNumbers(slope.curvature, float(np.sum((directions.common @ slope.gradient) ** 2)))
+        numbers = StarNumbers(slope.curvature, float(np.sum((rows[:common] @ slope.gradient) ** 2)))
         if control.mode is not Mode.DEALT:
             return _reply(slope.gradient, memory, numbers)
         numbers = numbers._replace(**self._own_pairs(x, length, slope, rows))
         return _reply(
-            _for_all(slope.gradient, directions, control.share),
-            _for_all(memory, directions, control.share),
+            _for_all(slope.gradient, rows[:common], control.share),
+            _for_all(memory, rows[:common], control.share),
             numbers,
         )
 
-    def _ask_star(self, points: FloatArray) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-        """The points, their values, and which of them are to be believed; the others are not used again."""
-        trajectory, points = self._context.trajectory, self._context.project(points)
+    def _ask_star(
+        self, x: FloatArray, lengths: FloatArray, rows: FloatArray
+    ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+        """The points x and x + t u, their values, and which are to be believed; the others are not used again."""
+        trajectory, points = self._context.trajectory, self._star_points(x, lengths, rows)
         first = len(trajectory)
-        values = self._context.query(points, "refresh")
+        values = trajectory.query(points, "refresh")
         good = np.isfinite(values)
         arms = np.flatnonzero(good[1:]) + 1
         credible = without_outliers(values[arms]) if len(arms) else np.empty(0, dtype=bool)
@@ -146,6 +148,16 @@ class StarClient:
         good[arms[~credible]] = False
         return points, values, good
 
+    def _star_points(self, x: FloatArray, lengths: FloatArray, rows: FloatArray) -> FloatArray:
+        """x and x + t u, projected."""
+        points = np.empty((1 + len(rows), len(x)))
+        points[0] = self._context.project(x)
+        for part in panels(*rows.shape):
+            arms = np.multiply(lengths[part, None], rows[part], out=points[1:][part])
+            arms += x
+            self._context.project(arms, out=arms)
+        return points
+
     def _remembered(self, x: FloatArray, control: Control) -> FloatArray:
         """The gradient by the nearest 2 d points of all rounds.
 
@@ -153,7 +165,9 @@ class StarClient:
         """
         trajectory = self._context.trajectory
         near = self._memory.nearest(x, _POINTS * len(x) + 1, private=control.mode is not Mode.SHARED)
-        return fit_slope(trajectory.x[near], trajectory.y[near] - self._centre, x, control.ridge).gradient
+        offsets = trajectory.x[near]
+        offsets -= x
+        return slope_around(offsets, trajectory.y[near] - self._centre, control.ridge).gradient
 
     def _own_pairs(self, x: FloatArray, length: float, slope: Slope, rows: FloatArray) -> dict[str, float]:
         """f_i(x + H v) - f_i(x - H v) along both parts of the own gradient: as it is, and as predicted."""
@@ -180,7 +194,7 @@ class StarClient:
         places = control.reach * np.array(LINE)
         points = [] if control.pilot else [x + places[:, None] * line for line in self._lines]
         if control.mode is not Mode.DEALT:
-            parts = halves(star_directions(control, len(x)).common, mean["fresh"])
+            parts = halves(common_rows(control, len(x)), mean["fresh"])
             points += [_pair(x, control.radius * math.sqrt(len(x)), part) for part in parts]
         if not np.array_equal(x, self._x):  # it missed the star
             self._x, self._centre = x, float(context.query(x[None], "active")[0])
@@ -240,7 +254,9 @@ def _fresh(points: FloatArray, values: FloatArray, x: FloatArray, good: NDArray[
         arms = np.flatnonzero(good & (number > 0) & ((number - 1) % parts == k))
         if len(arms):
             part = np.append(0, arms)
-            found.append(fit_slope(points[part], values[part], x, _FLOOR))
+            offsets = points[part]
+            offsets -= x
+            found.append(slope_around(offsets, values[part], _FLOOR))
     return Slope(np.sum([s.gradient for s in found], axis=0), float(np.mean([s.curvature for s in found])))
 
 
@@ -256,9 +272,9 @@ def _pair(x: FloatArray, length: float, gradient: FloatArray) -> FloatArray:
     return np.stack([x + length * u, x - length * u])
 
 
-def _for_all(gradient: FloatArray, directions: Directions, share: float) -> FloatArray:
+def _for_all(gradient: FloatArray, common: FloatArray, share: float) -> FloatArray:
     """A direction that only this client asked counts 1 / omega_i, so that the average over all has it once."""
-    inside = (directions.common @ gradient) @ directions.common
+    inside = (common @ gradient) @ common
     return inside + (gradient - inside) / share
 
 
