@@ -1,4 +1,4 @@
-"""Matrices that are too large for the cache, worked on a few rows at a time: each number is fetched from memory once."""
+"""Matrices too large for the cache are worked on a few rows at a time: each number is fetched from memory once."""
 
 from __future__ import annotations
 

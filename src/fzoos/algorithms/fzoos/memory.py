@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.panels import row_squares
 from fzoos.objectives.trajectory import Trajectory
 
 __all__ = ["Memory"]
@@ -93,9 +94,7 @@ class Memory:
     def _squares(self, points: NDArray[np.intp], x: FloatArray) -> FloatArray:
         gap = self._trajectory.x[points]
         gap -= x
-        gap *= gap
-        squares: FloatArray = np.sum(gap, axis=1)
-        return squares
+        return row_squares(gap)
 
     def _extend(self) -> None:
         """Room for what was asked since; nothing is known of its distances."""

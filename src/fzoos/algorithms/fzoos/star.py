@@ -21,28 +21,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.panels import panels
 from fzoos.algorithms.base import LARGEST, ClientContext
 from fzoos.algorithms.fzoos.control import Control, Mode
 from fzoos.algorithms.fzoos.directions import common_rows, star_rows
 from fzoos.algorithms.fzoos.memory import Memory
+from fzoos.algorithms.fzoos.star_points import TOGETHER, StarPoints
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays
 from fzoos.surrogates.trend import Slope, slope_around, without_outliers
 
-__all__ = ["HIGH", "LINE", "LOW", "PRIVATE", "SPREAD", "StarClient", "StarNumbers", "halves", "inward", "looks_back"]
+__all__ = ["HIGH", "LINE", "LOW", "PRIVATE", "StarClient", "StarNumbers", "halves", "inward", "looks_back"]
 
 LINE = (0.3, 1.0, 3.0)  # where a line is asked, in units of L
-SPREAD = 1.5  # wide arms are so many times as long as narrow ones
 _POINTS = 2  # nearest points of the surrogate with memory, over d
-_TOGETHER = 512  # arms that one surrogate takes at most: it costs their square times d
-_FEW = 8  # points of a star that are not divided
-_FLOOR = 1e-8  # the ridge of a star's own surrogate
 
 
 def looks_back(dim: int) -> bool:
     """Whether there is a surrogate of old points: where its cost, which grows as d^3, is worth it."""
-    return dim <= 2 * _TOGETHER
+    return dim <= 2 * TOGETHER
 
 
 class StarNumbers(NamedTuple):
@@ -106,7 +102,7 @@ class StarClient:
         """Exchange 1."""
         length, (rows, common) = control.radius * math.sqrt(len(x)), star_rows(control, len(x))
         first = len(self._context.trajectory)
-        points, values, good = self._ask_star(x, length * _arms(len(rows)), rows)
+        points, values, good = self._ask_star(x, length, rows)
         if len(rows) > common:
             self._memory.keep_private(first + 1)
         self._x, self._centre = x, float(values[0])
@@ -116,7 +112,7 @@ class StarClient:
             if control.mode is Mode.DEALT:
                 self._context.query(np.stack([x] * 4), "refresh")  # what was planned is asked
             return _reply(np.zeros_like(x), np.zeros_like(x), StarNumbers(failed=failed))
-        slope = _fresh(points, values - self._centre, x, good)
+        slope = points.slope(values - self._centre, good)
         if looks_back(len(x)):
             memory = self._remembered(x, control)
         else:
@@ -133,30 +129,20 @@ class StarClient:
         )
 
     def _ask_star(
-        self, x: FloatArray, lengths: FloatArray, rows: FloatArray
-    ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-        """The points x and x + t u, their values, and which are to be believed; the others are not used again."""
-        trajectory, points = self._context.trajectory, self._star_points(x, lengths, rows)
+        self, x: FloatArray, length: float, rows: FloatArray
+    ) -> tuple[StarPoints, FloatArray, NDArray[np.bool_]]:
+        """The points, their values, and which of them are to be believed; the others are not used again."""
+        trajectory, points = self._context.trajectory, StarPoints(x, length, rows, self._context.project)
         first = len(trajectory)
-        values = trajectory.query(points, "refresh")
+        values = trajectory.query(points.asked, "refresh")
         good = np.isfinite(values)
         arms = np.flatnonzero(good[1:]) + 1
         credible = without_outliers(values[arms]) if len(arms) else np.empty(0, dtype=bool)
         index = first + np.cumsum(good) - 1  # where the trajectory has them: failed ones are left out
-        if looks_back(points.shape[1]):
+        if looks_back(len(x)):
             self._memory.leave_out(index[arms[~credible]])
         good[arms[~credible]] = False
         return points, values, good
-
-    def _star_points(self, x: FloatArray, lengths: FloatArray, rows: FloatArray) -> FloatArray:
-        """x and x + t u, projected."""
-        points = np.empty((1 + len(rows), len(x)))
-        points[0] = self._context.project(x)
-        for part in panels(*rows.shape):
-            arms = np.multiply(lengths[part, None], rows[part], out=points[1:][part])
-            arms += x
-            self._context.project(arms, out=arms)
-        return points
 
     def _remembered(self, x: FloatArray, control: Control) -> FloatArray:
         """The gradient by the nearest 2 d points of all rounds.
@@ -230,34 +216,6 @@ def inward(line: FloatArray, x: FloatArray, projected: bool) -> FloatArray:
         return np.zeros_like(line)
     line = line / largest  # first, so that squares neither overflow nor vanish
     return line / float(np.sqrt(np.sum(line * line)))
-
-
-def _arms(count: int) -> FloatArray:
-    """How long the arms are, over H: wide and narrow by turns, two of them on one side of x and two on the other."""
-    number = np.arange(count)
-    lengths = np.where(number % 2, SPREAD**-0.5, SPREAD**0.5)
-    arms: FloatArray = np.where(number // 2 % 2, lengths, -lengths)
-    return arms
-
-
-def _fresh(points: FloatArray, values: FloatArray, x: FloatArray, good: NDArray[np.bool_]) -> Slope:
-    """The gradient by a star alone: x first, then its arms, as far as they are `good`.
-
-    Arms are orthogonal, so that they can be taken a part at a time: each part shows the gradient along its own
-    directions, and they add up. All arms of a part are as long: should f be lower at x than around it, as it is where x
-    was chosen as the lowest of many places, then the trend explains that, and not the slopes.
-    """
-    number = np.arange(len(points))
-    parts = 2 * math.ceil(len(points) / (2 * _TOGETHER)) if len(points) > _FEW else 1  # each has a trend of its own
-    found = []
-    for k in range(parts):
-        arms = np.flatnonzero(good & (number > 0) & ((number - 1) % parts == k))
-        if len(arms):
-            part = np.append(0, arms)
-            offsets = points[part]
-            offsets -= x
-            found.append(slope_around(offsets, values[part], _FLOOR))
-    return Slope(np.sum([s.gradient for s in found], axis=0), float(np.mean([s.curvature for s in found])))
 
 
 def halves(rows: FloatArray, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
