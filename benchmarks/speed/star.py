@@ -1,4 +1,4 @@
-"""A round of `FZooS()` in more than 50 dimensions, and what it cannot do without: the rows of `benchmarks.speed.default`.
+"""A round of `FZooS()` in more than 50 dimensions, and what it cannot do without: rows of `benchmarks.speed.default`.
 
 Times are CPU seconds per client and round, less those of the objective itself (it measures them): its cosines are not
 ours. The floor is what has to be computed and what has to be moved, m arms of d numbers, q queries in all, a star in p
@@ -13,8 +13,8 @@ parts, n points of memory of which k are new, each at a rate that is measured be
     memory       up to 1 024 dimensions: distances to the new points 2 n k d - k^2 d and a factor n^3 / 3 operations,
                  n k - k^2 / 2 exponentials, two passes over n d numbers: distances from x, gradient
 
-A small matrix does not reach those rates: the same calls of BLAS, LAPACK and NumPy alone, at the sizes of the round, are
-the second floor. What neither counts is Python: messages, their checks, and the calls themselves.
+A small matrix does not reach those rates: the same calls of BLAS, LAPACK and NumPy alone, at the sizes of the round,
+are the second floor. What neither counts is Python: messages, their checks, and the calls themselves.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def measured(dim: int, last: int) -> tuple[list[Round], Rates]:
             rates.append(_rates(dim, max(8, int(queries) - QUERIES)))
         begun[0] = (time.process_time(), *now[1:])
 
-    directions._transform = counted
+    directions._transform = counted  # type: ignore[assignment]
     try:
         minimize(
             [site(k) for k in range(N)],
@@ -216,5 +216,5 @@ def row(dim: int) -> str:
     return (
         f"| {dim:,} | {seen.queries:.0f} | {seen.own * 1e3:.1f} | {seen.own * 1e3 / seen.queries:.2f} | "
         f"{least * 1e3:.1f} | {seen.own / least:.1f} | {alone * 1e3:.1f} | {seen.own / alone:.1f} | "
-        f"{f'{late:.2f}' if last == LATE else ''} | {seen.objective * 1e3:.1f} |"
+        f"{f'{late:.2f}' if last == LATE else ''} |"
     )

@@ -205,7 +205,8 @@ class Trajectory(Asking):
         y = values if values.ndim == 1 and self.merit is None else self._constrained(x, values, good, centre)
         if self._keep:
             n = self._x.rows
-            kept, observed = (x, y) if good.all() else (x[good], y[good])
+            # Sums of rows in another order of memory would have other last bits.
+            kept, observed = (np.ascontiguousarray(x), y) if good.all() else (x[good], y[good])
             self._x.grow(len(kept))[n:] = kept
             self._y.grow(len(kept))[n:, 0] = observed
             self._norms.grow(len(kept))[n:, 0] = np.vecdot(kept, kept)
@@ -276,14 +277,14 @@ class Trajectory(Asking):
         ranks = self._norms.array[:, 0] - 2.0 * (self.x @ x)  # squared distances, but for |x|^2 which all share
         return np.sort(np.argpartition(ranks, count)[:count])
 
-    def rough_distances(self, x: FloatArray, first: int = 0) -> tuple[FloatArray, float]:
-        """Squared distances to x of the points from number `first` on, shape (n - first,), and how wrong they may be.
+    def rough_distances(self, x: FloatArray, first: int = 0, end: int | None = None) -> tuple[FloatArray, float]:
+        """Squared distances to x of the points from number `first` on, before `end`, and how wrong they may be.
 
         |p|^2 - 2 p.x + |x|^2 is one pass over the points, but loses the digits that |p|^2 has in excess.
         """
-        norms, own = self._norms.array[first:, 0], float(x @ x)
+        norms, own = self._norms.array[first:end, 0], float(x @ x)
         error = _ROUNDING * (float(norms.max(initial=0.0)) + own)
-        return norms - 2.0 * (self.x[first:] @ x) + own, error
+        return norms - 2.0 * (self.x[first:end] @ x) + own, error
 
 
 def _rounding_generator(seed: np.random.SeedSequence | None) -> np.random.Generator:
