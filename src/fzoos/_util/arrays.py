@@ -19,8 +19,10 @@ __all__ = [
     "FloatArray",
     "check_device",
     "check_device_name",
+    "clip",
     "cos_in_place",
     "device_of",
+    "host_block",
     "invert_lower",
     "is_array",
     "namespace",
@@ -53,6 +55,16 @@ def to_device(x: FloatArray, device: str | None) -> Array:
     return torch.as_tensor(x, dtype=torch.float64, device=device)
 
 
+def host_block(shape: tuple[int, ...], device: str | None) -> FloatArray:
+    """Room for numbers that will go to a device: where that is a GPU it can read them itself, at several times the rate."""
+    if device is None or not device.startswith("cuda"):
+        return np.empty(shape)
+    import torch
+
+    block: FloatArray = torch.empty(shape, dtype=torch.float64, pin_memory=True).numpy()
+    return block
+
+
 def check_device_name(device: str) -> tuple[str, int]:
     """Kind and number of "cpu", "cuda", or "cuda:1" for the second GPU; a ValueError if it is none of them."""
     kind, _, index = device.partition(":") if isinstance(device, str) else ("", "", "")
@@ -78,6 +90,14 @@ def to_numpy(x: Array) -> FloatArray:
     """The same values as a NumPy array."""
     values: FloatArray = x if is_numpy_array(x) else x.cpu().numpy()
     return values
+
+
+def clip(x: Array, low: FloatArray | float, high: FloatArray | float) -> Array:
+    """x within bounds, which are numbers or NumPy arrays."""
+    if is_numpy_array(x):
+        return np.clip(x, low, high)
+    low, high = (x.new_tensor(bound) for bound in (low, high))
+    return x.clamp(low, high)
 
 
 def is_array(x: Any) -> bool:

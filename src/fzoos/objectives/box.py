@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fzoos._util.arrays import FloatArray
+from fzoos._util.arrays import Array, FloatArray, clip
 
 __all__ = ["BatchObjective", "Box", "Objective", "check_start", "clip_to_cube"]
 
@@ -28,9 +28,9 @@ BatchObjective = Callable[[FloatArray], FloatArray]
 """A vectorised one: (n, d) -> (n,)."""
 
 
-def clip_to_cube(x: FloatArray) -> FloatArray:
+def clip_to_cube(x: Array) -> Array:
     """The point of the unit cube nearest to x, or to each row of x."""
-    return np.clip(x, 0.0, 1.0)
+    return clip(x, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -146,9 +146,9 @@ class Box:
         ceiling = np.ones_like(self.upper) if self.ceiling is None else self.ceiling
         return floor[self._free], ceiling[self._free]
 
-    def project(self, u: FloatArray) -> FloatArray:
+    def project(self, u: Array) -> Array:
         """The point of the cube nearest to u, or to each row; an open coordinate stays as it is."""
-        return np.clip(u, *self._faces) if self.is_open else clip_to_cube(u)
+        return clip(u, *self._faces) if self.is_open else clip_to_cube(u)
 
     def to_cube(self, x: FloatArray) -> FloatArray:
         """User coordinates to the unit cube; works on the last axis."""

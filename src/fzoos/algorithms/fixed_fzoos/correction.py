@@ -14,9 +14,12 @@ for d numbers and without the features' error.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from fzoos._util.arrays import Array, FloatArray, to_device, to_numpy
+import numpy as np
+
+from fzoos._util.arrays import Array, FloatArray, stack, to_device, to_numpy
 from fzoos.algorithms.base import ClientContext, PayloadPart
 from fzoos.algorithms.fixed_fzoos.model import Model
 from fzoos.algorithms.fixed_fzoos.parts import Part
@@ -52,6 +55,16 @@ class Correction(Part, ABC):
     def at(self, x: FloatArray) -> FloatArray:
         """The correction vector for a local step from x."""
         return self.vector(x) if self._fixed is None else self._fixed
+
+    @staticmethod
+    def several(corrections: Sequence[Correction]) -> Callable[[FloatArray], FloatArray]:
+        """`at` of several clients at once, each at its row of x, shape (N, d) -> (N, d); during one round."""
+        first = corrections[0]
+        if len(corrections) > 1 and isinstance(first, WeightsCorrection) and first._fixed is None:
+            whole = first.joined(corrections)
+            if whole is not None:
+                return whole
+        return lambda x: np.stack([correction.at(row) for correction, row in zip(corrections, x, strict=True)])
 
     def rest(self) -> None:
         """Give back what can be computed again."""
@@ -136,6 +149,16 @@ class WeightsCorrection(Correction):
     def vector(self, x: FloatArray) -> FloatArray:
         """grad phi(x)^T (w - w_i)."""
         return self._features.grad(x, self._difference)
+
+    def joined(self, corrections: Sequence[Correction]) -> Callable[[FloatArray], FloatArray] | None:
+        """`vector` of several clients at once; None: their features are not the same."""
+        features, differences = self._features, list[Array]()
+        for correction in corrections:
+            if not isinstance(correction, WeightsCorrection) or correction._features is not features:
+                return None
+            differences.append(correction._difference)
+        whole, _ = stack(differences)
+        return lambda x: features.grad(x, whole)
 
     def own(self, x: FloatArray) -> FloatArray:
         """grad phi(x)^T w_i."""
