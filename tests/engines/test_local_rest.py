@@ -56,6 +56,6 @@ def test_the_factor_is_gone():
     half.rest()
     half.rest()
     assert len(half.model._surrogate._gp) == 0
-    assert not hasattr(half._correction, "_fourier")
+    assert not hasattr(half.corrections, "_fourier")
     assert len(trajectory) > 0
     half.refresh(x, request)

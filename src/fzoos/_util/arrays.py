@@ -27,6 +27,7 @@ __all__ = [
     "is_array",
     "namespace",
     "orthonormal_rows",
+    "shared_to_device",
     "sin",
     "squared_distances",
     "stack",
@@ -38,6 +39,7 @@ Array = Any  # an array of any namespace: NumPy, PyTorch
 FloatArray = NDArray[np.float64]
 
 _BLOCK = 8192  # elements: buffers of this size stay in cache
+_shared: tuple[FloatArray, str | None, Array] | None = None  # the latest array that clients share
 _LEAF = 32  # rows: below this a triangular matrix is inverted like any other
 
 
@@ -55,8 +57,16 @@ def to_device(x: FloatArray, device: str | None) -> Array:
     return torch.as_tensor(x, dtype=torch.float64, device=device)
 
 
+def shared_to_device(x: FloatArray, device: str | None) -> Array:
+    """The same, as one array for all clients of a process that are handed this very x one after another."""
+    global _shared
+    if _shared is None or _shared[0] is not x or _shared[1] != device:
+        _shared = x, device, to_device(x, device)
+    return _shared[2]
+
+
 def host_block(shape: tuple[int, ...], device: str | None) -> FloatArray:
-    """Room for numbers that will go to a device: where that is a GPU it can read them itself, at several times the rate."""
+    """Room for numbers that will go to a device; a GPU can read it by itself, at several times the rate."""
     if device is None or not device.startswith("cuda"):
         return np.empty(shape)
     import torch

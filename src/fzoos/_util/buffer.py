@@ -18,8 +18,8 @@ class Buffer:
     """A matrix that grows at its lower right corner without copying what is there each time.
 
     The storage grows by a quarter when it is full: all copies together are a few times the final size, and a square
-    matrix takes at most 1.6 times its room. On a device, clients in step have theirs in one block, so that to join them
-    needs no copy.
+    matrix takes at most 1.6 times its room. On the host a matrix of fixed width grows to twice its size. On a device,
+    clients in step have theirs in one block, so that to join them needs no copy.
 
     Args:
         like: an array of the same namespace and device.
@@ -46,8 +46,11 @@ class Buffer:
     def grow(self, rows: int) -> Array:
         """Make room for `rows` more rows (and columns, if square) of zeros; return the whole matrix."""
         self.rows += rows
-        if self.rows > self._storage.shape[-2]:
-            self._enlarge(max(self.rows, self._storage.shape[-2] * 5 // 4))
+        room = self._storage.shape[-2]
+        if self.rows > room:
+            # Rows of the host that nothing was written to take no memory yet.
+            lazy = self._columns is not None and is_numpy_array(self._storage)
+            self._enlarge(max(self.rows, 2 * room if lazy else room * 5 // 4))
         self._look()
         return self.array
 

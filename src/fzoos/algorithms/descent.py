@@ -84,8 +84,8 @@ class Descents:
 
 def _joined(descents: Sequence[Descent]) -> tuple[Any, ...] | None:
     """The states with an axis more in front; None: each must step by itself."""
-    first = descents[0]
-    if len(descents) < 2 or not all(d.optimizer is first.optimizer for d in descents) or not first.optimizer.elementwise:
+    optimizer = descents[0].optimizer
+    if len(descents) < 2 or not optimizer.elementwise or any(d.optimizer is not optimizer for d in descents):
         return None
     joined: list[Any] = []
     for parts in zip(*(descent.state for descent in descents), strict=True):

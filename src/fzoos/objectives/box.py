@@ -152,7 +152,8 @@ class Box:
 
     def to_cube(self, x: FloatArray) -> FloatArray:
         """User coordinates to the unit cube; works on the last axis."""
-        return self.project(self.scale(x))
+        u: FloatArray = self.project(self.scale(x))
+        return u
 
     def scale(self, x: FloatArray) -> FloatArray:
         """User coordinates to those of the unit cube, where a point outside the box stays outside."""
@@ -175,7 +176,8 @@ class Box:
     @staticmethod
     def _unscaled(u: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
         x = lower + u * (upper - lower)
-        return np.where((u <= 1.0) & (x > upper), upper, x)
+        above = x > upper
+        return np.where((u <= 1.0) & above, upper, x) if above.any() else x
 
 
 def check_start(x0: ArrayLike, bounds: Any, scale: ArrayLike | None = None) -> tuple[FloatArray, Box]:

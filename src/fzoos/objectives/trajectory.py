@@ -102,7 +102,7 @@ class Trajectory(Asking):
         """
         if not len(x):
             return np.empty(0)
-        at = self._row_of_centre(x)
+        wanted = x
         if self.box.rounds:  # surrogates learn from what is really asked
             parts = [x] if spread else [x[i : i + 1] for i in range(len(x))]
             alike = purpose == "difference"
@@ -113,7 +113,8 @@ class Trajectory(Asking):
         else:
             rest, values = self._asked(x[1:], purpose) if len(x) > 1 else (x[1:], np.empty(0))
             x, values = np.vstack([x[:1], rest]), np.append(known, values)
-        return self.adopt(x, values, at)
+        constrained = values.ndim > 1 or self.merit is not None
+        return self.adopt(x, values, self._row_of_centre(wanted) if constrained else None)
 
     def value(self, x: FloatArray) -> float:
         """f at what x, shape (d,), means, for whoever shares it; NaN: it failed. It does not join the trajectory.
@@ -144,6 +145,8 @@ class Trajectory(Asking):
         points = self.box.from_cube(x)
         batches = [points] if self._vectorized else [points[i : i + 1] for i in range(len(points))]
         answers = self._ask(batches, purpose)
+        if len(answers) == 1 and answers[0][0] is points:
+            return self._really_asked(x, points), answers[0][1]
         asked, values = np.concatenate([part for part, _ in answers]), join_values([part for _, part in answers])
         other = np.any(asked != points, axis=1)  # before a restart, on a machine that rounds or chooses differently
         x = np.where(other[:, None], self.box.scale(asked), x) if other.any() else x
@@ -180,13 +183,15 @@ class Trajectory(Asking):
             centre: which of them is the server's x.
         """
         good = is_finite(values)
-        self.failed += int(np.sum(~good))
+        all_good = bool(good.all())
+        self.failed += 0 if all_good else int(np.sum(~good))
         y = values if values.ndim == 1 and self.merit is None else self._constrained(x, values, good, centre)
         if self._keep:
-            n = self._x.rows
-            self._x.grow(int(good.sum()))[n:] = x[good]
-            self._y.grow(int(good.sum()))[n:, 0] = y[good]
-            self._norms.grow(int(good.sum()))[n:, 0] = np.vecdot(x[good], x[good])
+            n, (x, kept) = self._x.rows, (x, y) if all_good else (x[good], y[good])
+            rows = self._x.grow(len(x))[n:]
+            rows[:] = x
+            self._y.grow(len(x))[n:, 0] = kept
+            self._norms.grow(len(x))[n:, 0] = np.vecdot(rows, rows)
         return y
 
     def _constrained(

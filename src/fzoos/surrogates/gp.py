@@ -104,7 +104,8 @@ class DerivedGP:
     def hand_back(self, processes: Sequence[Self]) -> None:
         """Let each have its part of what they were joined to."""
         self.factor.hand_back([process.factor for process in processes])
-        for buffer, parts in zip(self._buffers, zip(*(process._buffers for process in processes), strict=True), strict=True):
+        columns = zip(*(process._buffers for process in processes), strict=True)
+        for buffer, parts in zip(self._buffers, columns, strict=True):
             buffer.hand_back(parts)
         for i, process in enumerate(processes):
             process._y = self._y[i]

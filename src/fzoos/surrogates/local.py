@@ -18,6 +18,7 @@ __all__ = ["LocalSurrogate", "LocalSurrogates"]
 
 _LEAST_NOISE = 1e-12
 _SPARE = 0.05  # points beyond the nearest n, over n
+_NONE = np.empty(0, dtype=np.int64)
 _SMALL = 100  # points whose factor is quickly made anew
 
 
@@ -92,7 +93,7 @@ class LocalSurrogate:
         total = len(self._trajectory)
         all_in_use = len(self._in_use) == self._seen and (self._points is None or total <= self._points)
         if all_in_use or (self._chosen_at is not None and np.array_equal(x, self._chosen_at)):
-            return np.arange(self._seen, total)
+            return np.arange(self._seen, total) if total > self._seen else _NONE
         chosen = self._trajectory.nearest(x, self._points)
         new = chosen[~np.isin(chosen, self._in_use)]
         if len(self._in_use) + len(new) > len(chosen) + self._spare:

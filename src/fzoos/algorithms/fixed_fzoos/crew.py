@@ -8,8 +8,8 @@ gamma_t    (N, 1)      their correction lengths
 s          (N, 1)      their step scales
 =========  ==========  ==========================================================
 
-What a client does by itself is `FZooSClient.step` and `explore`. Here the same parts do it for all, so that a step costs
-a fixed number of operations and of copies to and from the device; only objectives are asked one by one.
+What a client does by itself is `FZooSClient.step` and `explore`. Here the same parts do it for all, so that a step is a
+fixed number of operations and of copies to and from the device; only objectives are asked one by one.
 """
 
 from __future__ import annotations
@@ -54,11 +54,15 @@ def walk(walkers: Sequence[Walker], go_on: GoOn) -> Sequence[FloatArray]:
     """T local steps of all, who have the same settings and a correction or not: where they end."""
     steps, left = walkers[0].steps, list(range(len(walkers)))
     crew = _Crew(walkers)
+
+    def tell(number: int, error: Exception) -> bool:
+        return go_on(left[number], error)
+
     for t in range(1, steps + 1):
         crew.step(t)
         if t == steps:
             break
-        failed = crew.explore(lambda i, error: go_on(left[i], error))
+        failed = crew.explore(tell)
         if failed is None:
             return []
         if failed:  # the others go on without them

@@ -65,9 +65,10 @@ class ActiveQueries:
         uncertainty = here.uncertainty
         if uncertainty is None:
             return uniform_around(here.x, self.candidates, here.radius, here.rng)[: self.picks]
-        return self.around_several(
+        points: FloatArray = self.around_several(
             here.x[None], np.array([here.radius]), [here.rng], lambda points: uncertainty(points[0])[None]
         )[0]
+        return points
 
     def around_several(
         self,
