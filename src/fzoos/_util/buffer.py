@@ -18,8 +18,8 @@ class Buffer:
     """A matrix that grows at its lower right corner without copying what is there each time.
 
     The storage grows by a quarter when it is full: all copies together are a few times the final size, and a square
-    matrix takes at most 1.6 times its room. On the host a matrix of fixed width grows to twice its size. On a device,
-    clients in step have theirs in one block, so that to join them needs no copy.
+    matrix takes at most 1.6 times its room. NumPy's of fixed width grow by a half: rows that are not touched take no
+    memory. On a device, clients in step have theirs in one block, so that to join them needs no copy.
 
     Args:
         like: an array of the same namespace and device.
@@ -39,6 +39,11 @@ class Buffer:
         self._enlarge(16)
         self.array = self._storage[:0, : 0 if columns is None else columns]
 
+    @property
+    def _lazy(self) -> bool:
+        """Whether rows that are not touched take no memory."""
+        return self._columns is not None and is_numpy_array(self._storage)
+
     def _enlarge(self, capacity: int) -> None:
         old, shape = self._storage, (capacity, capacity if self._columns is None else self._columns)
         self._storage = _enlarged(old, shape) if is_numpy_array(old) else together(_enlarged, old, shape)
@@ -46,11 +51,9 @@ class Buffer:
     def grow(self, rows: int) -> Array:
         """Make room for `rows` more rows (and columns, if square) of zeros; return the whole matrix."""
         self.rows += rows
-        room = self._storage.shape[-2]
-        if self.rows > room:
-            # Rows of the host that nothing was written to take no memory yet.
-            lazy = self._columns is not None and is_numpy_array(self._storage)
-            self._enlarge(max(self.rows, 2 * room if lazy else room * 5 // 4))
+        now = self._storage.shape[-2]
+        if self.rows > now:
+            self._enlarge(max(self.rows, now * 3 // 2 if self._lazy else now * 5 // 4))
         self._look()
         return self.array
 
