@@ -1,25 +1,24 @@
-"""What an algorithm is: a frozen record of settings, and the half of it that runs at a client.
+"""What an algorithm is: a frozen record of settings that makes the halves which run at clients and at the server.
 
-The loop around it (T local steps, projection, averaging) is shared: `federation/client.py` and `federation/server.py`.
-An algorithm whose x does not travel has a server half too: how x_r follows from x_{r-1} and the averaged replies.
+The loop around them (T local steps, projection, averaging) is shared: `federation/client.py`, `federation/server.py`.
+Whoever writes an algorithm finds all that it is made of here: the halves of `client_half.py` and `server_half.py`, and
+the payload's parts of `payload.py`.
 """
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
-
-import numpy as np
+from typing import ClassVar
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.renamed import old_name
+from fzoos.algorithms.client_half import ClientContext, ClientHalf, SteeredHalf
 from fzoos.algorithms.optimizers import Optimizer
+from fzoos.algorithms.payload import LARGEST, PayloadPart
 from fzoos.algorithms.protocol import Protocol
+from fzoos.algorithms.server_half import ServerHalf, State, Steering
 from fzoos.messages.message import Arrays, Message
-from fzoos.objectives.trajectory import Purpose, Trajectory
 
 __all__ = [
     "LARGEST",
@@ -32,276 +31,6 @@ __all__ = [
     "SteeredHalf",
     "Steering",
 ]
-
-LARGEST = 1e100
-"""No number of a message is larger: its square, and sums of squares, can still be computed by everybody."""
-
-State = dict[str, FloatArray]
-"""x and what else the next round depends on, the same at the server and all clients."""
-
-
-@dataclass(frozen=True)
-class PayloadPart:
-    """One array that clients send beside x: its range, and what differential privacy may do with it.
-
-    Args:
-        shape: the shape of the array.
-        privacy: "clip": it leaves a site shortened to the study's clip and with noise on it, like x; "numbers": single
-            numbers, each left out, or with noise as wide as its range; "refuse": noise would leave nothing of it, so
-            that a study with differential privacy does not begin.
-        instead: for what is refused, which settings do without it, as they stand in a study's file.
-        neutral: of "numbers", what is sent in place of those that are left out, the same by all; NaN: it is not left
-            out, and `low` and `high` are its range.
-        carried: whether its average goes out again with the next refresh request.
-        low: the smallest number that an honest client sends, of all or of each; a reply with a smaller one is refused.
-        high: the largest. A range is checked for each reply, before any average: one number of one client that is out
-            of all proportion would otherwise decide what all of them do. Noise for privacy may leave it.
-
-    Example:
-        >>> from fzoos.algorithms.base import PayloadPart
-        >>> PayloadPart((300,)).privacy
-        'clip'
-        >>> PayloadPart((1,), "refuse", "fit = false").instead
-        'fit = false'
-        >>> PayloadPart((2,), low=0.0).low                   # squares, say
-        0.0
-    """
-
-    shape: tuple[int, ...]
-    privacy: Literal["clip", "numbers", "refuse"] = "clip"
-    instead: str = ""
-    carried: bool = False
-    low: float | tuple[float, ...] = -LARGEST
-    high: float | tuple[float, ...] = LARGEST
-    neutral: tuple[float, ...] = ()
-
-    @property
-    def tells(self) -> bool:
-        """Whether anything of a site leaves with it under differential privacy."""
-        return self.privacy != "numbers" or any(math.isnan(number) for number in self.neutral)
-
-
-@dataclass(frozen=True)
-class ClientContext:
-    """What a client half works with.
-
-    Args:
-        trajectory: evaluates the client's objective and counts.
-        rng: the client's own random generator.
-        dim: d, the number of variables.
-        clients: N, the number of clients.
-        local_steps: T, the number of local steps in a round.
-        projected: whether iterates and queries are clipped to the cube.
-        largest_matrix: numbers in the largest matrix of a local step, for the choice of BLAS threads.
-    """
-
-    trajectory: Trajectory
-    rng: np.random.Generator
-    dim: int
-    clients: int
-    local_steps: int
-    projected: bool
-    largest_matrix: int = 0
-
-    def project(self, x: FloatArray) -> FloatArray:
-        """x clipped to the unit cube, if the algorithm is set to project."""
-        return self.trajectory.box.project(x) if self.projected else x
-
-    def query(self, points: FloatArray, purpose: Purpose) -> FloatArray:
-        """Observations at the points, projected, shape (n, d) -> (n,): NaN marks a failed one."""
-        return self.trajectory.query(self.project(points), purpose)
-
-
-class ClientHalf(ABC):
-    """The client half of an algorithm: gradient estimate and payload."""
-
-    def __init__(self, context: ClientContext) -> None:
-        self.context = context
-        self._lengths: list[float] = []
-
-    @property
-    def site(self) -> ClientContext:
-        """The context, by its name of the last release."""
-        old_name("ClientHalf.site", "ClientHalf.context")
-        return self.context
-
-    def refresh(self, x: FloatArray, request: Message) -> Arrays:
-        """First exchange of a round (two-exchange algorithms only): renew the payload at the server's x."""
-        raise TypeError(f"{type(self).__name__} has no refresh exchange")
-
-    def begin(self, x: FloatArray, request: Message) -> None:
-        """Start of a round's local steps, with the server's x and the averaged payload in the request."""
-        self._lengths = []
-
-    def step(self, x: FloatArray, t: int, descend: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """Local step t from x: x - descend(g_hat), where `descend` is the client's optimiser.
-
-        A search that has no gradient overrides it, leaves `descend` alone and says so by `descends = False`.
-        """
-        return self.context.project(x - descend(self.gradient(x, t)))
-
-    def gradient(self, x: FloatArray, t: int) -> FloatArray:
-        """g_hat = g_local(x) + gamma_t * (correction_global - correction_local) (the paper's eq. 2)."""
-        local = self.local_gradient(x)
-        correction = self.correction(x, t)
-        if correction is None:
-            self._lengths.append(0.0)
-            return local
-        gamma, vector = correction
-        self._lengths.append(gamma)
-        return local + gamma * vector
-
-    @abstractmethod
-    def local_gradient(self, x: FloatArray) -> FloatArray:
-        """g_local(x), the estimate of the client's own gradient."""
-
-    def correction(self, x: FloatArray, t: int) -> tuple[float, FloatArray] | None:
-        """(gamma_t, correction_global - correction_local), or None where there is none (yet)."""
-        return None
-
-    def explore(self, x: FloatArray) -> None:
-        """After a local step to x, but the last: queries that improve the next estimates."""
-        return
-
-    def end(self, x: FloatArray) -> Arrays:
-        """After the last local step, at x: the payload that travels with x (one-exchange algorithms)."""
-        return {}
-
-    def rest(self) -> None:
-        """Others take part for a while: give back what can be computed again from the trajectory."""
-        return
-
-    def diagnostics(self) -> dict[str, float]:
-        """What the client reports of its round besides x: means over the local steps."""
-        return {"correction_length": float(np.mean(self._lengths))}
-
-
-class SteeredHalf(ClientHalf):
-    """The client half of an algorithm whose server decides where to go: see `Steering`. There are no local steps."""
-
-    def rebuild(self, request: Message) -> FloatArray:
-        """The server's x, for a first request that does not bring it, from what this client had in the last round."""
-        raise TypeError(f"{type(self).__name__} must be told x")
-
-    @abstractmethod
-    def answer(self, x: FloatArray, request: Message) -> Arrays:
-        """Second exchange of a round, with the server's x and the averages of the first in the request."""
-
-    def diagnostics(self) -> dict[str, float]:
-        """No correction has a length here."""
-        return {"correction_length": 0.0}
-
-
-class Steering(ABC):
-    """The server half of an algorithm whose server decides where to go, from the averages of both exchanges.
-
-    Clients do what they are told by a few numbers with each request: no decision is left to two machines that may
-    differ in the last bit.
-    """
-
-    @abstractmethod
-    def start(self, x: FloatArray) -> State:
-        """The state before round 1."""
-
-    @abstractmethod
-    def scalars(self, state: State, seed: int, turn: int, participants: int, share: float) -> dict[str, float]:
-        """What one participant is told with the requests of the next round.
-
-        Args:
-            state: after the last round.
-            seed: the one that all share.
-            turn: which of the participants it is, from 0.
-            participants: how many there are.
-            share: omega_i among them.
-        """
-
-    @abstractmethod
-    def rebuilds(self, state: State) -> bool:
-        """Whether participants of the last round can work out x from what they are told."""
-
-    def cut(self, state: State, cut: int) -> State:
-        """The state with which a round begins that is cut (`Algorithm.largest_cut`)."""
-        return {**state, "cut": np.array([float(cut)])}
-
-    def reported(self, state: State) -> FloatArray:
-        """What the run's x is: that of the next round, or one that is known to be better."""
-        return state["x"]
-
-    def looked(self, state: State) -> float:
-        """How far from x the last round looked in vain, where it does not follow that x is a minimum."""
-        return 0.0
-
-    @property
-    def keeps_answers(self) -> bool:
-        """Whether a client's answer still means something in later rounds: its "gradient" is that of f_i at x."""
-        return False
-
-    def failed(self, reply: Arrays) -> bool:
-        """Whether a client's answer to the first exchange says that it has no value at x."""
-        return False
-
-    def back(self, state: State, x: FloatArray) -> State:
-        """The state from which the next round begins at an earlier x, since a client had no value at a later one."""
-        return {**state, "x": x}
-
-    @abstractmethod
-    def next_state(self, state: State, mean: Arrays, seed: int, participants: int) -> State:
-        """The state after a round.
-
-        Args:
-            state: the one before it.
-            mean: the averages of both exchanges.
-            seed: the one that all share.
-            participants: how many answered.
-        """
-
-
-class ServerHalf(ABC):
-    """The server half of an algorithm whose x does not travel: x_r from x_{r-1} and the averaged replies.
-
-    Every client runs it as well, on the same numbers. So a request brings the averaged replies of the last round, and
-    the whole state only to a client that does not have the one before.
-
-    Args:
-        dim: d, the number of variables.
-        local_steps: T, the number of local steps in a round.
-        optimizer: the clients' optimiser; where it is not restarted each round, its moments are part of the state.
-    """
-
-    def __init__(self, dim: int, local_steps: int, optimizer: Optimizer) -> None:
-        self.dim, self.local_steps, self.optimizer = dim, local_steps, optimizer
-
-    def start(self, x: FloatArray) -> State:
-        """The state before round 1."""
-        return {"x": x, **self.optimizer_entry(self.optimizer.init(self.dim))}
-
-    @abstractmethod
-    def next_state(self, state: State, mean: Arrays, round: int, seed: int) -> State:
-        """The state after a round.
-
-        Args:
-            state: the one before it.
-            mean: the round's averaged replies.
-            round: r, the number of the round, from 1.
-            seed: the one that all share.
-        """
-
-    def optimizer_entry(self, moments: tuple[Any, ...]) -> State:
-        """The optimiser's state as an entry of ours, if it lasts longer than a round."""
-        if self.optimizer.restart or not moments:
-            return {}
-        return {"optimizer": np.concatenate([np.ravel(part).astype(np.float64) for part in moments])}
-
-    def moments(self, state: Arrays) -> tuple[Any, ...]:
-        """The optimiser's state with which a round begins."""
-        fresh = self.optimizer.init(self.dim)
-        if "optimizer" not in state:
-            return fresh
-        parts = np.split(state["optimizer"], np.cumsum([np.size(part) for part in fresh])[:-1])
-        return tuple(
-            new.reshape(np.shape(old)) if np.ndim(old) else type(old)(new[0])
-            for old, new in zip(fresh, parts, strict=True)
-        )
 
 
 @dataclass(frozen=True)

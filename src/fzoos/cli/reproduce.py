@@ -10,8 +10,9 @@ import typer
 from fzoos._util.arrays import check_device
 from fzoos.cli.exit_codes import complain
 from fzoos.cli.options import Quiet
-from fzoos.experiments.figures import ALL, FIGURES, Scale
+from fzoos.experiments.figures import ALL, FIGURES
 from fzoos.experiments.figures import make as make_figure
+from fzoos.experiments.scale import Scale
 
 __all__ = ["reproduce"]
 

@@ -15,10 +15,11 @@ from rich.table import Table
 from fzoos._util.arrays import FloatArray
 from fzoos._util.describe import describe
 from fzoos.experiments.curves import Curve, collect
-from fzoos.experiments.figures import DURATIONS, Figure, Panel, Quantity, Scale, make
+from fzoos.experiments.figures import DURATIONS, Figure, Panel, Quantity, make
 from fzoos.experiments.prompt_report import write_prompt_report
 from fzoos.experiments.run import Run
 from fzoos.experiments.runner import execute
+from fzoos.experiments.scale import Scale
 from fzoos.experiments.store import Store
 from fzoos.runs.plots import plot_curves
 
@@ -50,7 +51,8 @@ def reproduce(
         >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
         >>> from rich.console import Console
-        >>> from fzoos.experiments.figures import Scale, make
+        >>> from fzoos.experiments.figures import make
+        >>> from fzoos.experiments.scale import Scale
         >>> figure = make("fig4", Scale(quick=True, seeds=1))
         >>> with TemporaryDirectory() as folder:
         ...     made = reproduce(figure, Path(folder), console=Console(quiet=True))

@@ -38,6 +38,7 @@ from fzoos.federation.check import check_precision_of, check_reply
 from fzoos.federation.counts import CountTooSmall, QueryCounts
 from fzoos.federation.dropouts import Dropouts, TooFewClients
 from fzoos.federation.exchange import Engine, Outcome, Undelivered
+from fzoos.federation.reports import distances, hear_constraints, mean_scalars
 from fzoos.federation.server_state import Plan, ServerState
 from fzoos.messages.codec import RemoteFailure
 from fzoos.messages.message import Kind, Message
@@ -121,14 +122,19 @@ class Server:
         """Whether a round has begun and is not complete."""
         return self.state.plan is not None
 
+    @property
+    def _everybody(self) -> list[int]:
+        """All who are ever asked: a client of weight zero would be asked for nothing."""
+        return [int(i) for i in np.flatnonzero(self._weights)]
+
     def plan(self) -> Plan:
         """Draw the next round's participants and say what the round will cost in queries."""
         state = self.state
         if state.plan is not None:  # it has begun, and goes on
             return state.plan
-        chosen = np.flatnonzero(self._weights)  # a client of weight zero would be asked for nothing
+        chosen = self._everybody
         if self._participants < len(chosen):
-            chosen = np.sort(state.generator.choice(chosen, self._participants, replace=False))
+            chosen = sorted(state.generator.choice(chosen, self._participants, replace=False))
         participants = tuple(int(i) for i in chosen)
         return Plan(state.round + 1, participants, self._cost(participants))
 
@@ -155,7 +161,7 @@ class Server:
             for i in self._free(participants)
         )
         # At most: who begins the next round at x_r has asked there already.
-        return queries + (int(np.count_nonzero(self._weights)) if self._share_values else 0)
+        return queries + (len(self._everybody) if self._share_values else 0)
 
     def moved(self, before: FloatArray) -> float:
         """How far x is from `before`, in the coordinate in which it is furthest: at rest, it no longer moves.
@@ -260,7 +266,7 @@ class Server:
     def _complete(self, plan: Plan, replies: dict[int, Message]) -> None:
         """x_r, the payload and what is reported of the round; from here on it is over."""
         state = self.state
-        self._hear_constraints(replies)
+        hear_constraints(state, replies, set(self._everybody))
         previous = {"x": self.x, "place": state.x}
         mean = self._combined(replies) if self._algorithm.combines_replies else self._average("update", replies)
         if self._steering is not None:
@@ -279,7 +285,10 @@ class Server:
         if mean:
             state.payload = mean
         state.joined.update(replies)
-        state.diagnostics, state.distances = self._mean_scalars(replies), self._distances(replies)
+        state.diagnostics = mean_scalars(replies, self._weights)
+        if self._algorithm.steered:
+            state.diagnostics.pop("correction_length", None)  # a 0 that says nothing: no local steps to correct
+        state.distances = distances(replies, self.x, len(self._weights))
         state.refreshed, state.sharing = None, self._share_values
         if self._share_values:
             state.previous = previous
@@ -288,49 +297,14 @@ class Server:
 
     def _share(self, plan: Plan) -> None:
         """The exchange after a round: F(x_r) = sum_i omega_i f_i(x_r), over all clients, or nothing is known."""
-        state, everybody = self.state, np.flatnonzero(self._weights)
+        state, everybody = self.state, self._everybody
         request = Message("value", plan.round, {"x": self.x})  # exactly
-        replies = self._exchange(plan, {int(i): request for i in everybody})
+        replies = self._exchange(plan, dict.fromkeys(everybody, request))
         weights = self._weights[list(replies)]
         value, failed = aggregate([reply.arrays for reply in replies.values()], weights)["value"]
         known = len(replies) == len(everybody) and failed < 0.5 * weights.min()
         state.value = float(value) if known else None
         state.round, state.plan, state.sharing, state.previous = plan.round, None, False, {}
-
-    def _hear_constraints(self, replies: dict[int, Message]) -> None:
-        """Keep the x with which the round began, at which constraints were asked, unless a better one is known."""
-        state = self.state
-        said = {i: bool(reply.scalars["infeasible"]) for i, reply in replies.items() if "infeasible" in reply.scalars}
-        if not said:
-            return
-        everybody = set(replies) == {int(i) for i in np.flatnonzero(self._weights)}
-        state.constrained, state.violated = True, any(said.values())
-        feasible = False if state.violated else (True if everybody else None)
-        order: list[bool | None] = [False, None, True]
-        if not state.asked or order.index(feasible) >= order.index(state.feasible):
-            state.asked, state.feasible = {"x": state.x}, feasible
-
-    def _mean_scalars(self, replies: dict[int, Message]) -> dict[str, float]:
-        """Of what all of them report, but for the queries, which are counted for each client."""
-        if not replies:
-            return {}
-        weights = self._weights[list(replies)]
-        counts = {"queries", "failed", "infeasible"}
-        names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - counts
-        if self._algorithm.steered:
-            names.discard("correction_length")  # a 0 that says nothing: there are no local steps to correct
-        return {
-            name: float(np.average([reply.scalars[name] for reply in replies.values()], weights=weights))
-            for name in sorted(names)
-        }
-
-    def _distances(self, replies: dict[int, Message]) -> list[float | None]:
-        """Of each client's x from x_r."""
-        found: list[float | None] = [None] * len(self._weights)
-        for i, reply in replies.items():
-            if "x" in reply.arrays:
-                found[i] = float(np.linalg.norm(reply.arrays["x"] - self.x))
-        return found
 
     def _average(self, kind: Kind, replies: dict[int, Message]) -> dict[str, FloatArray]:
         return aggregate([reply.arrays for reply in replies.values()], self._weights[list(replies)], self._combine)

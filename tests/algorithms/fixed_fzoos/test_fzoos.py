@@ -1,294 +1,34 @@
-"""SPEC "FZooS, piece by piece": a whole run against the formulas written again in plain NumPy, then each setting.
-
-Only the queried points and the random features are taken from the run; every gradient, weight, correction and
-correction length of the reference is computed here.
-"""
+"""SPEC "FZooS, piece by piece": rounds and messages, the fitted length scale, queries, diagnostics, presets."""
 
 import inspect
 import math
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from plain_formulas import feature_weights, gp_gradient, gp_trace, nearest
+from spied_federation import PICKS, POINTS, REFRESH, SEED, X0, D, Federation, M, client_function, settings
 
 from fzoos import (
-    SGD,
     ActiveQueries,
     Adam,
     Constant,
-    DistanceAware,
     FedZO,
     FitLengthScale,
-    FixedFZooS,
     FZooS,
     InitialDesign,
     Matern52,
     Reciprocal,
     SquaredExponential,
-    Theoretical,
     minimize,
 )
 from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.fixed_fzoos.query_designs import uniform_around
-from fzoos.engines.local import LocalEngine
-from fzoos.federation.client import Client
-from fzoos.federation.server import Server
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Box
 from fzoos.objectives.trajectory import Trajectory
 from fzoos.surrogates.fourier import FourierFeatures
-
-SEED, NOISE, D, M = 99, 1e-3, 3, 40
-POINTS, PICKS, REFRESH = 6, 2, 3
-X0 = np.array([0.4, 0.6, 0.5])
-
-
-def client_function(i):
-    centre = np.array([0.2, 0.5, 0.8]) + 0.1 * i
-    return lambda x: float(np.sum((1 + i) * (x - centre) ** 2) + 0.3 * np.sin(4 * x[0]) + 5 * i)
-
-
-def settings(**changes):
-    values = {
-        "kernel": SquaredExponential(0.7),
-        "fit": None,
-        "noise": NOISE,
-        "features": M,
-        "points": None,
-        "feature_points": None,
-        "active": ActiveQueries(8, PICKS, 0.1),
-        "refresh": ActiveQueries(9, REFRESH, None),
-        "initial": InitialDesign(POINTS, 0.2),
-        "refresh_first_round": False,
-        "sends": "weights",
-        "length": Constant(1.0),
-        "steps": None,
-        "vector": "adaptive",
-        "projected": False,
-    }
-    return FixedFZooS(**(values | changes))
-
-
-class Federation:
-    """Clients and a server, with everything said on the wire and everything asked written down."""
-
-    def __init__(self, algorithm, *, clients=2, steps=3, eta=0.02, participants=None, weights=None):
-        self.asked = [([], []) for _ in range(clients)]
-        self.wire = []  # (request, {client: reply})
-        parties = []
-        for i in range(clients):
-            trajectory = Trajectory(self._recorded(i), Box.of((0, 1), D), client=i)
-            site = ClientContext(trajectory, np.random.default_rng(i), D, clients, steps, algorithm.projected)
-            parties.append(Client(algorithm.client(site), SGD(eta)))
-        self._engine = LocalEngine(parties)
-        self.weights = np.full(clients, 1 / clients) if weights is None else np.array(weights)
-        self.server = Server(
-            self,
-            algorithm,
-            X0,
-            local_steps=steps,
-            weights=self.weights,
-            participants=participants or clients,
-            shared_seed=SEED,
-            rng=np.random.default_rng(1),
-        )
-
-    def _recorded(self, i):
-        f = client_function(i)
-
-        def objective(x):
-            y = f(x)
-            self.asked[i][0].append(x.copy())
-            self.asked[i][1].append(y)
-            return y
-
-        return objective
-
-    def exchange(self, requests, timeout):
-        outcome = self._engine.exchange(requests)
-        self.wire.append((next(iter(requests.values())), outcome.replies))
-        return outcome
-
-    def run(self, rounds):
-        for _ in range(rounds):
-            self.server.run(self.server.plan())
-        return self
-
-    def data(self, i, count=None):
-        x, y = self.asked[i]
-        return np.array(x[:count]), np.array(y[:count])
-
-    def sent(self, kind):
-        return [(request, replies) for request, replies in self.wire if request.kind == kind]
-
-
-# The formulas, once more
-
-
-def kernel_and_slope(kernel, s):
-    """kappa(s) and 2 kappa'(s) for SPEC's two kernels."""
-    length = kernel.length_scale
-    if isinstance(kernel, Matern52):
-        a = np.sqrt(5 * s) / length
-        return (1 + a + a**2 / 3) * np.exp(-a), -5 / (3 * length**2) * (1 + a) * np.exp(-a)
-    k = np.exp(-s / (2 * length**2))
-    return k, -k / length**2
-
-
-def gram(kernel, x):
-    s = np.sum((x[:, None, :] - x[None, :, :]) ** 2, axis=2)
-    return kernel_and_slope(kernel, s)[0] + NOISE * np.eye(len(x))
-
-
-def gp_gradient(kernel, x, y, at):
-    """grad mu(x) = sum_j alpha_j grad_x k(x, x_j), y standardised and undone."""
-    alpha = np.linalg.solve(gram(kernel, x), (y - y.mean()) / y.std())
-    slope = kernel_and_slope(kernel, np.sum((at - x) ** 2, axis=1))[1]
-    return y.std() * ((alpha * slope) @ (at - x))
-
-
-def gp_trace(kernel, x, at):
-    """The trace of grad grad' k(x, x) - J^T (K + sigma^2 I)^{-1} J, with J written out."""
-    jacobian = kernel_and_slope(kernel, np.sum((at - x) ** 2, axis=1))[1][:, None] * (at - x)
-    prior = -kernel_and_slope(kernel, np.zeros(1))[1][0] * D
-    return prior - np.trace(jacobian.T @ np.linalg.solve(gram(kernel, x), jacobian)), prior
-
-
-def feature_weights(features, x, y):
-    """w = scale Phi (Phi^T Phi + sigma^2 I)^{-1} y, Phi of shape (M, n)."""
-    phi = np.sqrt(2 / M) * np.cos(features.frequencies @ x.T + features.phases[:, None])
-    return y.std() * phi @ np.linalg.solve(phi.T @ phi + NOISE * np.eye(len(x)), (y - y.mean()) / y.std())
-
-
-def feature_gradient(features, w, at):
-    """grad phi(x)^T w."""
-    return -np.sqrt(2 / M) * features.frequencies.T @ (np.sin(features.frequencies @ at + features.phases) * w)
-
-
-def nearest(x, y, at, count):
-    if count is None:
-        return x, y
-    index = np.argsort(np.sum((x - at) ** 2, axis=1))[:count]
-    return x[index], y[index]
-
-
-def gamma(algorithm, t, r, steps, clients, x, at):
-    """The four correction lengths, from SPEC and the corollaries it names."""
-    length, kappa = algorithm.length, -kernel_and_slope(algorithm.kernel, np.zeros(1))[1][0]
-    if isinstance(length, Constant):
-        return length.gamma
-    if isinstance(length, Reciprocal):
-        return 1 / t
-    omega = D + 2 * (math.sqrt(D) + 1) * math.log(1 / length.delta)
-    g, eps = length.heterogeneity, length.feature_error
-    if isinstance(length, Theoretical):
-        return g / (g + 2 * omega * kappa * length.decay ** ((r - 1) * steps) + 2 * clients * eps)
-    iota = np.mean(np.sum((x - at) ** 2, axis=1))
-    h = iota * (kernel_and_slope(algorithm.kernel, iota)[1] / 2) ** 2
-    return g / (g + 2 * (omega * kappa - 4 * omega * h / (D + NOISE * D / len(x)) + clients * eps))
-
-
-@dataclass
-class Reference:
-    """A whole run by the formulas, over the points that the real run asked for."""
-
-    algorithm: FixedFZooS
-    federation: Federation
-    steps: int
-    eta: float
-
-    def run(self, rounds):
-        a, clients, omega = self.algorithm, len(self.federation.asked), self.federation.weights
-        features = FourierFeatures(SEED, M, D, a.kernel)
-        picks = a.active.picks if a.active else 0
-        x, known = X0.copy(), [a.initial.points] * clients
-        w_own, w, lengths = [None] * clients, None, []
-        for r in range(1, rounds + 1):
-            if a.refresh is not None and r > 1:
-                known = [n + 1 + a.refresh.picks for n in known]
-                w_own = [self._weights(features, i, known[i], x) for i in range(clients)]
-                w = sum(omega[i] * w_own[i] for i in range(clients))
-            ends, used = [], []
-            for i in range(clients):
-                z = x.copy()
-                for t in range(1, self.steps + 1):
-                    points, values = self.federation.data(i, known[i])
-                    asked_here = picks if t > 1 else a.refresh.picks if a.refresh is not None and r > 1 else 0
-                    g = gp_gradient(a.kernel, *self._in_use(points, values, z, asked_here), z)
-                    used.append(0.0)
-                    if w is not None:
-                        used[-1] = gamma(a, t, r, self.steps, clients, points, z)
-                        g = g + used[-1] * feature_gradient(features, w - w_own[i], x if a.vector == "fixed" else z)
-                    z = z - self.eta * g
-                    if t < self.steps:
-                        known[i] += picks
-                ends.append(z)
-            x = sum(omega[i] * ends[i] for i in range(clients))
-            lengths.append(np.mean(used))
-            if a.refresh is None:
-                w_own = [self._weights(features, i, known[i], ends[i]) for i in range(clients)]
-                w = sum(omega[i] * w_own[i] for i in range(clients))
-        return x, lengths
-
-    def _in_use(self, x, y, at, asked_here):
-        """The nearest n of the points known when x was reached, and what has been asked around x since."""
-        before = len(x) - asked_here
-        near_x, near_y = nearest(x[:before], y[:before], at, self.algorithm.points)
-        return np.concatenate([near_x, x[before:]]), np.concatenate([near_y, y[before:]])
-
-    def _weights(self, features, i, count, at):
-        return feature_weights(features, *nearest(*self.federation.data(i, count), at, self.algorithm.feature_points))
-
-
-VARIANTS = {
-    "two exchanges": {},
-    "one exchange": {"refresh": None},
-    "no active queries": {"active": None},
-    "initial design only": {"active": None, "refresh": None},
-    "fixed vector": {"vector": "fixed"},
-    "fixed vector, one exchange": {"vector": "fixed", "refresh": None},
-    "matern": {"kernel": Matern52(0.9)},
-    "nearest": {"points": 5, "feature_points": 7},
-    "nearest, one exchange": {"points": 5, "feature_points": 7, "refresh": None},
-    "reciprocal": {"length": Reciprocal()},
-    "constant": {"length": Constant(0.3)},
-    "theoretical": {"length": Theoretical(heterogeneity=5.0, decay=0.8, feature_error=0.1, delta=0.2)},
-    "distance-aware": {"length": DistanceAware(heterogeneity=5.0, feature_error=0.1, delta=0.2)},
-    "distance-aware, matern": {"length": DistanceAware(heterogeneity=5.0), "kernel": Matern52(0.9)},
-}
-
-
-@pytest.mark.parametrize("weights", [None, (0.25, 0.75)])
-@pytest.mark.parametrize("changes", VARIANTS.values(), ids=list(VARIANTS))
-def test_run_equals_the_formulas(changes, weights):
-    """x after three rounds and the mean correction lengths equal the reference's; and the setting does matter."""
-    algorithm = settings(**changes)
-    federation = Federation(algorithm, weights=weights)
-    lengths = []
-    for _ in range(3):
-        federation.run(1)
-        lengths.append(federation.server.state.diagnostics["correction_length"])
-    x, expected = Reference(algorithm, federation, steps=3, eta=0.02).run(3)
-    assert federation.server.x == pytest.approx(x, abs=1e-9)
-    if weights is None:  # diagnostics are weighted too; the reference's mean is not
-        assert lengths == pytest.approx(expected, abs=1e-9)
-    without, _ = Reference(replace(algorithm, length=Constant(0.0)), federation, steps=3, eta=0.02).run(3)
-    assert np.linalg.norm(federation.server.x - without) > 1e-6
-
-
-def test_fixed_and_adaptive_differ_only_after_the_first_step():
-    """At t = 1 the current x is x_{r-1}: with T = 1 the two are one, with T = 3 they are not."""
-    for steps, equal in ((1, True), (3, False)):
-        xs = [Federation(settings(vector=vector), steps=steps).run(2).server.x for vector in ("adaptive", "fixed")]
-        assert np.allclose(*xs, rtol=0, atol=1e-12) is equal
-
-
-def test_one_client_needs_no_correction():
-    """With one client the global surrogate is its own, the correction is zero, and gamma does not matter."""
-    xs = [Federation(settings(length=Constant(g)), clients=1).run(3).server.x for g in (0.0, 1.0)]
-    assert np.array_equal(*xs)
-
 
 # Rounds and messages
 
