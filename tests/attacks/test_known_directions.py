@@ -11,7 +11,8 @@ from attacker import Observed, error, make_study, opening, secret
 from fzoos.algorithms.decomfl import DeComFL
 from fzoos.algorithms.fzoos.control import Control, Mode
 from fzoos.algorithms.fzoos.directions import star_directions
-from fzoos.algorithms.fzoos.star import LINE, SPREAD
+from fzoos.algorithms.fzoos.star import LINE
+from fzoos.algorithms.fzoos.star_points import SPREAD
 from fzoos.messages.message import Message
 from fzoos.surrogates.trend import fit_slope
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.renamed import keep_old_attributes
 from fzoos.algorithms.client_half import ClientContext, ClientHalf, SteeredHalf
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.algorithms.payload import LARGEST, PayloadPart
@@ -31,6 +32,8 @@ __all__ = [
     "SteeredHalf",
     "Steering",
 ]
+
+keep_old_attributes(__name__)
 
 
 @dataclass(frozen=True)
