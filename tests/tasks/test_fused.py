@@ -92,3 +92,23 @@ def test_more_sizes_than_are_kept_and_several_threads():
         at_once = list(pool.map(queried, parts))
     for a, b in zip(one_by_one, at_once, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-3 * float(a.abs().max()))
+
+
+@on_gpu
+def test_graphs_share_their_memory_and_do_not_disturb_each_other():
+    networks = [Recorded(trained(resnet18(3, 10, width=width)).to("cuda")) for width in (16, 32)]
+    parts = [images(n, 3, 32, seed=n).to("cuda") for n in (1, 21, 50)]
+    expected = [[network(part) for part in parts] for network in networks for _ in range(4)][3::4]
+    for _ in range(3):
+        for k in (2, 0, 1):
+            for network, known in zip(networks, expected, strict=True):
+                torch.testing.assert_close(network(parts[k]), known[k], rtol=0, atol=0)
+
+
+@on_gpu
+def test_a_large_batch_goes_in_parts():
+    network = trained(resnet18(3, 10, width=8)).to("cuda")
+    x = images(700, 3, 32).to("cuda")
+    with torch.no_grad():
+        exact = deepcopy(network).double()(x.double())
+    assert float((Recorded(network)(x) - exact).abs().max()) < 5e-3 * float(exact.abs().max())

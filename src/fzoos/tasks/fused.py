@@ -16,6 +16,8 @@ from __future__ import annotations
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 from fzoos.tasks.models import Module, Residual, Tensor, laid_out, nn, torch
 
@@ -23,6 +25,7 @@ __all__ = ["Recorded", "as_queried", "fused"]
 
 _WORTH_RECORDING = 3  # times that a size of batch must come
 _KEPT = 8  # graphs of a network
+_AT_ONCE = 512  # images
 _recording = threading.RLock()  # while a graph is recorded, nothing else may be asked of the GPU
 
 
@@ -117,6 +120,8 @@ class Recorded:
 
     def __call__(self, images: Tensor) -> Tensor:
         """The logits."""
+        if len(images) > _AT_ONCE:
+            return torch.cat([self(part) for part in images.split(_AT_ONCE)])
         shape = tuple(images.shape)
         with _recording, torch.no_grad():
             self._asked[shape] += 1
@@ -141,7 +146,7 @@ class Recorded:
             self._compute(inside)
         torch.cuda.current_stream().wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, pool=_memory(), capture_error_mode="thread_local"):
             outside = self._compute(inside)
 
         def replay(images: Tensor) -> Tensor:
@@ -150,3 +155,9 @@ class Recorded:
             return outside.clone()
 
         return replay
+
+
+@cache
+def _memory() -> Any:
+    """Of all graphs: they may share it, as one is replayed at a time and what it computed is copied at once."""
+    return torch.cuda.graph_pool_handle()
