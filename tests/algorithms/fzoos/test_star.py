@@ -244,7 +244,7 @@ def test_failures_on_the_lines():
 @pytest.mark.parametrize("mode", [Mode.SHARED, Mode.DEALT])
 def test_no_value_at_x(mode):
     """From the beginning: zeros, no complaint, no say in the lines, and as many queries as planned. After it had
-    one: it says that x failed."""
+    one: it says that another x failed, but not where the last round began as well, nor then anywhere until it works."""
     broken = [True]
     client, asked = make(lambda u: math.nan if broken[0] else function(u))
     told = control(mode, participants=2, share=0.5) if mode is Mode.DEALT else control(mode)
@@ -259,7 +259,12 @@ def test_no_value_at_x(mode):
     broken[0] = False
     assert numbers(client.star(X, told)).failed == 0.0
     broken[0] = True
-    assert numbers(client.star(X, told)).failed == 1.0
+    said = [numbers(client.star(x, told)).failed for x in (X + 0.01, X, X, X + 0.01)]
+    assert said == [1.0, 1.0, 0.0, 0.0]
+    broken[0] = False
+    assert numbers(client.star(X, told)).failed == 0.0
+    broken[0] = True
+    assert numbers(client.star(X + 0.01, told)).failed == 1.0
 
 
 def test_somebody_failed():
