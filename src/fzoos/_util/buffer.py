@@ -14,8 +14,9 @@ class Buffer:
     """A matrix that grows at its lower right corner without copying what is there each time.
 
     The storage grows by a quarter when it is full: all copies together are a few times the final size, and a square
-    matrix takes at most 1.6 times its room. On a device, clients in step have theirs in one block, so that what they
-    then compute together needs no copy.
+    matrix takes at most 1.6 times its room. NumPy's of fixed width grow by a half: rows that are not touched take no
+    memory. On a device, clients in step have theirs in one block, so that what they then compute together needs no
+    copy.
 
     Args:
         like: an array of the same namespace and device.
@@ -35,6 +36,11 @@ class Buffer:
         self._enlarge(16)
         self.array = self._storage[:0, : 0 if columns is None else columns]
 
+    @property
+    def _lazy(self) -> bool:
+        """Whether rows that are not touched take no memory."""
+        return self._columns is not None and is_numpy_array(self._storage)
+
     def _enlarge(self, capacity: int) -> None:
         old, shape = self._storage, (capacity, capacity if self._columns is None else self._columns)
         self._storage = _enlarged(old, shape) if is_numpy_array(old) else together(_enlarged, old, shape)
@@ -43,7 +49,8 @@ class Buffer:
         """Make room for `rows` more rows (and columns, if square) of zeros; return the whole matrix."""
         self.rows += rows
         if self.rows > self._storage.shape[0]:
-            self._enlarge(max(self.rows, self._storage.shape[0] * 5 // 4))
+            now = self._storage.shape[0]
+            self._enlarge(max(self.rows, now * 3 // 2 if self._lazy else now * 5 // 4))
         self.array = self._storage[: self.rows, : self.rows if self._columns is None else self._columns]
         return self.array
 

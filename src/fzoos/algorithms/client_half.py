@@ -41,9 +41,9 @@ class ClientContext:
     projected: bool
     largest_matrix: int = 0
 
-    def project(self, x: FloatArray) -> FloatArray:
+    def project(self, x: FloatArray, out: FloatArray | None = None) -> FloatArray:
         """x clipped to the unit cube, if the algorithm is set to project."""
-        return self.trajectory.box.project(x) if self.projected else x
+        return self.trajectory.box.project(x, out) if self.projected else x
 
     def query(self, points: FloatArray, purpose: Purpose) -> FloatArray:
         """Observations at the points, projected, shape (n, d) -> (n,): NaN marks a failed one."""

@@ -17,8 +17,9 @@ import scipy
 from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.panels import row_squares
 
-__all__ = ["Slope", "fit_slope", "length_scale", "without_outliers"]
+__all__ = ["Slope", "fit_slope", "length_scale", "slope_around", "without_outliers"]
 
 _LENGTH = 0.5  # l over the diagonal of the cube: only its polynomial regime matters
 _PANEL = 64  # rows of the kernel that are worked on at a time
@@ -64,34 +65,37 @@ def fit_slope(points: FloatArray, values: FloatArray, x: FloatArray, ridge: floa
         >>> round(slope.curvature, 2)
         2.0
     """
-    offsets = points - x
-    squares = np.sum(offsets * offsets, axis=1)
+    return slope_around(points - x, values, ridge)
+
+
+def slope_around(offsets: FloatArray, values: FloatArray, ridge: float) -> Slope:
+    """The same, given the points' offsets from x."""
+    squares = row_squares(offsets)
     largest = max(float(squares.max()), np.finfo(float).tiny)
     trend = np.stack([np.ones(len(values)), squares / largest], axis=1)
     factor = _factor(offsets, squares, ridge)
-    solved = scipy.linalg.cho_solve(factor, np.column_stack([trend, values]), check_finite=False)
+    solved = scipy.linalg.lapack.dpotrs(factor, np.column_stack([trend, values]), lower=1)[0]
     weights = np.linalg.lstsq(trend.T @ solved[:, :2], trend.T @ solved[:, 2], rcond=1e-12)[0]
     alpha = solved[:, 2] - solved[:, :2] @ weights
-    length2 = length_scale(len(x)) ** 2
+    length2 = length_scale(offsets.shape[1]) ** 2
     gradient = (alpha * np.exp(-0.5 * squares / length2) / length2) @ offsets
     return Slope(gradient, float(2.0 * weights[1] / largest))
 
 
-def _factor(offsets: FloatArray, squares: FloatArray, ridge: float) -> tuple[FloatArray, bool]:
+def _factor(offsets: FloatArray, squares: FloatArray, ridge: float) -> FloatArray:
     """Cholesky factor of the kernel + ridge I; the ridge grows tenfold until there is one."""
     if not np.all(np.isfinite(squares)):
         raise ValueError("the points of the surrogate are not finite")
     diagonal = 1.0 + ridge
     while True:
         kernel = _half_kernel(offsets, squares)
-        kernel[np.diag_indices(len(kernel))] = diagonal
-        try:
-            # What is above the diagonal here is below it for LAPACK: nothing is copied.
-            lower, is_lower = scipy.linalg.cho_factor(kernel.T, lower=True, overwrite_a=True, check_finite=False)
-            return lower, bool(is_lower)
-        except np.linalg.LinAlgError:
-            ridge *= 10.0
-            diagonal += ridge
+        kernel.reshape(-1)[:: len(kernel) + 1] = diagonal
+        # What is above the diagonal here is below it for LAPACK: nothing is copied.
+        lower, failed = scipy.linalg.lapack.dpotrf(kernel.T, lower=1, clean=0, overwrite_a=1)
+        if not failed:
+            return lower  # type: ignore[no-any-return]
+        ridge *= 10.0
+        diagonal += ridge
 
 
 def _half_kernel(offsets: FloatArray, squares: FloatArray) -> FloatArray:

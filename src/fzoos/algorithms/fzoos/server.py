@@ -11,7 +11,7 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import State, Steering
 from fzoos.algorithms.fzoos.control import Control, Mode
-from fzoos.algorithms.fzoos.directions import COMMON, next_used, star_directions, star_size
+from fzoos.algorithms.fzoos.directions import COMMON, common_rows, next_used, star_size
 from fzoos.algorithms.fzoos.lines import Step, best_step, differences
 from fzoos.algorithms.fzoos.region import FIRST_DELTA, RegionNumbers, delta_of
 from fzoos.algorithms.fzoos.scales import (
@@ -153,7 +153,7 @@ class FZooSServer(Steering):
             again = self._next(control, control.mode)._replace(careful=1.0)
             return _state(state["good"], state["good"], again, shorter)
         slope = Slope(mean["fresh"], star.curvature)
-        common = star_directions(control, self._dim).common
+        common = common_rows(control, self._dim)
         differ = differences(star.common, float(np.sum((common @ slope.gradient) ** 2)))
         mode = Mode.DEALT if differ < _ALIKE * (participants - 1) else Mode.SHARED
         unlike = control.mode is Mode.DEALT and mode is Mode.SHARED
@@ -195,7 +195,7 @@ class FZooSServer(Steering):
             return Quality(length, count, wide, narrow, star.wide_square, star.narrow_square)
         if star.curvature == 0.0 and not np.any(mean["pair"]) and np.any(slope.gradient):
             return None
-        rows, shares, squares = star_directions(control, self._dim).common, [], []
+        rows, shares, squares = common_rows(control, self._dim), [], []
         for k, part in enumerate(halves(rows, slope.gradient)):
             v = inward(part, x, projected=False)
             ends = [x + sign * length * v for sign in (1.0, -1.0)]

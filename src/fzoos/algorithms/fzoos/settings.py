@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -68,6 +69,9 @@ class FZooS(Algorithm):
     tolerance: ClassVar[float] = 1e-6
     told: ClassVar[tuple[str, ...]] = Control.names()
     presets: ClassVar[tuple[str, ...]] = ("paper", "weights")
+    votes: ClassVar[Mapping[str, slice]] = MappingProxyType(  # whether there is no value: at x, and along the lines
+        {"region": slice(-1, None), "star": slice(-1, None), "failed": slice(None)}
+    )
 
     @classmethod
     def paper(cls, **changes: Any) -> FixedFZooS:
