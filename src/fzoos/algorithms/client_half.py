@@ -13,6 +13,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.renamed import old_name
+from fzoos.algorithms.descent import Descent
 from fzoos.messages.message import Arrays, Message
 from fzoos.objectives.trajectory import Purpose, Trajectory
 
@@ -70,6 +71,15 @@ class ClientHalf(ABC):
     def begin(self, x: FloatArray, request: Message) -> None:
         """Start of a round's local steps, with the server's x and the averaged payload in the request."""
         self._lengths = []
+
+    def walk(self, x: FloatArray, steps: int, descent: Descent) -> FloatArray:
+        """T local steps from x, with the client's optimiser: where they end."""
+        for t in range(1, steps + 1):
+            self.context.trajectory.step = t
+            x = self.step(x, t, descent)
+            if t < steps:
+                self.explore(x)
+        return x
 
     def step(self, x: FloatArray, t: int, descend: Callable[[FloatArray], FloatArray]) -> FloatArray:
         """Local step t from x: x - descend(g_hat), where `descend` is the client's optimiser.

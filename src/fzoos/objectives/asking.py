@@ -136,7 +136,9 @@ class Asking:
     def _without_failures(self, y: FloatArray, points: FloatArray) -> FloatArray:
         """NaN for those that are gone on from; others end the run."""
         good = is_finite(y)
-        if self._on_failure == "raise" and not good.all():
+        if good.all():
+            return y.copy()  # the objective may use its array again
+        if self._on_failure == "raise":
             raise self._returned(y, points)
         return np.where(good if y.ndim == 1 else good[:, None], y, np.nan)
 
@@ -263,7 +265,7 @@ class Asking:
 
     def _check_constraints(self, values: FloatArray) -> None:
         """Raise unless these have as many as all values before; what failed without any says nothing."""
-        if values.ndim == 1 and not np.any(np.isfinite(values)):
+        if values.ndim == 1 and (self._constraints == 0 or not np.any(np.isfinite(values))):
             return
         count = 0 if values.ndim == 1 else values.shape[1] - 1
         if self._constraints is None:

@@ -405,3 +405,23 @@ def test_many_dimensions_end_to_end(monkeypatch):
     with pytest.raises(ValueError, match="prior is of no use to FZooS"):
         minimize(functions, np.full(80, 0.2), bounds=(0, 1), prior=[(np.zeros((1, 80)), np.zeros(1))] * 3)
     assert run() < max(10 * kept, 0.02 * start)
+
+
+def test_who_slept_computes_as_if_it_had_given_its_kernel_back(monkeypatch):
+    """A site of a study never rests, a client in one process does: after a round without it both say the same bits.
+
+    In the rounds that follow each other the kernel is kept, and its gradient is that of all points but for rounding.
+    """
+    monkeypatch.setattr(star, "_KEPT", 1)
+    clients, said = [make()[0] for _ in range(2)], []
+    for round in (1, 2, 4, 5):
+        if round == 4:
+            clients[0].rest()
+        wanted, x = control(sweep=round, size=9), X + 0.01 * round
+        replies = [client.star(x, wanted, round) for client in clients]
+        assert np.array_equal(replies[0]["memory"], replies[1]["memory"])
+        said.append((x, wanted, replies[0]["memory"]))
+    monkeypatch.setattr(star, "_KEPT", 1000)
+    plain = make()[0]
+    for x, wanted, memory in said:
+        np.testing.assert_allclose(plain.star(x, wanted)["memory"], memory, rtol=1e-6, atol=1e-7)

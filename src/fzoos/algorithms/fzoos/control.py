@@ -85,11 +85,10 @@ class Control:
 
     def scalars(self) -> dict[str, float]:
         """As they travel: what has its usual value does not."""
-        usual = Control(self.seed, self.mode, self.radius)
         return {
-            name: getattr(self, name)
-            for name in self.names()
-            if name in ("seed", "mode", "radius") or getattr(self, name) != getattr(usual, name)
+            name: value
+            for name, value in vars(self).items()
+            if name in ("seed", "mode", "radius") or value != _USUAL[name]
         }
 
     @classmethod
@@ -100,6 +99,9 @@ class Control:
             MessageError: a number is missing, or not one that a server may send.
         """
         return _control(tuple(scalars.items()))
+
+
+_USUAL = {f.name: f.default for f in fields(Control)}
 
 
 @lru_cache(maxsize=64)  # the same request is read half a dozen times on its way

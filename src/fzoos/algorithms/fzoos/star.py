@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.panels import row_squares
 from fzoos.algorithms.base import LARGEST, ClientContext
 from fzoos.algorithms.fzoos.control import Control, Mode
 from fzoos.algorithms.fzoos.directions import common_rows, star_rows
@@ -28,12 +29,14 @@ from fzoos.algorithms.fzoos.memory import Memory
 from fzoos.algorithms.fzoos.star_points import TOGETHER, StarPoints
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays
+from fzoos.surrogates.kept_kernel import KeptKernel
 from fzoos.surrogates.trend import Slope, slope_around, without_outliers
 
 __all__ = ["HIGH", "LINE", "LOW", "PRIVATE", "StarClient", "StarNumbers", "halves", "inward", "looks_back"]
 
 LINE = (0.3, 1.0, 3.0)  # where a line is asked, in units of L
 _POINTS = 2  # nearest points of the surrogate with memory, over d
+_KEPT = 256  # dimensions from which on it is worth while to keep its kernel from round to round
 
 
 def looks_back(dim: int) -> bool:
@@ -91,15 +94,19 @@ class StarClient:
 
     def __init__(self, context: ClientContext) -> None:
         self._context = context
-        self._memory = Memory(context.trajectory)
+        self._memory, self._kernel = Memory(context.trajectory), KeptKernel()
+        self._round = -1  # of the last star
         self._centre = math.nan  # f_i(x)
         self._had_centre = False
         self._x = np.zeros(context.dim)
         self._lines: list[FloatArray] = []  # of the last round
         self._carried = _Carried()
 
-    def star(self, x: FloatArray, control: Control) -> Arrays:
-        """Exchange 1."""
+    def star(self, x: FloatArray, control: Control, round: int = 0) -> Arrays:
+        """Exchange 1, of the round with this number."""
+        if round != self._round + 1:  # a client that slept has given its kernel back, and must compute as if it had
+            self._kernel.forget()
+        self._round = round
         length, (rows, common) = control.radius * math.sqrt(len(x)), star_rows(control, len(x))
         first = len(self._context.trajectory)
         points, values, good = self._ask_star(x, length, rows)
@@ -153,9 +160,17 @@ class StarClient:
         """
         trajectory = self._context.trajectory
         near = self._memory.nearest(x, _POINTS * len(x) + 1, private=control.mode is not Mode.SHARED)
+        kept = len(x) >= _KEPT
+        near = self._kernel.order(near) if kept else near
         offsets = trajectory.x[near]
         offsets -= x
-        return slope_around(offsets, trajectory.y[near] - self._centre, control.ridge).gradient
+        squares = row_squares(offsets)
+        kernel = self._kernel.renewed(near, offsets, squares) if kept else None
+        return slope_around(offsets, trajectory.y[near] - self._centre, control.ridge, squares, kernel).gradient
+
+    def rest(self) -> None:
+        """Give the kernel back."""
+        self._kernel.forget()
 
     def _own_pairs(self, x: FloatArray, length: float, slope: Slope, rows: FloatArray) -> dict[str, float]:
         """f_i(x + H v) - f_i(x - H v) along both parts of the own gradient: as it is, and as predicted."""
