@@ -81,10 +81,42 @@ def test_a_command_loads_what_it_needs() -> None:
     assert not found & {"fzoos.algorithms", "fzoos.federation", "fzoos.tasks", *PARTS, *EXTRAS}
 
 
-def test_a_run_loads_what_it_needs() -> None:
-    """The list above would be worth nothing if these modules were never used."""
-    run = "import fzoos\nfzoos.minimize(lambda x: float(x @ x), [0.5] * 3, bounds=(-1, 1), rounds=3, progress=True)"
-    assert {"scipy.linalg", "scipy.optimize", *DISPLAYS} <= loaded_by(run)
+def test_a_program_loads_what_answers_requests() -> None:
+    """Each site's objective in a process of its own pays this."""
+    found = loaded_by("import fzoos.objectives.serve")
+    needed = {"_util.namesake", "objectives", "objectives.constraints", "objectives.keywords", "objectives.serve"}
+    assert of_fzoos(found) == LIGHT | {f"fzoos.{name}" for name in needed}
+    assert not found & {"scipy", "dataclasses", "array_api_compat", "threadpoolctl", *RARE} - loaded_by("import numpy")
+
+
+def test_minimize_loads_neither_files_nor_processes_nor_other_algorithms() -> None:
+    found = loaded_by("from fzoos import minimize")
+    rooms = ["algorithms.fedzo", "algorithms.fixed_fzoos", "runs.store", "federation.study", "federation.site"]
+    rooms += ["objectives.program", "objectives.process_workers", "engines.local_study", "tasks", "experiments", "cli"]
+    assert not found & {f"fzoos.{room}" for room in rooms}
+    assert not found & {*PARTS, *DISPLAYS, *EXTRAS, *RARE, "typer"} - loaded_by("import numpy, scipy")
+
+
+RUN = "import fzoos\nfzoos.minimize(lambda x: float(x @ x), [0.5] * 3, bounds=(-1, 1), rounds=3"
+
+
+@pytest.mark.parametrize(
+    ("code", "present"),
+    [
+        (f"{RUN}, progress=True)", ["scipy.linalg", "scipy.optimize", *DISPLAYS]),
+        (f"{RUN}, store='runs.db')", ["sqlite3", "fzoos.runs.value_table"]),
+        (f"{RUN}, algorithm=fzoos.FZooS.paper())", ["fzoos.algorithms.fixed_fzoos"]),
+        (f"{RUN}, workers=2)", ["fzoos.objectives.process_workers"]),
+        (fzoos_with("run", "levy", "--dim", "2", "--rounds", "1", "-q"), ["fzoos.algorithms.fedzo", "fzoos.tasks"]),
+    ],
+    ids=["progress", "store", "paper", "workers", "run"],
+)
+def test_a_run_loads_what_it_needs(
+    code: str, present: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lists above would be worth nothing if these modules were never used."""
+    monkeypatch.chdir(tmp_path)
+    assert set(present) <= loaded_by(code)
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])

@@ -20,15 +20,17 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from fzoos._util.arrays import FloatArray
 from fzoos._util.namesake import load_namesake
-from fzoos.objectives.box import Objective
 from fzoos.objectives.constraints import join_values, read_values
-from fzoos.objectives.space import takes_keywords
+from fzoos.objectives.keywords import takes_keywords
+
+if TYPE_CHECKING:
+    from fzoos._util.arrays import FloatArray
+    from fzoos.objectives.box import Objective
 
 __all__ = ["load_function", "main"]
 
