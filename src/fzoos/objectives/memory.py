@@ -56,6 +56,6 @@ class ValueMemory:
     def note(self, values: FloatArray) -> None:
         """Values that were made; of constraints nothing is kept: such a run is not made again."""
         values = values if values.ndim == 1 else values[:, 0]
-        if self._keeps_failures or np.all(np.isfinite(values)):
+        if self._keeps_failures or np.isfinite(values).all():
             self._values.extend(values)
             self._used += len(values)
