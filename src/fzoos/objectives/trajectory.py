@@ -83,7 +83,7 @@ class Trajectory(Asking):
 
     @property
     def values(self) -> FloatArray:
-        """Of all queries in their order, shape (n,), without those that ended the run; where there is no ledger."""
+        """Of all queries in their order, without those that ended the run; where there is no ledger: `ValueMemory`."""
         return self._memory.values
 
     def remember(self, values: FloatArray, unanswered: int = 0) -> None:
