@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
@@ -58,6 +60,29 @@ class GradientProcess:
         np.subtract(self._weights, gap, out=gap)
         gap *= near[:, None]
         return float(near @ along), _sum(gap, 0)
+
+    @property
+    def rounding(self) -> float:
+        """The error of the mean near the last point due to rounding, about."""
+        terms = _sum((self._points[-1] - self._points) * self._weights, 1)
+        return float(np.finfo(float).eps) * math.sqrt(float(terms @ terms))
+
+    def curved(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """The same, and second derivatives, shape (d, d)."""
+        gap = x - self._points
+        near = _sum(gap * gap, 1)
+        near /= -2.0 * self._length2
+        np.exp(near, out=near)
+        along = _sum(gap * self._weights, 1)
+        along *= near
+        value = float(_sum(along))
+        along /= self._length2
+        bend: FloatArray = (
+            (along / (2.0 * self._length2))[:, None] * gap - (near / self._length2)[:, None] * self._weights
+        ).T @ gap
+        bend = bend + bend.T
+        bend[np.diag_indices(len(x))] -= _sum(along)
+        return value, near @ self._weights - along @ gap, bend
 
 
 def _weights(near: FloatArray, gap: FloatArray, length: float, gradients: FloatArray, ridges: FloatArray) -> FloatArray:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ _MOST_OUTLIERS = 3  # at once
 _MANY = 150  # points that only clients with noise have, most of them in surrogates whose shape is known
 _LEAST_RHO = 1e-12  # points may all be the same
 _TINY = 1e-300
+_EPSILON = float(np.finfo(float).eps)
 _sum = np.add.reduce  # np.sum without what it asks before
 
 
@@ -139,7 +141,35 @@ class RegionProcess:
         return Shape(self.choice.length / math.sqrt(self.rho2), self.choice.polynomial)
 
     def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
-        """mu(x) and grad mu(x): called some fifty times a round, so that nothing is done twice."""
+        """mu(x) and grad mu(x)."""
+        return self._mean(x)[:2]
+
+    def curved(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """mu(x), grad mu(x) and the second derivatives there, shape (d, d)."""
+        value, slope, near, gap = self._mean(x)
+        bend: FloatArray = (near[:, None] * gap).T @ gap
+        bend /= self._length2
+        bend[np.diag_indices(len(x))] -= _sum(near)
+        bend *= self._range / self._length2
+        bend += self._bend
+        return value, slope, bend
+
+    def gradients(self, x: FloatArray) -> FloatArray:
+        """grad mu at many points at once, shape (m, d)."""
+        (_, b, _), alpha, offsets = self._fit.choice, self._fit.alpha, self.offsets
+        u = x - self.centre
+        products = u @ offsets.T
+        near = np.exp((products - 0.5 * (_sum(u * u, 1)[:, None] + self._squares)) / self._length2)
+        near *= alpha
+        slopes: FloatArray = (near @ offsets - _sum(near, 1)[:, None] * u) / self._length2
+        if b.linear:
+            slopes += ((b.linear + (2.0 * b.square / self.rho2) * products) * alpha) @ offsets / self.rho2
+            slopes += (2.0 * self._bowl) * u
+        slopes *= self._range
+        return slopes
+
+    def _mean(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray, FloatArray]:
+        """mu(x), grad mu(x), alpha_j exp(-|x - x_j|^2 / 2 l^2) and x - x_j."""
         (_, b, _), _, mean, alpha, *_ = self._fit
         offsets, u = self.offsets, x - self.centre
         gap = u - offsets
@@ -166,7 +196,28 @@ class RegionProcess:
             value += float(alpha @ line) + self._bowl * float(u @ u)
             slope += across + (2.0 * self._bowl) * u
         slope *= self._range
-        return float(self._lowest + self._range * value), slope
+        return float(self._lowest + self._range * value), slope, near, gap
+
+    @cached_property
+    def _squares(self) -> FloatArray:
+        return np.asarray(_sum(self.offsets * self.offsets, 1))
+
+    @cached_property
+    def _bend(self) -> FloatArray:
+        """Second derivatives of the polynomial, which are the same everywhere."""
+        b, offsets, dim = self._fit.choice.polynomial, self.offsets, self.offsets.shape[1]
+        bend = np.zeros((dim, dim))
+        if b.square:
+            bend += (offsets.T * (self._fit.alpha * (2.0 * b.square / self.rho2**2))) @ offsets
+        bend[np.diag_indices(dim)] += 2.0 * self._bowl
+        return bend * self._range
+
+    @cached_property
+    def rounding(self) -> float:
+        """The error of mu near the centre due to rounding, about: that of a sum, each term of which has its own."""
+        b, far = self._fit.choice.polynomial, np.sqrt(self._squares / self.rho2)
+        sizes = self._fit.alpha * (1.0 + far * (b.linear + far * (b.square + b.bowl)))
+        return _EPSILON * (abs(self._lowest) + self._range * (1.0 + math.sqrt(float(sizes @ sizes))))
 
     @property
     def sigma(self) -> float:

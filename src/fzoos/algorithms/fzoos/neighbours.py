@@ -25,6 +25,7 @@ _REACH = 30.0  # points further than this many Delta sqrt(d) cost digits, and ar
 _HEIGHT, _STEEP = 0.25, 100.0  # of the fence, from where on it counts and how much
 _HALVINGS = 30
 _NEW = 1.0 / 30.0  # share of the points from which on shapes are compared again where there is noise: of 180 six
+_SAME = 1e-9  # share by which distances differ that are the same but for rounding
 _STAR = 5  # values of a star with which an outlier can be told
 
 
@@ -72,8 +73,12 @@ class Neighbours:
             self.ask(self.inside(self._aside(x, offset), x))
 
     def _aside(self, x: FloatArray, offset: FloatArray) -> FloatArray:
-        both = [self._context.project(x + sign * offset) for sign in (1.0, -1.0)]
-        return max(both, key=lambda u: (self._allowed(u), round(float(np.sum((u - x) ** 2)), 15)))
+        one, other = (self._context.project(x + sign * offset) for sign in (1.0, -1.0))
+        allowed = self._allowed(one), self._allowed(other)
+        if allowed[0] != allowed[1]:
+            return one if allowed[0] else other
+        near, far = float(np.sum((one - x) ** 2)), float(np.sum((other - x) ** 2))
+        return other if far > near * (1.0 + _SAME) else one
 
     def doubt_star(self, count: int) -> None:
         """Leave out what is not credible of the last `count` values, which are those of a star."""
@@ -107,6 +112,15 @@ class Neighbours:
         height, slope = self._fence(x)
         over = max(height - _HEIGHT, 0.0)
         return _STEEP * over**2, 2.0 * _STEEP * over * slope
+
+    def curved_fence(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """The same, and second derivatives, shape (d, d)."""
+        assert self._fence is not None
+        height, slope, bend = self._fence.curved(x)
+        over = height - _HEIGHT
+        if over <= 0.0:
+            return 0.0, np.zeros_like(x), np.zeros_like(bend)
+        return _STEEP * over**2, 2.0 * _STEEP * over * slope, 2.0 * _STEEP * (np.outer(slope, slope) + over * bend)
 
     def fit(
         self, centre: FloatArray, delta: float, like: Choice | Choices | None = None
