@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 
 from fzoos._util.arrays import FloatArray
 
@@ -88,7 +89,13 @@ class GradientProcess:
 def _weights(near: FloatArray, gap: FloatArray, length: float, gradients: FloatArray, ridges: FloatArray) -> FloatArray:
     """The covariance's inverse times the gradients, times l^2."""
     count, dim = gradients.shape
-    blocks = near[:, :, None, None] * (np.eye(dim) - gap[..., :, None] * gap[..., None, :] / length**2)
-    matrix = blocks.transpose(0, 2, 1, 3).reshape(count * dim, count * dim)
-    matrix[np.diag_indices(count * dim)] += np.repeat(ridges, dim)
-    return np.asarray(np.linalg.solve(matrix, gradients.ravel()), dtype=np.float64).reshape(count, dim)
+    matrix = np.empty((count, dim, count, dim))
+    scaled = gap * (near / -(length**2))[:, :, None]
+    np.multiply(scaled.transpose(0, 2, 1)[:, :, :, None], gap[:, None], out=matrix)
+    np.einsum("iaja->aij", matrix)[...] += near + np.diag(ridges)
+    matrix = matrix.reshape(count * dim, count * dim)
+    right = np.ascontiguousarray(gradients).ravel()
+    _, found, failed = scipy.linalg.lapack.dposv(matrix.T, right, lower=1)
+    if failed:  # rounding has left it no longer positive
+        found = np.linalg.solve(matrix, right)
+    return np.asarray(found, dtype=np.float64).reshape(count, dim)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext
+from fzoos.surrogates.likeliest import Known
 from fzoos.surrogates.merit import Choices, MeritProcess
 from fzoos.surrogates.region import Choice, RegionProcess, Shape
 from fzoos.surrogates.trend import without_outliers
@@ -43,6 +44,7 @@ class Neighbours:
         self._fence: RegionProcess | None = None
         self._noisy = False
         self._shape: Shape | None = None  # of the last surrogate
+        self._known: Known | None = None  # where the last search ended
         self._searched = 0, 0  # points there were, and points in use, when all shapes were tried
 
     @property
@@ -134,6 +136,7 @@ class Neighbours:
             out = process.outliers() if len(near) > len(centre) + 2 else []
             if isinstance(process, RegionProcess):
                 self._shape = None if out else process.shape
+                self._known = process.known if len(process.known.places) > 1 else self._known
             if not out:
                 self._noisy = self._noisy or process.choice.ridge >= _NOISY
                 return process
@@ -150,13 +153,13 @@ class Neighbours:
         shape = self._known_shape(len(near)) if like is None else like
         return RegionProcess(trajectory.x[near], trajectory.y[near], centre, shape)
 
-    def _known_shape(self, used: int) -> Shape | None:
-        """With noise that of the last search through all, until a thirtieth of the points is new or more are used."""
+    def _known_shape(self, used: int) -> Shape | Known | None:
+        """With noise that of the last search, until a thirtieth of the points is new or more are used."""
         asked, then = len(self._context.trajectory), self._searched
         if self._noisy and self._shape is not None and asked - then[0] + abs(used - then[1]) < used * _NEW:
             return self._shape
         self._searched = asked, used
-        return None
+        return self._known
 
     def _near(self, x: FloatArray, delta: float) -> NDArray[np.intp]:
         """The nearest max(60, 3 d) credible points, thrice that with noise; those beyond the reach cost digits."""
