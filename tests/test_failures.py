@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import pickle
 
 import numpy as np
 import pytest
 
-from fzoos import FedZO, FiniteDifferences, Study, load, minimize
+from fzoos import FedZO, FiniteDifferences, ObjectiveError, Study, load, minimize
 from fzoos.algorithms import ALGORITHMS
 from fzoos.cli import main
 from fzoos.engines import LocalStudy
@@ -151,3 +152,13 @@ def test_impossible_count_is_refused(failed):
     reply = Message("iterate", 1, {"x": np.zeros(2)}, {"queries": 42, "failed": failed})
     with pytest.raises(MessageError, match="failed queries"):
         check_reply(CHEAP, request, reply, 2, 2)
+
+
+def test_the_error_survives_the_way_between_processes():
+    """With its point and the result so far, which its message does not hold."""
+    with pytest.raises(ObjectiveError) as caught:
+        minimize([lambda x: float("nan")], x0=np.zeros(2), bounds=(-1, 1), rounds=1, seed=0)
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert str(error) == str(caught.value)
+    assert (error.client, error.round, error.x.tolist()) == (0, 1, caught.value.x.tolist())
+    assert error.result.rounds == 0

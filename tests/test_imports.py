@@ -1,4 +1,4 @@
-"""What `import fzoos` and the command line do not load: SciPy's parts, rich's displays and all extras.
+"""What `import fzoos`, the command line, a program's process and a run do not load.
 
 Seconds are measured by `python -m benchmarks.speed.imports`, never here.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import fzoos
+from fzoos.cli.commands import COMMANDS, load_command
 
 ROOT = Path(fzoos.__file__).parent
 PARTS = ["scipy.fft", "scipy.linalg", "scipy.optimize", "scipy.sparse", "scipy.special", "scipy.stats"]
@@ -29,7 +30,9 @@ EXTRAS = [
     "dp_accounting",
     "dask",
 ]
-HELP = "from fzoos.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass"
+RARE = ["sqlite3", "multiprocessing", "concurrent.futures.process", "tomllib", "importlib.metadata", "secrets"]
+LIGHT = {"fzoos", "fzoos._util", "fzoos._util.lazy_package", "fzoos._util.old_names", "fzoos._util.renamed"}
+COMMAND_LINE = {f"fzoos.cli{name}" for name in ("", ".app", ".commands", ".exit_codes", ".help")}
 
 
 def loaded_by(code: str) -> set[str]:
@@ -38,24 +41,82 @@ def loaded_by(code: str) -> set[str]:
     return set(done.stdout.rpartition("loaded:")[2].split())
 
 
+def of_fzoos(modules: set[str]) -> set[str]:
+    return {name for name in modules if name.partition(".")[0] == "fzoos"}
+
+
+def fzoos_with(*words: str) -> str:
+    return f"from fzoos.cli import main\ntry:\n    main({list(words)!r})\nexcept SystemExit:\n    pass"
+
+
+def completed(words: str) -> str:
+    asked = {"_FZOOS_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": "1"}
+    return f"import os\nos.environ.update({asked!r})\n{fzoos_with()}"
+
+
+def test_import_fzoos_loads_nothing_of_it() -> None:
+    found = loaded_by("import fzoos")
+    assert of_fzoos(found) == LIGHT
+    assert not found & {"numpy", "scipy", "typer", "dataclasses", *RARE}
+
+
 @pytest.mark.parametrize(
-    ("code", "absent"),
-    [
-        ("import fzoos", ["typer", "fzoos.cli", "fzoos.tasks", "fzoos.experiments"]),
-        (HELP, ["fzoos.experiments.reproduce"]),
-    ],
-    ids=["import fzoos", "fzoos --help"],
+    "code", [fzoos_with("--help"), fzoos_with("--version"), completed("fzoos ")], ids=["help", "version", "completion"]
 )
-def test_what_takes_long_to_load_is_loaded_when_it_is_needed(code: str, absent: list[str]) -> None:
+def test_the_list_of_commands_loads_no_command(code: str) -> None:
     found = loaded_by(code)
-    assert {"fzoos", "numpy"} <= found
-    assert not found & {*PARTS, *DISPLAYS, *EXTRAS, *absent}
+    assert of_fzoos(found) == LIGHT | COMMAND_LINE
+    assert not found & {"numpy", "scipy", *DISPLAYS, *RARE}
 
 
-def test_a_run_loads_what_it_needs() -> None:
-    """The list above would be worth nothing if these modules were never used."""
-    run = "import fzoos\nfzoos.minimize(lambda x: float(x @ x), [0.5] * 3, bounds=(-1, 1), rounds=3, progress=True)"
-    assert {"scipy.linalg", "scipy.optimize", *DISPLAYS} <= loaded_by(run)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_they_say(name: str) -> None:
+    """The sentence in the list is the first one of the command's own help."""
+    assert load_command(name).get_short_help_str(1000) == COMMANDS[name][1]
+
+
+def test_a_command_loads_what_it_needs() -> None:
+    found = loaded_by(fzoos_with("list", "--help"))
+    assert {"fzoos.cli.runs", "fzoos.runs.reader"} <= found
+    assert not found & {"fzoos.algorithms", "fzoos.federation", "fzoos.tasks", *PARTS, *EXTRAS}
+
+
+def test_a_program_loads_what_answers_requests() -> None:
+    """Each site's objective in a process of its own pays this."""
+    found = loaded_by("import fzoos.objectives.serve")
+    needed = {"_util.namesake", "objectives", "objectives.constraints", "objectives.keywords", "objectives.serve"}
+    assert of_fzoos(found) == LIGHT | {f"fzoos.{name}" for name in needed}
+    assert not found & {"scipy", "dataclasses", "array_api_compat", "threadpoolctl", *RARE} - loaded_by("import numpy")
+
+
+def test_minimize_loads_neither_files_nor_processes_nor_other_algorithms() -> None:
+    found = loaded_by("from fzoos import minimize")
+    rooms = ["algorithms.fedzo", "algorithms.fixed_fzoos", "runs.store", "federation.study", "federation.site"]
+    rooms += ["objectives.program", "objectives.process_workers", "engines.local_study", "tasks", "experiments", "cli"]
+    assert not found & {f"fzoos.{room}" for room in rooms}
+    assert not found & {*PARTS, *DISPLAYS, *EXTRAS, *RARE, "typer"} - loaded_by("import numpy, scipy")
+
+
+RUN = "import fzoos\nfzoos.minimize(lambda x: float(x @ x), [0.5] * 3, bounds=(-1, 1), rounds=3"
+
+
+@pytest.mark.parametrize(
+    ("code", "present"),
+    [
+        (f"{RUN}, progress=True)", ["scipy.linalg", "scipy.optimize", *DISPLAYS]),
+        (f"{RUN}, store='runs.db')", ["sqlite3", "fzoos.runs.value_table"]),
+        (f"{RUN}, algorithm=fzoos.FZooS.paper())", ["fzoos.algorithms.fixed_fzoos"]),
+        (f"{RUN}, workers=2)", ["fzoos.objectives.process_workers"]),
+        (fzoos_with("run", "levy", "--dim", "2", "--rounds", "1", "-q"), ["fzoos.algorithms.fedzo", "fzoos.tasks"]),
+    ],
+    ids=["progress", "store", "paper", "workers", "run"],
+)
+def test_a_run_loads_what_it_needs(
+    code: str, present: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lists above would be worth nothing if these modules were never used."""
+    monkeypatch.chdir(tmp_path)
+    assert set(present) <= loaded_by(code)
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])

@@ -57,8 +57,7 @@ def test_a_file_imports_only_from_the_rooms_before_its_own(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_module_finds_its_names_only_when_asked(path: Path) -> None:
-    """A module's __getattr__ would hide a circle from the test above."""
-    names = [
-        node.name for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)
-    ]
-    assert "__getattr__" not in names
+    """It would hide a circle from the test above; packages say their names once more in imports that it reads."""
+    text = path.read_text(encoding="utf-8")
+    assert "__getattr__" not in [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    assert "\nload_on_use(" not in text or path.name == "__init__.py"

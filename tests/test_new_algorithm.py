@@ -244,7 +244,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = folder / "fzoos"
     shutil.copytree(Path(fzoos.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     (copy / "algorithms" / "fedmix.py").write_text(FILE.lstrip(), encoding="utf-8")
-    register = copy / "algorithms" / "__init__.py"
+    register = copy / "algorithms" / "registry.py"
     text = register.read_text(encoding="utf-8")
     text, entries = re.subn(r"^( +)FZooS,\n( +\))$", r"\1FZooS,\n\1FedMix,\n\2", text, flags=re.MULTILINE)
     assert entries == 1

@@ -9,10 +9,10 @@ counted in multiplications and additions, at the rate of a large matrix product 
     trust region    evidence: 15 matrices of n x n to tridiagonal form (4/3 n^3 each), eigenvectors of two (9 n^3),
                     averaged gradients: a system of n' (n' - 1) equations; no more than that is counted. n is what a
                     client has at round 20, where the time is taken
-    star            surrogates of n points: distances n^2 d, Cholesky factor n^3 / 3; two or more of at most 512 arms
-                    for the star, one of 2 d points for the memory, in more than 1 024 dimensions two products for it
+    star            bytes that have to be moved are counted as well: see `benchmarks/speed/star.py`, which also leaves
+                    out the objective's own time
 
-A matrix of 60 x 60 is too small for that rate: for the trust region the calls of LAPACK alone are timed as well, and
+A matrix of 60 x 60 is too small for that rate: the calls of LAPACK alone are timed as well, and for the trust region
 SciPy's L-BFGS-B around a function that does nearly nothing, for 35 evaluations.
 """
 
@@ -23,7 +23,6 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import math
 import sys
 import time
 from collections.abc import Callable
@@ -33,10 +32,9 @@ import numpy as np
 import scipy
 
 from benchmarks.machine import describe
+from benchmarks.speed import star
 from fzoos import FZooS, minimize
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms.fzoos.scales import QUERIES
-from fzoos.algorithms.fzoos.star import looks_back
 
 N = 2
 REGION, STAR = (2, 10, 20, 50), (100, 300, 1_000, 2_000, 5_000, 20_000)
@@ -151,33 +149,19 @@ def evaluation(dim: int) -> float:
     return cpu(least) / least()
 
 
-def star_flops(dim: int, asked: float) -> float:
-    """A star of what was asked, in two parts or more, and a memory: 2 d points, as many as there are, or a vector."""
-    arms = asked - QUERIES
-    parts = 2 * math.ceil(arms / 1024)
-    star = parts * _surrogate(arms / parts, dim)
-    return star + (_surrogate(min(2 * dim + 1, LATE * asked), dim) if looks_back(dim) else 4 * arms * dim)
-
-
-def _surrogate(points: float, dim: int) -> float:
-    """Distances and a Cholesky factor."""
-    return points * points * dim + points**3 / 3
-
-
 def main() -> None:
     dims = [int(text) for text in sys.argv[1:]] or [*REGION, *STAR]
     print(f"# FZooS(), CPU seconds per client and round, N = {N}, one core\n# {describe()}\n")
     print("| d | queries | ms | ms a query | floor, ms | to it | calls alone, ms | to it | round 200 to round 20 |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for dim in dims:
-        last = LATE if dim <= 300 else 25 if looks_back(dim) else 5
-        found, rate = rounds(dim, last), product_rate()
-        if dim in REGION:
-            floor, calls = region_flops(dim) / rate, region_calls(dim)
-            alone = f"{calls * 1e3:.1f} | {found.early / calls:.1f}"
-        else:
-            floor, alone = star_flops(dim, found.queries) / rate, " | "
-        ms, late = found.early * 1e3, f"{found.late / found.early:.2f}" if last == LATE else ""
+        if dim not in REGION:
+            print(star.row(dim), flush=True)
+            continue
+        found, rate = rounds(dim, LATE), product_rate()
+        floor, calls = region_flops(dim) / rate, region_calls(dim)
+        alone = f"{calls * 1e3:.1f} | {found.early / calls:.1f}"
+        ms, late = found.early * 1e3, f"{found.late / found.early:.2f}"
         print(
             f"| {dim:,} | {found.queries:.0f} | {ms:.1f} | {ms / found.queries:.2f} | {floor * 1e3:.1f} | "
             f"{found.early / floor:.1f} | {alone} | {late} |",

@@ -1,4 +1,4 @@
-"""What it costs to begin: seconds of CPU time of `import fzoos` and of `fzoos --help`, beside `import numpy`.
+"""What it costs to begin: seconds of CPU time of imports, of `fzoos --help` and of a first run, beside `import numpy`.
 
     python -m benchmarks.speed.imports
 
@@ -20,7 +20,14 @@ LINES = {
     "import numpy": "import numpy",
     "import numpy, scipy.linalg, scipy.optimize": "import numpy, scipy.linalg, scipy.optimize",
     "import fzoos": "import fzoos",
+    "from fzoos import minimize": "from fzoos import minimize",
+    "from fzoos import *": "from fzoos import *",
+    "minimize(f, [0.5], bounds=(0, 1), rounds=1)": (
+        "from fzoos import minimize; minimize(lambda x: float(x @ x), [0.5], bounds=(0, 1), rounds=1)"
+    ),
+    "fzoos --version": "from fzoos.cli import main; main(['--version'])",
     "fzoos --help": "from fzoos.cli import main; main(['--help'])",
+    "fzoos list --help": "from fzoos.cli import main; main(['list', '--help'])",
     "fzoos.objectives.serve": "import fzoos.objectives.serve",
 }
 

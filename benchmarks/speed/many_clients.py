@@ -9,18 +9,26 @@ Per step and client, with n points: a correction reads V (M d numbers) for 4 M d
 read X (n d) and two n x n matrices for 2 n 101 (d + 2 n) flops, a gradient reads X again, and 5 new points read X, the
 factor and the inverse and write the inverse. V is the same for all. The floor counts each of these once, at the
 device's own rates for a copy and a matrix product, measured first; it has no Python and no drawing of candidates.
+
+Clients meet where all of them wait for the same work, and copies are those of arrays to and from the device: both are
+counted over the last round and divided by its T steps, its refresh included. What a client costs by itself, c, and what
+all share, S, follow from the smallest and the largest N: S + N c seconds a step. `--profile` prints where the caller's
+thread was in the last round of the largest N.
 """
 
 from __future__ import annotations
 
 import argparse
+import cProfile
 import gc
+import pstats
 import resource
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -51,38 +59,57 @@ class Singly(FixedFZooS):
 
 @dataclass
 class Counts:
-    """What happened in a run: passes over V, and seconds of computing for all clients at once."""
+    """What happened in a run so far."""
 
     clock: Callable[[], float]
-    calls: int = 0
-    computing: float = 0.0
-    marks: list[tuple[float, int, float]] = field(default_factory=list)  # after each round: time, calls, computing
+    passes: int = 0  # over V
+    computing: float = 0.0  # seconds for all clients at once
+    meetings: int = 0
+    copies: int = 0
+    marks: list[tuple[float, ...]] = field(default_factory=list)  # after each round: time, and the above
+    profile: cProfile.Profile | None = None  # of the last round
 
     def mark(self, *_: object) -> None:
         """A round has ended."""
-        self.marks.append((self.clock(), self.calls, self.computing))
+        self.marks.append((self.clock(), self.passes, self.computing, self.meetings, self.copies))
+        if self.profile is not None and len(self.marks) == ROUNDS - 1:
+            self.profile.enable()
+        elif self.profile is not None:
+            self.profile.disable()
 
 
 @contextmanager
 def counted(device: str) -> Iterator[Counts]:
     """Count, and leave the classes as they were."""
     clock = time.perf_counter if device.startswith("cuda") else time.process_time  # others may be at work on the CPU
-    counts, gradients, answer = Counts(clock), FourierFeatures._gradients, together._Crew._answer
+    counts = Counts(clock)
 
-    def counted_gradients(self: FourierFeatures, x: FloatArray, w: Any) -> FloatArray:
-        counts.calls += 1
-        return gradients(self, x, w)
+    def add(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def counting(*args: Any, **kwargs: Any) -> Any:
+            setattr(counts, name, getattr(counts, name) + 1)
+            return work(*args, **kwargs)
 
-    def timed_answer(self: Any, members: Any) -> None:
-        began = clock()
-        answer(self, members)
-        counts.computing += clock() - began
+        return counting
 
-    FourierFeatures._gradients, together._Crew._answer = counted_gradients, timed_answer  # type: ignore[method-assign]
-    try:
+    def timed(answer: Callable[..., Any]) -> Callable[..., Any]:
+        def timing(*args: Any) -> None:
+            began = clock()
+            answer(*args)
+            counts.computing += clock() - began
+
+        return timing
+
+    crew = together._Crew
+    with ExitStack() as stack:
+        for owner, attribute, name in (
+            (FourierFeatures, "_gradients", "passes"),
+            (crew, "_answer", "meetings"),
+            (torch, "as_tensor", "copies"),
+            (torch.Tensor, "cpu", "copies"),
+        ):
+            stack.enter_context(patch.object(owner, attribute, add(name, getattr(owner, attribute))))
+        stack.enter_context(patch.object(crew, "_answer", timed(crew._answer)))
         yield counts
-    finally:
-        FourierFeatures._gradients, together._Crew._answer = gradients, answer  # type: ignore[method-assign]
 
 
 def site(centre: FloatArray) -> Callable[[FloatArray], FloatArray]:
@@ -95,7 +122,9 @@ def site(centre: FloatArray) -> Callable[[FloatArray], FloatArray]:
     return f
 
 
-def run(kind: type[FixedFZooS], device: str, clients: int, dim: int, features: int) -> dict[str, Any]:
+def run(
+    kind: type[FixedFZooS], device: str, clients: int, dim: int, features: int, profile: cProfile.Profile | None = None
+) -> dict[str, Any]:
     """One run's last round."""
     centres = np.random.default_rng(0).uniform(-0.3, 0.3, (clients, dim))
     shared_features.cache_clear()  # of the run before
@@ -104,6 +133,7 @@ def run(kind: type[FixedFZooS], device: str, clients: int, dim: int, features: i
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
     with counted(device) as counts:
+        counts.profile = profile
         result = minimize(
             [site(centre) for centre in centres],
             np.zeros(dim),
@@ -115,14 +145,16 @@ def run(kind: type[FixedFZooS], device: str, clients: int, dim: int, features: i
             callback=counts.mark,
             seed=0,
         )
-    (t0, c0, a0), (t1, c1, a1) = counts.marks[-2:]
+    seconds, passes, computing, meetings, copies = np.diff(counts.marks[-2:], axis=0)[0].tolist()
     # On a GPU all of V is read for the angles and again for the gradient; on a CPU panels of it stay in the cache.
-    passes = (c1 - c0) / STEPS * (2 if device.startswith("cuda") else 1)
+    passes *= 2 if device.startswith("cuda") else 1
     return {
         "x": result.x,
-        "seconds": t1 - t0,
-        "computing": a1 - a0,
-        "passes": passes,
+        "seconds": seconds,
+        "computing": computing,
+        "passes": passes / STEPS,
+        "meetings": meetings / STEPS,
+        "copies": copies / STEPS,
         "peak": peak(device),
         "points": result.queries // clients,
     }
@@ -173,6 +205,7 @@ def main() -> None:
     parser.add_argument("--dims", type=int, nargs="+", default=[300, 3072])
     parser.add_argument("--features", type=int, default=10_000)
     parser.add_argument("--singly-up-to", type=int, default=1000, help="more clients only in step")
+    parser.add_argument("--profile", action="store_true")
     given = parser.parse_args()
     device, features = given.device, given.features
     name = torch.cuda.get_device_name() if device.startswith("cuda") else device
@@ -187,6 +220,8 @@ def main() -> None:
         "s a round",
         "of it at once, s",
         "floor, s",
+        "meetings a step",
+        "copies a step",
         "V read a step, MB",
         "one pass, MB",
         "peak GB",
@@ -200,7 +235,8 @@ def main() -> None:
             seconds.append(now["seconds"])
             least = floor(clients, dim, features, now["points"], byte_rate, flop_rate)
             row = [f"{dim:,}", clients, now["points"], f"{now['seconds']:.3f}", f"{now['computing']:.3f}"]
-            row += [f"{least:.3f}", f"{now['passes'] * one_pass:.0f}", f"{one_pass:.0f}", f"{now['peak']:.2f}"]
+            row += [f"{least:.3f}", f"{now['meetings']:.1f}", f"{now['copies']:.1f}"]
+            row += [f"{now['passes'] * one_pass:.0f}", f"{one_pass:.0f}", f"{now['peak']:.2f}"]
             if clients <= given.singly_up_to:
                 old = run(Singly, device, clients, dim, features)
                 row += [f"{old['seconds']:.3f}", f"{old['passes'] * one_pass:.0f}", f"{old['peak']:.2f}"]
@@ -208,7 +244,17 @@ def main() -> None:
             print("| " + " | ".join(map(str, row)) + " |", flush=True)
         if len(seconds) > 1:
             more, few = given.clients[-1], given.clients[0]
-            print(f"d = {dim:,}: N = {more} takes {seconds[-1] / seconds[0]:.1f} times N = {few}", flush=True)
+            own = (seconds[-1] - seconds[0]) / (more - few) / STEPS
+            shared = seconds[0] / STEPS - few * own
+            print(
+                f"d = {dim:,}: N = {more} takes {seconds[-1] / seconds[0]:.1f} times N = {few}; a step is "
+                f"c = {1e6 * own:.0f} us of each client and S = {1e3 * shared:.2f} ms of all, {shared / own:.0f} c",
+                flush=True,
+            )
+        if given.profile:
+            profile = cProfile.Profile()
+            run(InStep, device, given.clients[-1], dim, features, profile)
+            pstats.Stats(profile).sort_stats("tottime").print_stats(40)
 
 
 if __name__ == "__main__":

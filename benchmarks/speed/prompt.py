@@ -26,7 +26,7 @@ BATCHES_ON_CPU = (1, 5)
 
 KINDS = (  # the first that fits a kernel's name
     ("attention", r"_attend|fmha|flash|attention"),
-    ("matrix products", r"gemm|cutlass|nvjet|xmma|aten::(add)?b?mm"),
+    ("matrix products", r"_gated|gemm|cutlass|nvjet|xmma|aten::(add)?b?mm"),
     ("number by number", r"triton_|elementwise|reduce|aten::(silu|mul|add|sub|mean|pow|rsqrt|square|log_softmax)"),
 )
 REST = "copies and the rest"

@@ -361,7 +361,11 @@ class ObjectiveError(RuntimeError):
     """
 
     def __init__(self, what: str, client: int, round: int, x: FloatArray) -> None:
-        self.client, self.round, self.x = client, round, x
+        self.client, self.round, self.x, self._what = client, round, x, what
         self.result: Result | None = None
         point = np.array2string(x, threshold=6, edgeitems=3, separator=", ")
         super().__init__(f"objective of client {client} {what} in round {round} at x = {point}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """An exception is made again of its message alone; without this one a pool of processes cannot hand it on."""
+        return type(self), (self._what, self.client, self.round, self.x), {"result": self.result}

@@ -22,6 +22,7 @@ from fzoos._util.arrays import (
     to_numpy,
 )
 from fzoos._util.buffer import Buffer
+from fzoos._util.panels import panels, row_squares
 
 EPS = np.finfo(float).eps
 
@@ -129,10 +130,19 @@ def test_buffer_of_fixed_width_keeps_its_rows(device):
 
 
 def test_buffer_copies_a_linear_number_of_entries():
-    # Growth by a quarter: 16 * 1.25^19 > 1000, so that 1000 rows, one at a time, move the storage about 19 times (a few
+    # Growth by a half: 16 * 1.5^11 > 1000, so that 1000 rows, one at a time, move the storage about 11 times (a few
     # more for the rounding down), not 1000 times.
     buffer = Buffer(np.empty(0), columns=1)
     bases = set()
     for _ in range(1000):
         bases.add(buffer.grow(1).__array_interface__["data"][0])
-    assert len(bases) <= 25
+    assert len(bases) <= 14
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (1, 1), (37, 100_000), (1000, 700), (9, 4096)])
+def test_panels_cover_all_rows_once_and_squares_are_those_of_the_whole(shape):
+    x = np.random.default_rng(1).standard_normal(shape)
+    covered = [row for part in panels(*shape) for row in range(part.start, part.stop)]
+    assert covered == list(range(shape[0]))
+    assert np.array_equal(row_squares(x), np.sum(x * x, axis=1))
+    assert np.array_equal(row_squares(x[::2]), np.sum(x[::2] * x[::2], axis=1))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fzoos._util.arrays import stack, to_device, to_numpy
-from fzoos._util.together import Written, in_step, side_by_side, together
+from fzoos._util.together import GoOn, Written, in_step, jointly, together
 
 
 class Counted:
@@ -185,19 +185,47 @@ def test_numpys_error_state_is_that_of_the_caller() -> None:
         in_step([lambda: np.array([1.0]) / np.array([0.0])])
 
 
-def test_side_by_side_is_at_the_same_time_and_apart() -> None:
-    """Both must be there at once to pass the barrier; an error is that of the one who caused it."""
-    barrier = threading.Barrier(2, timeout=10)
+def test_joint_work_is_one_call_for_all_with_the_same_key() -> None:
+    calls: list[list[int]] = []
 
-    def work(i: int) -> int:
-        barrier.wait()
-        return 10 // i
+    def work(items: list[int], go_on: GoOn) -> list[int]:
+        calls.append(items)
+        return [10 * item for item in items]
 
-    def client(i: int) -> int | str:
-        try:
-            return int(side_by_side(work, i))
-        except ZeroDivisionError:
-            return "no such number"
+    assert in_step([partial(jointly, work, i, i % 2) for i in range(5)]) == [0, 10, 20, 30, 40]
+    assert calls == [[0, 2, 4], [1, 3]]
+    assert jointly(work, 7) == 70
+    assert calls[2:] == [[7]]
 
-    assert in_step([partial(client, i) for i in (0, 5)]) == ["no such number", 2]
-    assert side_by_side(lambda i: 2 * i, 4) == 8
+
+@pytest.mark.parametrize("go_on", [False, True])
+def test_one_that_fails_in_joint_work(go_on: bool) -> None:
+    """It is told once; the others have their answers, or are not even asked."""
+    failures: list[tuple[int, str]] = []
+    asked: list[int] = []
+
+    def work(items: list[int], failed: GoOn) -> list[int]:
+        for i in items:
+            asked.append(i)
+            if i == 1 and not failed(i, ValueError("no value")):
+                return []
+        return items
+
+    def note(i: int, error: Exception) -> bool:
+        failures.append((i, str(error)))
+        return go_on
+
+    found = in_step([partial(jointly, work, i) for i in range(3)], note)
+    assert failures == [(1, "no value")]
+    assert (found, asked) == (([0, 2], [0, 1, 2]) if go_on else ([], [0, 1]))
+    with pytest.raises(ValueError, match="no value"):
+        jointly(work, 1)
+
+
+def test_an_error_of_joint_work_is_that_of_all() -> None:
+    def work(items: list[int], go_on: GoOn) -> list[int]:
+        raise ValueError("nobody")
+
+    failures: list[int] = []
+    assert in_step([partial(jointly, work, i) for i in range(3)], lambda i, error: not failures.append(i)) == []
+    assert failures == [0, 1, 2]

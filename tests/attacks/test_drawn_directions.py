@@ -23,15 +23,19 @@ def made(study, folder, public):
 
 
 @pytest.mark.parametrize("public", [True, False], ids=["public seed", "secret seed"])
-def test_the_control_vector_of_scaffold(tmp_path, public):
-    """c = (1/Q) sum_q u_q difference_q / lambda, Q <= d: with known u_q, one linear system gives the differences."""
-    study = make_study({"name": "scaffoldi"}, 30)
+@pytest.mark.parametrize(("name", "steps"), [("scaffoldi", 1), ("scaffoldii", 2)])
+def test_the_control_vector_of_scaffold(tmp_path, name, steps, public):
+    """c = (1/Q) sum_q u_q difference_q / lambda, Q <= d: with known u_q, one linear system gives the differences. That
+    of ScaffoldII is the mean over the local steps, T Q <= d."""
+    study = make_study({"name": name}, 60, local_steps=steps)
     seen = made(study, tmp_path, public)
-    found = LAMBDA * np.linalg.lstsq(drawn(study, 1).T / Q, seen.replies[0].arrays["c"], rcond=None)[0]
+    found = LAMBDA * np.linalg.lstsq(drawn(study, steps).T / (steps * Q), seen.replies[0].arrays["c"], rcond=None)[0]
+    values = seen.values.reshape(steps, Q + 1)
+    true = (values[:, 1:] - values[:, :1]).ravel()
     if public:
-        assert error(found, seen.differences) < 1e-10
+        assert error(found, true) < 1e-12
     else:
-        assert error(found, seen.differences) > 0.8
+        assert error(found, true) > 1.0
 
 
 @pytest.mark.parametrize("public", [True, False], ids=["public seed", "secret seed"])
@@ -47,11 +51,11 @@ def test_the_iterate(tmp_path, name, public):
     found = LAMBDA * np.linalg.lstsq(drawn(study, steps).T / Q, moved, rcond=None)[0]
     values = seen.values.reshape(steps, Q + 1)
     true = (values[:, 1:] - values[:, :1]).ravel()
-    close = 1e-2 if name == "fedprox" else 1e-8  # its proximal term is left out here
+    close = 1e-4 if name == "fedprox" else 1e-11  # its proximal term is left out here
     if public:
         assert error(found, true) < close
     else:
-        assert error(found, true) > 0.8
+        assert error(found, true) > 1.0
 
 
 def test_what_remains_is_a_rough_gradient(tmp_path):

@@ -11,7 +11,8 @@ from attacker import Observed, error, make_study, opening, secret
 from fzoos.algorithms.decomfl import DeComFL
 from fzoos.algorithms.fzoos.control import Control, Mode
 from fzoos.algorithms.fzoos.directions import star_directions
-from fzoos.algorithms.fzoos.star import LINE, SPREAD
+from fzoos.algorithms.fzoos.star import LINE
+from fzoos.algorithms.fzoos.star_points import SPREAD
 from fzoos.messages.message import Message
 from fzoos.surrogates.trend import fit_slope
 
@@ -112,7 +113,7 @@ def test_the_star_of_a_site(tmp_path, mode):
         inside = (directions.common @ fresh) @ directions.common
         fresh = inside + (fresh - inside) * control.share
     found, true = values_of_star(points, fresh, curvature, seen.differences[: len(points) - 1])
-    assert error(found, true) < 1e-6
+    assert error(found, true) < 1e-11
 
 
 def test_the_lines_are_differences_as_they_are(tmp_path):

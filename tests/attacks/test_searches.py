@@ -1,10 +1,12 @@
-"""FedCMA sends where a search ended, which depends on the order of values alone; FedBPT sends a value."""
+"""FedCMA sends where a search ended, which depends on the order of values alone; FedBPT sends a value, and so do all
+algorithms with `share_values`."""
 
 import numpy as np
 import pytest
 from attacker import Observed, make_study, opening, secret
 
 from fzoos.algorithms.separable_cma import SeparableCMA
+from fzoos.messages.message import Message
 
 DIM, POPULATION = 20, 12
 
@@ -39,3 +41,13 @@ def test_fedbpt_tells_a_value(tmp_path):
     seen = Observed(study, tmp_path, [opening(study, "update")], public=False)
     reply = seen.replies[0].arrays
     assert float(reply["loss"][0]) == secret(reply["x"])
+
+
+@pytest.mark.parametrize("algorithm", ["fedzo", "scaffoldi", "fedcma", "decomfl", "fzoos"])
+def test_shared_values_are_the_values(tmp_path, algorithm):
+    """f_i itself, wherever the server asks: not only at an x that any round had."""
+    study = make_study({"name": algorithm}, DIM, share_values=True)
+    places = np.random.default_rng(0).uniform(size=(3, DIM))
+    requests = [Message("value", 1 + k, {"x": x}) for k, x in enumerate(places)]
+    seen = Observed(study, tmp_path, requests, public=False)
+    assert [reply.arrays["value"].tolist() for reply in seen.replies] == [[secret(x), 0.0] for x in places]

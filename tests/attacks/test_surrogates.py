@@ -29,9 +29,9 @@ def test_the_first_gradient_of_a_trust_region(tmp_path, dim, public):
     study, requests, seen = first_reply(REGION, dim, tmp_path, public)
     found = solve_for_values(study, requests, seen.replies, ("gradient", "region"), seen.replies[0].arrays["gradient"])
     if public:
-        assert error(found, seen.differences) < 1e-6
+        assert error(found, seen.differences) < 1e-12
     else:
-        assert error(found, seen.differences) > 0.5
+        assert error(found, seen.differences) > 1.0
 
 
 @SEEDS
@@ -40,9 +40,9 @@ def test_the_first_gradient_with_settings(tmp_path, public):
     study, requests, seen = first_reply(FIXED, 30, tmp_path, public)
     found = solve_for_values(study, requests, seen.replies, ("g",), seen.replies[0].arrays["g"], rounds=3)
     if public:
-        assert error(found, seen.differences) < 1e-6
+        assert error(found, seen.differences) < 1e-12
     else:
-        assert error(found, seen.differences) > 0.5
+        assert error(found, seen.differences) > 1.0
 
 
 @pytest.mark.parametrize("algorithm", [REGION, FIXED], ids=["trust region", "with settings"])
@@ -94,4 +94,4 @@ def test_weights_are_the_surrogate_anywhere(tmp_path, public):
     known = FourierFeatures(study.seeds.shared, features, dim, settings.kernel, orthogonal=settings.orthogonal)
     found = known(seen.points) @ seen.replies[1].arrays["w"]
     true = seen.values
-    assert error(found - found.mean(), true - true.mean()) < 0.2
+    assert error(found - found.mean(), true - true.mean()) < 0.05

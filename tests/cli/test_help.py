@@ -10,14 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 
-from fzoos.cli import app
+from fzoos.cli.commands import COMMANDS, load_command
 from fzoos.cli.exit_codes import EXIT_CODES
 from fzoos.cli.help import EXAMPLES, epilog
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
-TOP = typer.main.get_command(app).commands
+TOP = {name: load_command(name) for name in COMMANDS}
 EVERY = {(name,): command for name, command in TOP.items() if not hasattr(command, "commands")} | {
     (name, below): command
     for name, group in TOP.items()

@@ -139,3 +139,12 @@ def test_what_is_missing_is_one_line(module, words, message, capsys):
     err = capsys.readouterr().err
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_a_file_is_not_taken_for_the_module_of_its_name(module, capsys, monkeypatch):
+    """Nor the other way round: whoever imports colorsys later gets Python's, though nothing has loaded it before."""
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    Path("colorsys.py").write_text(MODULE)
+    assert run("run", "colorsys.py:objectives") == 2
+    assert "colorsys.py has the name of another module" in capsys.readouterr().err
+    assert hasattr(sys.modules["colorsys"], "hsv_to_rgb")

@@ -9,8 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fzoos import FZooS, ObjectiveError, minimize
+from fzoos import Adam, DistanceAware, FitLengthScale, FittedNoise, FZooS, ObjectiveError, minimize
+from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.fixed_fzoos import FixedFZooS, query_designs
+from fzoos.engines.local import LocalEngine
+from fzoos.federation.client import Client
+from fzoos.messages.message import Message
+from fzoos.objectives.box import Box
+from fzoos.objectives.trajectory import Trajectory
 from fzoos.surrogates.fourier import FourierFeatures
 
 CLIENTS, DIM, STEPS = 4, 6, 3
@@ -44,10 +50,14 @@ def presets(kind: type[FixedFZooS], device: str | None) -> dict[str, FixedFZooS]
         "weights": kind.weights(features=200, points=30, feature_points=30, device=device),
         "gradient": kind(points=120, device=device),
         "one exchange": kind.weights(features=200, refresh=None, device=device),
+        "fitted": kind(fit=FitLengthScale(), noise=FittedNoise(), device=device),
+        "fixed vector": kind.weights(features=200, vector="fixed", device=device),
+        "no active queries": kind(active=None, device=device),
+        "distance": kind.paper(features=200, length=DistanceAware(0.1), projected=True, device=device),
     }
 
 
-@pytest.mark.parametrize("name", ["paper", "weights", "gradient", "one exchange"])
+@pytest.mark.parametrize("name", list(presets(FixedFZooS, None)))
 def test_x_is_that_of_clients_one_after_another(name: str, device: str | None) -> None:
     """Within rounding, which nearly singular matrices make larger: NumPy and PyTorch differ by the same."""
     alone, in_step = run(presets(FixedFZooS, device)[name]), run(presets(InStep, device)[name])
@@ -137,3 +147,35 @@ def test_many_random_numbers_are_drawn_on_several_cores_and_are_the_same(monkeyp
     drawn = run(InStep.paper(features=50))
     monkeypatch.undo()
     assert drawn.x.tobytes() == run(InStep.paper(features=50)).x.tobytes()
+
+
+def test_one_that_fails_leaves_the_others_where_they_would_be() -> None:
+    """Where the engine goes on without it: their replies are those of a round in which it took no part."""
+    for device in (None, "cpu"):
+        if device is not None:
+            pytest.importorskip("torch")
+        replies = []
+        for fails in (False, True):
+            clients = [client(i, InStep.paper(features=50, device=device), fails and i == 1) for i in range(CLIENTS)]
+            engine = LocalEngine(clients, together=False, in_step=True)
+            requests = {i: Message("update", 1, {"x": np.full(DIM, 0.5)}, {"seed": 3}) for i in range(CLIENTS)}
+            outcome = engine.exchange(requests)
+            assert list(outcome.failures) == ([1] if fails else [])
+            assert outcome.counts == ({1: clients[1].queries} if fails else {})
+            replies.append(outcome.replies)
+        for i in (0, 2, 3):
+            np.testing.assert_allclose(replies[1][i].arrays["x"], replies[0][i].arrays["x"], rtol=0, atol=1e-9)
+            assert replies[1][i].scalars["queries"] == replies[0][i].scalars["queries"]
+
+
+def client(i: int, algorithm: FixedFZooS, fails: bool) -> Client:
+    """It fails in its second batch of active queries."""
+
+    def objective(x: Any) -> float:
+        if fails and trajectory.count > 16:
+            raise ValueError("broken")
+        return float(np.mean((x - 0.1 * i) ** 2))
+
+    trajectory = Trajectory(objective, Box.of((0, 1), DIM), client=i)
+    context = ClientContext(trajectory, np.random.default_rng(i), DIM, CLIENTS, STEPS, algorithm.projected)
+    return Client(algorithm.client(context), Adam())

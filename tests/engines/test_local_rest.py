@@ -52,10 +52,10 @@ def test_the_factor_is_gone():
     half = FZooS.weights(**SMALL).client(ClientContext(trajectory, np.random.default_rng(0), 4, 6, 3, True))
     x, request = np.full(4, 0.5), Message("refresh", 1, {"x": np.full(4, 0.5)}, {"seed": 3})
     half.refresh(x, request)
-    assert len(half._model._surrogate._gp) > 0
+    assert len(half.model._surrogate._gp) > 0
     half.rest()
     half.rest()
-    assert len(half._model._surrogate._gp) == 0
-    assert not hasattr(half._correction, "_fourier")
+    assert len(half.model._surrogate._gp) == 0
+    assert not hasattr(half.corrections, "_fourier")
     assert len(trajectory) > 0
     half.refresh(x, request)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from fzoos import SGD, Adam, FedZO, FixedFZooS, FZooS, KnownNoise, ScaffoldI, ScaffoldII, minimize
+from fzoos import SGD, Adam, FedZO, FixedFZooS, FZooS, KnownNoise, ObjectiveError, ScaffoldI, ScaffoldII, minimize
 from fzoos.experiments import runner
 from fzoos.experiments.cosine import Observed
 from fzoos.experiments.curves import collect
@@ -376,3 +376,12 @@ def test_the_others_go_on_where_errors_are_taken(tmp_path, jobs):
     assert Store(tmp_path).load(run()) is not None
     assert [r for r, _ in failed] == [wrong]
     assert "dim must be at least 1" in failed[0][1]
+
+
+def test_an_objective_that_fails_in_a_worker_is_heard_of(tmp_path):
+    """Its error, which has more in it than a message, comes back from the process."""
+    wrong, failed = run(task=TaskSpec.of("quadratic", dim=5, noise=1e308)), []
+    execute([wrong, run()], tmp_path, 2, QUIET, on_error=lambda r, error: failed.append((r, error)))
+    assert [r for r, _ in failed] == [wrong]
+    assert isinstance(failed[0][1], ObjectiveError)
+    assert failed[0][1].x.shape == (5,)

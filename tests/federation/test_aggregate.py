@@ -150,3 +150,25 @@ def test_opposite_signs_are_not_far():
     values = [[1.0, 0.0], [0.9, 0.1], [1.1, -0.1], [1.0, 0.1], [-1.0, 0.0]]
     assert combined("clipped", values)[0] > combined("mean", values)[0]
     assert combined("clipped", values)[0] < 0.99
+
+
+def test_votes_under_every_aggregate():
+    """One yes of five decides under the mean alone; two of five where one may lie; of two sites one does always."""
+    numbers = {"n": slice(-1, None)}
+
+    def share(how, yes, of):
+        arrays = [{"n": np.array([i, 5.0, float(i < yes)])} for i in range(of)]
+        return aggregate(arrays, np.ones(of), how, numbers)["n"][-1]
+
+    assert [share(how, 1, 5) > 0 for how in ("mean", "clipped", "trimmed", "median")] == [True, False, False, False]
+    assert [share(how, 2, 5) > 0 for how in ("mean", "clipped", "trimmed", "median")] == [True, True, True, False]
+    assert [share(how, 3, 5) > 0 for how in ("mean", "clipped", "trimmed", "median")] == [True] * 4
+    assert all(share(how, 1, 2) == 0.5 for how in AGGREGATES)
+    assert all(share(how, 0, 5) == 0.0 for how in AGGREGATES)
+
+
+def test_votes_change_nothing_else():
+    """The other numbers of the array are clipped as they were."""
+    arrays = [{"n": np.array([value, 1.0])} for value in (1.0, 2.0, 3.0, 900.0)]
+    plain, voted = (aggregate(arrays, np.ones(4), "clipped", votes)["n"] for votes in ({}, {"n": slice(1, 2)}))
+    assert plain[0] == voted[0] < 100.0

@@ -27,7 +27,8 @@ from fzoos import (
 )
 from fzoos.engines import LocalStudy
 from fzoos.federation.journal import Journal
-from fzoos.objectives.parallel import MapPool, ProcessWorkers, available_cores
+from fzoos.objectives.parallel import MapPool, available_cores
+from fzoos.objectives.process_workers import ProcessWorkers
 from fzoos.objectives.program import Program
 from fzoos.objectives.several import several
 

@@ -196,7 +196,9 @@ def test_a_file_that_is_not_there_yet(make, tmp_path):
         assert f([0.0]) == 4.0
 
 
-@pytest.mark.parametrize("name", ["random.py", "json.py", "numpy.py", "fzoos.py"])
+@pytest.mark.parametrize(
+    "name", ["random.py", "json.py", "numpy.py", "fzoos.py", "scipy.py", "pandas.py", "my.file.py"]
+)
 def test_a_file_called_like_a_module(make, tmp_path, monkeypatch, name):
     """Neither is the module taken for the file, nor the file for the module."""
     monkeypatch.chdir(tmp_path)

@@ -27,7 +27,8 @@ from fzoos import (
 )
 from fzoos.cli import main
 from fzoos.engines import LocalStudy
-from fzoos.objectives.space import SpaceBox, takes_keywords
+from fzoos.objectives.keywords import takes_keywords
+from fzoos.objectives.space import SpaceBox
 from fzoos.objectives.trajectory import Trajectory
 
 SPACE = Space(rate=Log(1e-5, 1e-1), depth=Integer(1, 12), mix=Real(-1, 3), kernel=Choice("rbf", "linear", "poly"))

@@ -92,6 +92,18 @@ def test_the_objective_cannot_change_what_the_error_says():
     np.testing.assert_array_equal(caught.value.x, [5.0, 5.0])
 
 
+def test_nor_where_a_part_of_the_batch_was_known_before():
+    def vandal(x):
+        x[:] = -1.0
+        raise ZeroDivisionError
+
+    t = trajectory(vandal, vectorized=True)
+    t.remember(np.array([1.0]))  # of the first of three
+    with pytest.raises(ObjectiveError) as caught:
+        t.query(np.array([[0.1, 0.1], [0.2, 0.3], [0.4, 0.4]]))
+    np.testing.assert_allclose(caught.value.x, [2.0, 3.0])
+
+
 def test_nothing_is_kept_where_nobody_looks_back():
     t = trajectory(Counting(), keep=False)
     t.query(np.zeros((3, 2)))

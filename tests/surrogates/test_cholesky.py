@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from fzoos._util.arrays import to_device, to_numpy
+from fzoos._util.arrays import stack, to_device, to_numpy
 from fzoos.surrogates.cholesky import GrowingCholesky, solve_once
 
 SPLITS = [[12], [1] * 12, [5, 7], [7, 5], [1, 11], [11, 1], [3, 4, 5], [2, 1, 6, 3]]
@@ -181,3 +181,28 @@ def test_solve_once(device):
     singular = np.ones((3, 3))
     solution = to_numpy(solve_once(to_device(singular, device), to_device(np.full(3, 6.0), device)))
     np.testing.assert_allclose(singular @ solution, 6.0, rtol=1e-6)
+
+
+def test_each_of_several_joined_factors_has_its_own_jitter(device) -> None:
+    """Of three matrices the second gets its first row again and needs jitter; each is what it is alone."""
+    rng = np.random.default_rng(3)
+    matrices = []
+    for i in range(3):
+        a = rng.standard_normal((6, 6))
+        a = a @ a.T + np.eye(6)
+        matrices.append(a[:, [0, 1, 2, 3, 0, 0]][[0, 1, 2, 3, 0, 0]] if i == 1 else a)
+    alone, ours = ([GrowingCholesky(to_device(np.empty(0), device)) for _ in matrices] for _ in range(2))
+    for factors in (alone, ours):
+        for factor, a in zip(factors, matrices, strict=True):
+            factor.append(to_device(np.empty((4, 0)), device), to_device(a[:4, :4], device))
+    whole = GrowingCholesky.joined(ours)
+    blocks = [(to_device(a[4:, :4], device), to_device(a[4:, 4:], device)) for a in matrices]
+    rows = whole.append(*(stack(part)[0] for part in zip(*blocks, strict=True)))
+    whole.hand_back(ours)
+    for factor, other, (cross, block), own in zip(ours, alone, blocks, rows, strict=True):
+        expected = to_numpy(other.append(cross, block))
+        np.testing.assert_allclose(to_numpy(own), expected, rtol=1e-9, atol=1e-9)
+        w, same = to_numpy(factor.inverse_factor), to_numpy(other.inverse_factor)
+        np.testing.assert_allclose(w, same, rtol=1e-9, atol=1e-9)
+        assert factor.jitter == pytest.approx(other.jitter, rel=1e-12)
+    assert [factor.jitter > 0 for factor in ours] == [False, True, False]

@@ -7,9 +7,10 @@ import pytest
 
 from fzoos.objectives.box import Box
 from fzoos.objectives.trajectory import Trajectory
+from fzoos.surrogates import gp as gp_module
 from fzoos.surrogates.gp import DerivedGP
 from fzoos.surrogates.kernels import Matern52, SquaredExponential
-from fzoos.surrogates.local import LocalSurrogate
+from fzoos.surrogates.local import LocalSurrogate, LocalSurrogates
 
 KERNEL, NOISE = SquaredExponential(0.5), 1e-4
 
@@ -127,3 +128,57 @@ def test_what_is_no_longer_nearest_stays_for_a_while(trajectory):
         assert_conditioned_on(gp, trajectory.x[surrogate._in_use])
         trajectory.query(x[None] + 0.001 * points(1, seed=step))
     assert 1 < made < 20
+
+
+def clients(counts: list[int]) -> list[Trajectory]:
+    """Each with its own function and points, as many as it has."""
+    made = [
+        Trajectory(lambda x, a=a: np.sin(a * x).sum(axis=1), Box.of((0, 1), dim=3), vectorized=True)
+        for a in range(1, len(counts) + 1)
+    ]
+    for i, (trajectory, count) in enumerate(zip(made, counts, strict=True)):
+        trajectory.query(points(count, seed=i))
+    return made
+
+
+def assert_as_alone(several: LocalSurrogates, alone: list[LocalSurrogate], x: np.ndarray) -> None:
+    several.condition(x)
+    at = np.stack([points(4, seed=50 + i) for i in range(len(x))])
+    gradients, traces = several.grad_mean(x), several.grad_uncertainty(at)
+    for i, surrogate in enumerate(alone):
+        gp = surrogate.at(x[i])
+        np.testing.assert_allclose(gradients[i], gp.grad_mean(x[i]), rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(traces[i], gp.grad_uncertainty(at[i]), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("limit", [None, 9])
+def test_several_at_once_are_what_each_is_alone(limit, device) -> None:
+    """Also where one gets fewer points than the others, where the nearest are other ones, and after they part."""
+    given = clients([8, 8, 8, 5])
+    ours, alone = ([LocalSurrogate(t, KERNEL, NOISE, limit, device) for t in given] for _ in range(2))
+    several = LocalSurrogates(ours)
+    for step, counts in enumerate([(2, 2, 2, 2), (3, 3, 1, 3), (0, 0, 0, 0), (2, 2, 4, 0)]):
+        for i, count in enumerate(counts):
+            given[i].query(points(count, seed=100 * step + i))
+        assert_as_alone(several, alone, points(4, seed=7 * step))
+    several.close()
+    for i, surrogate in enumerate(ours):
+        x = points(1, seed=i)[0]
+        np.testing.assert_allclose(surrogate.at(x).grad_mean(x), alone[i].at(x).grad_mean(x), rtol=1e-8, atol=1e-8)
+    assert_as_alone(LocalSurrogates(ours), alone, points(4, seed=3))
+
+
+def test_alike_ones_are_one_operation(monkeypatch, device) -> None:
+    """Three with five points and two with four: two products in place of five."""
+    shapes: list[tuple[int, ...]] = []
+    compute = gp_module._grad_mean
+
+    def counted(points, *rest):
+        shapes.append(tuple(points.shape))
+        return compute(points, *rest)
+
+    monkeypatch.setattr(gp_module, "_grad_mean", counted)
+    several = LocalSurrogates([LocalSurrogate(t, KERNEL, NOISE, None, device) for t in clients([5, 4, 5, 4, 5])])
+    several.condition(points(5))
+    several.grad_mean(points(5))
+    assert shapes == [(3, 5, 3), (2, 4, 3)]

@@ -51,13 +51,20 @@ def _with_private(method: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, x, count, *, private: method(self, x, count, private=True)
 
 
-def _one_transform(seed: int, sweep: int, dim: int, which: range) -> FloatArray:
+def _one_transform(rows: FloatArray, seed: int, sweep: int, which: range) -> None:
     """Rows e_p C S."""
-    rng = np.random.default_rng([seed, sweep])
+    dim, rng = rows.shape[1], np.random.default_rng([seed, sweep])
     order, signs = rng.permutation(dim), rng.choice([-1.0, 1.0], (2, dim))
     chosen = np.zeros((len(which), dim))
     chosen[np.arange(len(which)), order[which.start : which.stop : which.step]] = 1.0
-    return np.asarray(signs[1] * dct(chosen, norm="ortho"))
+    rows[:] = signs[1] * dct(chosen, norm="ortho")
+
+
+def _transformed_once(seed: int, sweep: int, dim: int, which: range) -> FloatArray:
+    """The common ones, which are kept nowhere."""
+    rows = np.empty((len(which), dim))
+    _one_transform(rows, seed, sweep, which)
+    return rows
 
 
 def _without(name: str, empty: Any, method: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,7 +104,7 @@ MANY: dict[str, Replaced] = {
     "no memory line": {(server, "best_step"): _first_line_only},
     "radius 0.1": {(server, "next_scales"): _same_radius},
     "all directions": {(server, "first_size"): _all_directions, (server, "next_size"): _all_directions},
-    "one cosine transform": {(directions, "_transformed"): _one_transform},
+    "one cosine transform": {(directions, "_transform"): _one_transform, (directions, "_common"): _transformed_once},
     "private points remembered": {(memory.Memory, "nearest"): _with_private(memory.Memory.nearest)},
     OUTLIER_RULE: _OUTLIERS,
 }

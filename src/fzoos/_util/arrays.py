@@ -19,12 +19,15 @@ __all__ = [
     "FloatArray",
     "check_device",
     "check_device_name",
+    "clip",
     "cos_in_place",
     "device_of",
+    "host_block",
     "invert_lower",
     "is_array",
     "namespace",
     "orthonormal_rows",
+    "shared_to_device",
     "sin",
     "squared_distances",
     "stack",
@@ -36,6 +39,7 @@ Array = Any  # an array of any namespace: NumPy, PyTorch
 FloatArray = NDArray[np.float64]
 
 _BLOCK = 8192  # elements: buffers of this size stay in cache
+_shared: tuple[FloatArray, str | None, Array] | None = None  # the latest array that clients share
 _LEAF = 32  # rows: below this a triangular matrix is inverted like any other
 
 
@@ -51,6 +55,24 @@ def to_device(x: FloatArray, device: str | None) -> Array:
     import torch
 
     return torch.as_tensor(x, dtype=torch.float64, device=device)
+
+
+def shared_to_device(x: FloatArray, device: str | None) -> Array:
+    """The same, as one array for all clients of a process that are handed this very x one after another."""
+    global _shared
+    if _shared is None or _shared[0] is not x or _shared[1] != device:
+        _shared = x, device, to_device(x, device)
+    return _shared[2]
+
+
+def host_block(shape: tuple[int, ...], device: str | None) -> FloatArray:
+    """Room for numbers that will go to a device; a GPU can read it by itself, at several times the rate."""
+    if device is None or not device.startswith("cuda"):
+        return np.empty(shape)
+    import torch
+
+    block: FloatArray = torch.empty(shape, dtype=torch.float64, pin_memory=True).numpy()
+    return block
 
 
 def check_device_name(device: str) -> tuple[str, int]:
@@ -78,6 +100,14 @@ def to_numpy(x: Array) -> FloatArray:
     """The same values as a NumPy array."""
     values: FloatArray = x if is_numpy_array(x) else x.cpu().numpy()
     return values
+
+
+def clip(x: Array, low: FloatArray | float, high: FloatArray | float, out: FloatArray | None = None) -> Array:
+    """x within bounds, which are numbers or NumPy arrays; `out` is for NumPy."""
+    if is_numpy_array(x):
+        return np.clip(x, low, high, out=out)
+    low, high = (x.new_tensor(bound) for bound in (low, high))
+    return x.clamp(low, high)
 
 
 def is_array(x: Any) -> bool:

@@ -11,7 +11,9 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, TypeVar
 
-__all__ = ["keep_old_names", "old_name", "renamed_fields"]
+from fzoos._util.old_names import OLD_ATTRIBUTES
+
+__all__ = ["keep_old_attributes", "keep_old_modules", "old_name", "renamed_fields"]
 
 _T = TypeVar("_T", bound=type)
 
@@ -78,31 +80,27 @@ class _OldModules:
         module.__getattr__ = lambda name: getattr(new, names.get(name, name))  # type: ignore[method-assign]
 
 
-def keep_old_names(modules: Mapping[str, str], names: Mapping[str, str], attributes: Mapping[str, str]) -> None:
+def keep_old_modules(modules: Mapping[str, str], names: Mapping[str, str]) -> None:
     """Let modules be imported by their old names, and what is in them be found by its old name.
 
     Args:
         modules: old full name to new one.
         names: old name of a class or function to the new one, where that changed too.
-        attributes: the same with full names, in modules that have kept theirs.
     """
-    for place, new in attributes.items():
-        module, _, name = place.rpartition(".")
-        _keep_old_attribute(import_module(module), name, new)
     if not any(isinstance(finder, _OldModules) for finder in sys.meta_path):
         sys.meta_path.insert(0, _OldModules(modules, names))  # first: what is in an old package is no second copy
 
 
-def _keep_old_attribute(module: ModuleType, old: str, new: str) -> None:
-    place, _, name = new.rpartition(".")
-    before = getattr(module, "__getattr__", None)
+def keep_old_attributes(module: str) -> None:
+    """Let names that have left a module, which has kept its own, be found there: those of `OLD_ATTRIBUTES`."""
+    place = sys.modules[module]
 
     def find(wanted: str) -> Any:
-        if wanted == old:
-            old_name(f"{module.__name__}.{old}", new)
-            return getattr(import_module(place), name)
-        if before is not None:
-            return before(wanted)
-        raise AttributeError(f"module {module.__name__!r} has no attribute {wanted!r}")
+        old = f"{module}.{wanted}"
+        if old not in OLD_ATTRIBUTES:
+            raise AttributeError(f"module {module!r} has no attribute {wanted!r}", name=wanted, obj=place)
+        old_name(old, OLD_ATTRIBUTES[old])
+        new_place, _, name = OLD_ATTRIBUTES[old].rpartition(".")
+        return getattr(import_module(new_place), name)
 
-    module.__getattr__ = find  # type: ignore[method-assign]
+    place.__getattr__ = find  # type: ignore[method-assign]

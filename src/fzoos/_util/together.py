@@ -8,6 +8,12 @@ and means `work(a, b, 3.0)`. Alone that is what happens. Within `in_step` the cl
 as well; then those with the same work on arrays of the same shapes get it done at once, on arrays with one more axis in
 front, and go on. So `work` is a function of arrays that may have leading axes: `x[..., 0]`, `a.mT`, `axis=-1`.
 
+Work on more than arrays, such as all local steps of a round, is a function of what the clients have:
+
+    x = jointly(walk, mine)
+
+means `walk([mine], ...)[0]`, and within `in_step` it is one call with what each of them has.
+
 On a GPU a step of one client is dozens of operations of which each takes longer to begin than to do. Together they are
 begun once for all clients, and what clients share, such as the frequencies of their features, is read once.
 
@@ -18,11 +24,10 @@ itself is done on the caller's thread: each thread that multiplies on a GPU has 
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -30,9 +35,14 @@ from typing import Any, TypeVar
 
 from fzoos._util.arrays import Array, is_array, stack
 
-__all__ = ["Written", "in_step", "side_by_side", "together"]
+__all__ = ["GoOn", "Written", "in_step", "is_in_step", "jointly", "raise_it", "together"]
 
 _T = TypeVar("_T")
+_R = TypeVar("_R")
+
+GoOn = Callable[[int, Exception], bool]
+"""Told which of several has failed and why; whether the others go on."""
+
 _here = threading.local()  # .member: who runs in this thread
 
 
@@ -70,15 +80,39 @@ def together(work: Callable[..., Any], *arguments: Any) -> Any:
     return member.wait_for(work, arguments)
 
 
-def side_by_side(work: Callable[..., Any], *arguments: Any) -> Any:
-    """work(*arguments), by each client for itself but at the same time, on the machine's cores.
+def jointly(work: Callable[[list[_T], GoOn], Sequence[_R]], mine: _T, key: Hashable = None) -> _R:
+    """work([mine], ...)[0], in one call for all clients that have come to the same.
 
-    For work in NumPy on large arrays, which lets others run meanwhile.
+    Args:
+        work: gets what each of them has, in their order, and whom to tell when one of them fails; returns an answer
+            for each. The answer of one that has failed is not used. If the others are not to go on, it returns nothing.
+        mine: what this client has.
+        key: must be equal for the work to be the same.
+
+    Example:
+        >>> from fzoos._util.together import in_step, jointly
+        >>> def longest(words, go_on):
+        ...     return [max(words, key=len)] * len(words)
+        >>> in_step([lambda: jointly(longest, "short"), lambda: jointly(longest, "longer")])
+        ['longer', 'longer']
+        >>> jointly(longest, "short")
+        'short'
     """
     member: _Member | None = getattr(_here, "member", None)
     if member is None:
-        return work(*arguments)
-    return member.wait_for(work, arguments, apart=True)
+        return work([mine], raise_it)[0]
+    answer: _R = member.wait_for(work, (mine,), key=(jointly, key))
+    return answer
+
+
+def is_in_step() -> bool:
+    """Whether others may be met here."""
+    return getattr(_here, "member", None) is not None
+
+
+def raise_it(number: int, error: Exception) -> bool:
+    """Whom to tell where there is nobody else."""
+    raise error
 
 
 def in_step(tasks: Sequence[Callable[[], _T]], on_error: Callable[[int, Exception], bool] | None = None) -> list[_T]:
@@ -101,10 +135,10 @@ def _alone(work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
 class _Request:
     """Work that a client waits for."""
 
-    def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...], apart: bool) -> None:
-        self.work, self.arguments, self.apart = work, arguments, apart
+    def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...], key: Hashable) -> None:
+        self.work, self.arguments, self.is_joint = work, arguments, key is not None
         # What must be the same for it to be done at once.
-        self.kind: Hashable = "apart" if apart else (work, *map(_kind, arguments))
+        self.kind: Hashable = (work, *map(_kind, arguments)) if key is None else (work, key)
         hash(self.kind)  # an error here is of the one who asks
 
 
@@ -119,7 +153,7 @@ class _Member:
         self.answer: Any = None
         self.error: Exception | None = None
         self.result: Any = None
-        self.finished = False
+        self.finished = self.failed = False
 
     def begin(self) -> None:
         context = copy_context()  # NumPy's error state, among others
@@ -136,8 +170,8 @@ class _Member:
             self._crew.failed(self, error)
         self._crew.pass_on()
 
-    def wait_for(self, work: Callable[..., Any], arguments: tuple[Any, ...], apart: bool = False) -> Any:
-        self.request = _Request(work, arguments, apart)
+    def wait_for(self, work: Callable[..., Any], arguments: tuple[Any, ...], key: Hashable = None) -> Any:
+        self.request = _Request(work, arguments, key)
         self._crew.waiting.append(self)
         self._crew.pass_on()
         self.baton.acquire()
@@ -184,9 +218,10 @@ class _Crew:
             raise self._raised
 
     def failed(self, member: _Member, error: BaseException) -> None:
-        """A task has raised."""
-        if self.ended:
+        """A task has raised, or what it waits for has."""
+        if self.ended or member.failed:
             return
+        member.failed = True
         if isinstance(error, Exception) and self._on_error is not None:
             self.ended = not self._on_error(self.members.index(member), error)
         else:
@@ -203,12 +238,33 @@ class _Crew:
         for member in members:
             assert member.request is not None
             groups.setdefault(member.request.kind, []).append(member)
-        apart = groups.pop("apart", [])
         for group in groups.values():
-            _answer_group(group)
-        if apart:
-            with ThreadPoolExecutor(min(os.cpu_count() or 1, len(apart)), "fzoos-side-by-side") as pool:
-                list(pool.map(_answer_one, apart))
+            if self.ended:
+                return
+            _answer_group(group) if not _requests(group)[0].is_joint else self._answer_jointly(group)
+
+    def _answer_jointly(self, group: Sequence[_Member]) -> None:
+        """One call for all."""
+        requests = _requests(group)
+
+        def go_on(number: int, error: Exception) -> bool:
+            group[number].error = error
+            self.failed(group[number], error)
+            return not self.ended
+
+        try:
+            answers = requests[0].work([request.arguments[0] for request in requests], go_on)
+        except Exception as error:
+            for member in group:
+                member.error = member.error or error
+            return
+        if not self.ended:
+            for member, answer in zip(group, answers, strict=True):
+                member.answer = answer
+
+
+def _requests(group: Sequence[_Member]) -> list[_Request]:
+    return [member.request for member in group if member.request is not None]
 
 
 def _kind(argument: Any) -> Hashable:
@@ -219,7 +275,7 @@ def _kind(argument: Any) -> Hashable:
 
 def _answer_group(group: Sequence[_Member]) -> None:
     """One operation for all, or, if that fails, one for each, so that an error meets the one whose it is."""
-    requests = [member.request for member in group if member.request is not None]
+    requests = _requests(group)
     if len(group) > 1:
         try:
             for member, answer in zip(group, _all_at_once(requests), strict=True):

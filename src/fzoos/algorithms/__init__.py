@@ -1,18 +1,23 @@
-"""The algorithms; a new one is one file here and one line in `ALGORITHMS`."""
+"""The algorithms; a new one is one file here and one line in `registry.py`."""
 
-from fzoos._util.renamed import old_name
-from fzoos.algorithms.base import Algorithm
-from fzoos.algorithms.decomfl import DeComFL
-from fzoos.algorithms.fedbpt import FedBPT
-from fzoos.algorithms.fedcma import FedCMA
-from fzoos.algorithms.fedhistory import FedHistory
-from fzoos.algorithms.fedlbfgs import FedLBFGS
-from fzoos.algorithms.fedprox import FedProx
-from fzoos.algorithms.fedzo import FedZO
-from fzoos.algorithms.fixed_fzoos import FixedFZooS
-from fzoos.algorithms.fzoos import FZooS
-from fzoos.algorithms.hiso import HiSo
-from fzoos.algorithms.scaffold import ScaffoldI, ScaffoldII
+from typing import TYPE_CHECKING
+
+from fzoos._util.lazy_package import load_on_use
+
+if TYPE_CHECKING:
+    from fzoos.algorithms.base import Algorithm
+    from fzoos.algorithms.decomfl import DeComFL
+    from fzoos.algorithms.fedbpt import FedBPT
+    from fzoos.algorithms.fedcma import FedCMA
+    from fzoos.algorithms.fedhistory import FedHistory
+    from fzoos.algorithms.fedlbfgs import FedLBFGS
+    from fzoos.algorithms.fedprox import FedProx
+    from fzoos.algorithms.fedzo import FedZO
+    from fzoos.algorithms.fixed_fzoos import FixedFZooS
+    from fzoos.algorithms.fzoos import FZooS
+    from fzoos.algorithms.hiso import HiSo
+    from fzoos.algorithms.registry import ALGORITHMS, find_algorithm
+    from fzoos.algorithms.scaffold import ScaffoldI, ScaffoldII
 
 __all__ = [
     "ALGORITHMS",
@@ -32,39 +37,21 @@ __all__ = [
     "find_algorithm",
 ]
 
-ALGORITHMS: dict[str, type[Algorithm]] = {
-    a.name: a
-    for a in (
-        FedZO,
-        FedProx,
-        ScaffoldI,
-        ScaffoldII,
-        DeComFL,
-        HiSo,
-        FedHistory,
-        FedCMA,
-        FedBPT,
-        FedLBFGS,
-        FZooS,
-    )
-}
-"""By the name used on the command line, in the order of tables and legends."""
-
-_OLD_NAMES = {"scaffold1": "scaffoldi", "scaffold2": "scaffoldii", "historical": "fedhistory", "cma": "fedcma"}
-
-
-def find_algorithm(name: str) -> type[Algorithm]:
-    """An algorithm by its name, in upper or lower case.
-
-    Example:
-        >>> from fzoos.algorithms import find_algorithm
-        >>> find_algorithm("FedCMA").label
-        'FedCMA'
-    """
-    found = name.lower()
-    if found in _OLD_NAMES:
-        old_name(f"the algorithm {name!r}", repr(_OLD_NAMES[found]))
-        found = _OLD_NAMES[found]
-    if found not in ALGORITHMS:
-        raise ValueError(f"there is no algorithm {name!r}; choose from {', '.join(ALGORITHMS)}")
-    return ALGORITHMS[found]
+load_on_use(
+    __name__,
+    {
+        "fzoos.algorithms.base": "Algorithm",
+        "fzoos.algorithms.decomfl": "DeComFL",
+        "fzoos.algorithms.fedbpt": "FedBPT",
+        "fzoos.algorithms.fedcma": "FedCMA",
+        "fzoos.algorithms.fedhistory": "FedHistory",
+        "fzoos.algorithms.fedlbfgs": "FedLBFGS",
+        "fzoos.algorithms.fedprox": "FedProx",
+        "fzoos.algorithms.fedzo": "FedZO",
+        "fzoos.algorithms.fixed_fzoos": "FixedFZooS",
+        "fzoos.algorithms.fzoos": "FZooS",
+        "fzoos.algorithms.hiso": "HiSo",
+        "fzoos.algorithms.registry": "ALGORITHMS find_algorithm",
+        "fzoos.algorithms.scaffold": "ScaffoldI ScaffoldII",
+    },
+)

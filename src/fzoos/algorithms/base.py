@@ -10,9 +10,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.renamed import keep_old_attributes
 from fzoos.algorithms.client_half import ClientContext, ClientHalf, SteeredHalf
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.algorithms.payload import LARGEST, PayloadPart
@@ -31,6 +33,8 @@ __all__ = [
     "SteeredHalf",
     "Steering",
 ]
+
+keep_old_attributes(__name__)
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ class Algorithm(ABC):
     rebuilds: ClassVar[bool] = False  # whether x follows from the averaged payloads and does not travel: see `server`
     steered: ClassVar[bool] = False  # whether the server decides where to go: see `steering`
     told: ClassVar[tuple[str, ...]] = ()  # what the numbers may be called that a steering server sends
+    votes: ClassVar[Mapping[str, slice]] = MappingProxyType({})  # of the payload, what says yes or no: see `aggregate`
     tolerance: ClassVar[float] = 0.0  # a run ends after three moves below it, in units of the box; 0: it does not
 
     def __init_subclass__(cls) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.renamed import old_name
+from fzoos.algorithms.descent import Descent
 from fzoos.messages.message import Arrays, Message
 from fzoos.objectives.trajectory import Purpose, Trajectory
 
@@ -41,9 +42,9 @@ class ClientContext:
     projected: bool
     largest_matrix: int = 0
 
-    def project(self, x: FloatArray) -> FloatArray:
+    def project(self, x: FloatArray, out: FloatArray | None = None) -> FloatArray:
         """x clipped to the unit cube, if the algorithm is set to project."""
-        return self.trajectory.box.project(x) if self.projected else x
+        return self.trajectory.box.project(x, out) if self.projected else x
 
     def query(self, points: FloatArray, purpose: Purpose) -> FloatArray:
         """Observations at the points, projected, shape (n, d) -> (n,): NaN marks a failed one."""
@@ -70,6 +71,15 @@ class ClientHalf(ABC):
     def begin(self, x: FloatArray, request: Message) -> None:
         """Start of a round's local steps, with the server's x and the averaged payload in the request."""
         self._lengths = []
+
+    def walk(self, x: FloatArray, steps: int, descent: Descent) -> FloatArray:
+        """T local steps from x, with the client's optimiser: where they end."""
+        for t in range(1, steps + 1):
+            self.context.trajectory.step = t
+            x = self.step(x, t, descent)
+            if t < steps:
+                self.explore(x)
+        return x
 
     def step(self, x: FloatArray, t: int, descend: Callable[[FloatArray], FloatArray]) -> FloatArray:
         """Local step t from x: x - descend(g_hat), where `descend` is the client's optimiser.

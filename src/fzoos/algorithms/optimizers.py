@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -22,6 +22,8 @@ class Optimizer(ABC):
     """Turns gradient estimates into steps."""
 
     restart: bool = True
+    elementwise: ClassVar[bool] = False
+    """Whether a coordinate's step depends on that coordinate alone, and gradients and states may have leading axes."""
 
     @abstractmethod
     def init(self, dim: int) -> tuple[Any, ...]:
@@ -65,6 +67,8 @@ class Adam(Optimizer):
     beta2: float = 0.999
     eps: float = 1e-8
     restart: bool = True
+
+    elementwise: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
@@ -113,6 +117,8 @@ class SGD(Optimizer):
     """
 
     learning_rate: float = 0.01  # eta
+
+    elementwise: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)

@@ -1,4 +1,4 @@
-"""The command line, put together: each command has a file, or shares one with those that belong to it."""
+"""The command line as a whole: what it says without a command, and how errors end it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,9 @@ from typing import Annotated
 import typer
 
 from fzoos import __version__
-from fzoos.cli.compare import compare
-from fzoos.cli.dashboard import add_to as add_dashboard
+from fzoos.cli.commands import CommandList, add_to
 from fzoos.cli.exit_codes import complain
-from fzoos.cli.help import HelpGroup, add_examples, epilog
-from fzoos.cli.journal import add_to as add_journal
-from fzoos.cli.reproduce import reproduce
-from fzoos.cli.run import run
-from fzoos.cli.runs import add_to as add_runs
-from fzoos.cli.study import add_to as add_study
-from fzoos.federation.journal import JournalError
-from fzoos.runs.store import StoreError
+from fzoos.cli.help import epilog
 
 __all__ = ["app", "main"]
 
@@ -41,7 +33,7 @@ Examples:
 # click, older ones import it, so there is no name for it that serves both.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
-app = typer.Typer(cls=HelpGroup, help=_HELP, epilog=epilog(), rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(cls=CommandList, help=_HELP, epilog=epilog(), rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 @app.callback(invoke_without_command=True)
@@ -55,13 +47,7 @@ def _fzoos(
         typer.echo(context.get_help())
 
 
-for command in (compare, run, reproduce):
-    app.command()(command)
-add_study(app)
-add_runs(app)
-add_dashboard(app)
-add_journal(app)
-add_examples(app)
+add_to(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -71,10 +57,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = app(args=arguments, prog_name="fzoos", standalone_mode=False)
     except _UsageError as error:
         code = complain(error.format_message(), 2)  # type: ignore[attr-defined]
-    except (ValueError, OSError, MemoryError, ImportError, StoreError, JournalError) as error:
+    except (ValueError, OSError, MemoryError, ImportError) as error:
         code = complain(error, 2)
     except (typer.Abort, KeyboardInterrupt):
         code = complain("interrupted", 130)
     except Exception as error:
-        code = complain(f"{type(error).__name__}: {error}", 1)
+        of_a_file = isinstance(error, _file_errors())
+        code = complain(error, 2) if of_a_file else complain(f"{type(error).__name__}: {error}", 1)
     sys.exit(code or 0)
+
+
+def _file_errors() -> tuple[type[Exception], ...]:
+    """Imported when something was raised: help needs neither files nor NumPy."""
+    from fzoos.federation.journal import JournalError
+    from fzoos.runs.store import StoreError
+
+    return StoreError, JournalError

@@ -35,9 +35,14 @@ from fzoos.messages.precision import check_precision
 from fzoos.runs.plots import Trial, check_plot_path, plot, table
 from fzoos.runs.progress import round_columns
 
-__all__ = ["compare"]
+__all__ = ["add_to"]
 
 _INSTALLED = ", ".join(name for name, kind in ALGORITHMS.items() if kind.installed())
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(compare)
 
 
 def compare(

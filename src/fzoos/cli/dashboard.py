@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from fzoos.cli.options import RUN_HELP
+from fzoos.cli.runs import RUN_HELP
 from fzoos.runs.dashboard.data import RunIndex
 from fzoos.runs.reader import DEFAULT, StoredRun, read, runs_at
 from fzoos.runs.report import report as html_report

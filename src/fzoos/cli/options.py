@@ -10,11 +10,9 @@ import typer
 
 from fzoos.algorithms import ALGORITHMS
 from fzoos.messages.precision import PRECISIONS
-from fzoos.runs.reader import DEFAULT
 from fzoos.tasks import TASKS
 
 __all__ = [
-    "RUN_HELP",
     "STDOUT",
     "TASK_NAMES",
     "AlgorithmName",
@@ -39,7 +37,6 @@ __all__ = [
 
 T = TypeVar("T")
 
-RUN_HELP = f"A run: FILE:ID, FILE (its last one) or ID (in {DEFAULT}); a folder with a result.db serves as FILE."
 STDOUT = Path("-")
 
 TASK_NAMES = (*TASKS, "prompt", "newsgroups")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.namesake import load_namesake
 from fzoos.objectives.box import Objective
 from fzoos.objectives.space import box_of, space_of
 
@@ -128,6 +129,8 @@ def _module(where: str) -> ModuleType:
     folder, name = (path.parent, path.stem) if path.suffix == ".py" else (Path(), where)
     if path.suffix == ".py" and not path.is_file():
         raise ValueError(f"there is no file {path}")
+    if path.suffix == ".py":
+        load_namesake(path)
     sys.path.insert(0, str(folder.resolve()))  # and there it stays: processes that ask in parallel import it, too
     try:
         found = importlib.import_module(name)

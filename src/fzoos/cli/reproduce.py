@@ -14,7 +14,12 @@ from fzoos.experiments.figures import ALL, FIGURES
 from fzoos.experiments.figures import make as make_figure
 from fzoos.experiments.scale import Scale
 
-__all__ = ["reproduce"]
+__all__ = ["add_to"]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(reproduce)
 
 
 def reproduce(

@@ -39,7 +39,12 @@ from fzoos.runs.plots import Trial
 from fzoos.runs.progress import round_columns
 from fzoos.runs.text import short_x
 
-__all__ = ["run"]
+__all__ = ["add_to"]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(run)
 
 
 def run(

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.filesize import decimal
 
-from fzoos.cli.options import RUN_HELP
 from fzoos.result import known_values
 from fzoos.runs.advice import advice
 from fzoos.runs.compare import AXES, at_equal, differing, flatten
@@ -25,8 +24,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["add_to"]
+__all__ = ["RUN_HELP", "add_to"]
 
+RUN_HELP = f"A run: FILE:ID, FILE (its last one) or ID (in {DEFAULT}); a folder with a result.db serves as FILE."
 _WIDE = 200
 First = Annotated[str, typer.Argument(metavar="A", help=RUN_HELP)]
 Second = Annotated[str, typer.Argument(metavar="B", help="Another one.")]

@@ -11,12 +11,15 @@ from functools import partial
 from typing import Protocol, Self
 
 from fzoos._util.blas import share_blas_threads
+from fzoos._util.renamed import keep_old_attributes
 from fzoos._util.together import in_step
 from fzoos.engines.daemon_threads import DaemonThreads
 from fzoos.federation.exchange import Gathering, Outcome, Undelivered
 from fzoos.messages.message import Message
 
 __all__ = ["LocalEngine", "RequestHandler"]
+
+keep_old_attributes(__name__)
 
 _CREW = 256  # clients in step: threads, and what they compute at once
 _AWAKE = 32  # clients that may always keep what they have computed

@@ -5,7 +5,8 @@ Which of them holds against what is measured by `benchmarks/federation/robust.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -18,7 +19,12 @@ _TRIMMED = 0.2  # of the clients, at either end
 _CENTRINGS, _RADIUS = 3, 2.0  # of centred clipping: iterations, and the radius over the median distance
 
 
-def aggregate(parts: Sequence[Arrays], weights: FloatArray, how: str = "mean") -> dict[str, FloatArray]:
+def aggregate(
+    parts: Sequence[Arrays],
+    weights: FloatArray,
+    how: str = "mean",
+    votes: Mapping[str, slice] = MappingProxyType({}),
+) -> dict[str, FloatArray]:
     """One array for each name, from all the parts, the weights renormalised over those who answered.
 
     Args:
@@ -27,6 +33,8 @@ def aggregate(parts: Sequence[Arrays], weights: FloatArray, how: str = "mean") -
         how: "mean": sum_i omega_i part_i; "median": coordinate by coordinate, weighted; "trimmed": the weighted mean
             without the smallest and the largest fifth of the clients (at least one, of three or more) in each
             coordinate; "clipped": the weighted mean, where parts that are far from the middle are brought closer.
+        votes: numbers, by the name of their array, that say yes or no, and decide as soon as they are not zero. Brought
+            closer, one site's yes is still one: with "clipped" they are trimmed.
 
     Example:
         >>> import numpy as np
@@ -36,7 +44,12 @@ def aggregate(parts: Sequence[Arrays], weights: FloatArray, how: str = "mean") -
         array([0.25])
     """
     weights = weights / weights.sum()
-    return {name: AGGREGATES[how](np.stack([part[name] for part in parts]), weights) for name in parts[0]}
+    stacked = {name: np.stack([part[name] for part in parts]) for name in parts[0]}
+    made = {name: AGGREGATES[how](values, weights) for name, values in stacked.items()}
+    if how == "clipped":
+        for name in votes.keys() & made.keys():
+            made[name][votes[name]] = _trimmed(stacked[name][:, votes[name]], weights)
+    return made
 
 
 def _mean(values: FloatArray, weights: FloatArray) -> FloatArray:

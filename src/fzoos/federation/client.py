@@ -10,6 +10,7 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos._util.blas import one_blas_thread
 from fzoos.algorithms.base import LARGEST, ClientHalf, ServerHalf, State, SteeredHalf
+from fzoos.algorithms.descent import Descent
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
@@ -39,10 +40,9 @@ class Client:
         server: ServerHalf | None = None,
         protect: Callable[[Message, Message, FloatArray], Message] = lambda reply, request, x: reply,
     ) -> None:
-        self._half, self._optimizer, self._server = half, optimizer, server
+        self._half, self._server = half, server
         self._rounding, self._protect = rounding, protect
-        self._optimizer_state = optimizer.init(half.context.dim)
-        self._largest = 0.0  # entry of a gradient so far
+        self._descent = Descent(optimizer, half.context.dim)
         self._state: State = {}  # the server's, of this round
         self._x_round = 0
 
@@ -171,7 +171,7 @@ class Client:
             self._state = server.next_state(self._state, request.arrays, r - 1, int(request.scalars["seed"]))
         elif self._x_round != r:
             raise MessageError(f"an update of round {r} without x, and none of round {r - 1} to rebuild it from")
-        self._x_round, self._optimizer_state = r, server.moments(self._state)
+        self._x_round, self._descent.state = r, server.moments(self._state)
         return Message(request.kind, r, self._state, request.scalars)
 
     def _update(self, x: FloatArray, request: Message, constrained: bool) -> Message:
@@ -186,20 +186,10 @@ class Client:
         steps = int(request.scalars.get("cut", whole.local_steps))
         if steps != whole.local_steps:
             half.context = replace(whole, local_steps=steps)
-        if self._optimizer.restart:
-            self._optimizer_state = self._optimizer.init(len(x))
+        self._descent.start_round(len(x))
         half.begin(x, request)
-        for t in range(1, steps + 1):
-            half.context.trajectory.step = t
-            x = half.step(x, t, self._descend)
-            if t < steps:
-                half.explore(x)
+        x = half.walk(x, steps, self._descent)
         self._ask_constraints(self._state["x"], constrained)
         arrays = half.end(x) if self._server is not None else {"x": x, **half.end(x)}
         half.context = whole
         return Message("iterate", request.round, arrays, {**self._counts, **half.diagnostics()})
-
-    def _descend(self, gradient: FloatArray) -> FloatArray:
-        self._largest = max(self._largest, float(np.max(np.abs(gradient))))
-        self._optimizer_state, step = self._optimizer.scaled(self._largest).step(self._optimizer_state, gradient)
-        return step

@@ -307,7 +307,8 @@ class Server:
         state.round, state.plan, state.sharing, state.previous = plan.round, None, False, {}
 
     def _average(self, kind: Kind, replies: dict[int, Message]) -> dict[str, FloatArray]:
-        return aggregate([reply.arrays for reply in replies.values()], self._weights[list(replies)], self._combine)
+        parts = [reply.arrays for reply in replies.values()]
+        return aggregate(parts, self._weights[list(replies)], self._combine, self._algorithm.votes)
 
     def _combined(self, replies: dict[int, Message]) -> dict[str, FloatArray]:
         """x and what goes out, as the algorithm makes them; what else it made stays here."""

@@ -101,6 +101,15 @@ class Asking:
         """Whether there are values from before that the objective has not given: they have no constraints."""
         return False
 
+    @property
+    def _gives_away(self) -> bool:
+        """Whether a batch is the objective's, to write into, since it can be made again: see `_as_asked`."""
+        return False
+
+    def _as_asked(self, points: FloatArray) -> FloatArray:
+        """The points of a batch, or of its end, as they were before the objective was called."""
+        return points
+
     def _ask(self, batches: list[FloatArray], purpose: Purpose) -> list[tuple[FloatArray, FloatArray]]:
         """Batches as they were asked, and their values."""
         if self._pool is not None:
@@ -120,20 +129,22 @@ class Asking:
         known = self._memory.recall(len(points))
         if len(known) == len(points):
             return known
-        y = self._evaluate(points[len(known) :])
+        y = self._evaluate(points[len(known) :], copied=not self._gives_away)
         self._memory.note(y)
         return join_values([known, y]) if len(known) else y
 
     def _without_failures(self, y: FloatArray, points: FloatArray) -> FloatArray:
         """NaN for those that are gone on from; others end the run."""
         good = is_finite(y)
-        if self._on_failure == "raise" and not good.all():
+        if good.all():
+            return y.copy()  # the objective may use its array again
+        if self._on_failure == "raise":
             raise self._returned(y, points)
         return np.where(good if y.ndim == 1 else good[:, None], y, np.nan)
 
     def _returned(self, y: FloatArray, points: FloatArray) -> ObjectiveError:
         first = int(np.argmin(is_finite(y)))
-        return ObjectiveError(f"returned {y[first]}", self._client, self.round, points[first])
+        return ObjectiveError(f"returned {y[first]}", self._client, self.round, self._as_asked(points)[first])
 
     def _note(self, failure: str, details: str) -> None:
         """The first failure that is gone on from, in the log and for the result."""
@@ -220,11 +231,11 @@ class Asking:
         """What the objective is called with: a batch (n, d), or a single row; its own copy."""
         return points.copy() if self._vectorized else points[0].copy()
 
-    def _evaluate(self, points: FloatArray) -> FloatArray:
+    def _evaluate(self, points: FloatArray, copied: bool = True) -> FloatArray:
         """One call of the objective."""
         try:
             with objective_threads():
-                answer = Answer(self._objective(self._argument(points)))
+                answer = Answer(self._objective(self._argument(points) if copied else points))
         except Exception as error:
             answer = Answer(None, error)
         return self._interpreted(points, answer)
@@ -233,7 +244,8 @@ class Asking:
         """What a call returned or raised as an array of shape (n,): NaN where that is a failure to go on from."""
         error = answer.error
         if error is not None:
-            failure = ObjectiveError(f"raised {type(error).__name__}: {error}", self._client, self.round, points[0])
+            where = self._as_asked(points)[0]
+            failure = ObjectiveError(f"raised {type(error).__name__}: {error}", self._client, self.round, where)
             if self._on_failure == "raise" or isinstance(error, NotAsked):
                 raise failure from error
             if not self.first_failure:
@@ -253,7 +265,7 @@ class Asking:
 
     def _check_constraints(self, values: FloatArray) -> None:
         """Raise unless these have as many as all values before; what failed without any says nothing."""
-        if values.ndim == 1 and not np.any(np.isfinite(values)):
+        if values.ndim == 1 and (self._constraints == 0 or not np.any(np.isfinite(values))):
             return
         count = 0 if values.ndim == 1 else values.shape[1] - 1
         if self._constraints is None:

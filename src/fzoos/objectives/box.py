@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fzoos._util.arrays import FloatArray
+from fzoos._util.arrays import Array, FloatArray, clip
+from fzoos._util.panels import panels
 
 __all__ = ["BatchObjective", "Box", "Objective", "check_start", "clip_to_cube"]
 
@@ -28,9 +29,9 @@ BatchObjective = Callable[[FloatArray], FloatArray]
 """A vectorised one: (n, d) -> (n,)."""
 
 
-def clip_to_cube(x: FloatArray) -> FloatArray:
+def clip_to_cube(x: Array, out: FloatArray | None = None) -> Array:
     """The point of the unit cube nearest to x, or to each row of x."""
-    return np.clip(x, 0.0, 1.0)
+    return clip(x, 0.0, 1.0, out)
 
 
 @dataclass(frozen=True)
@@ -146,13 +147,14 @@ class Box:
         ceiling = np.ones_like(self.upper) if self.ceiling is None else self.ceiling
         return floor[self._free], ceiling[self._free]
 
-    def project(self, u: FloatArray) -> FloatArray:
+    def project(self, u: Array, out: FloatArray | None = None) -> Array:
         """The point of the cube nearest to u, or to each row; an open coordinate stays as it is."""
-        return np.clip(u, *self._faces) if self.is_open else clip_to_cube(u)
+        return clip(u, *self._faces, out) if self.is_open else clip_to_cube(u, out)
 
     def to_cube(self, x: FloatArray) -> FloatArray:
         """User coordinates to the unit cube; works on the last axis."""
-        return self.project(self.scale(x))
+        u: FloatArray = self.project(self.scale(x))
+        return u
 
     def scale(self, x: FloatArray) -> FloatArray:
         """User coordinates to those of the unit cube, where a point outside the box stays outside."""
@@ -174,8 +176,15 @@ class Box:
 
     @staticmethod
     def _unscaled(u: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-        x = lower + u * (upper - lower)
-        return np.where((u <= 1.0) & (x > upper), upper, x)
+        x, width = np.empty(u.shape), upper - lower
+        flat, given = x.reshape(-1, len(lower)), u.reshape(-1, len(lower))
+        for part in panels(*flat.shape):
+            rows = np.multiply(given[part], width, out=flat[part])
+            rows += lower
+            above = rows > upper
+            if above.any():
+                np.copyto(rows, upper, where=above & (given[part] <= 1.0))
+        return x
 
 
 def check_start(x0: ArrayLike, bounds: Any, scale: ArrayLike | None = None) -> tuple[FloatArray, Box]:

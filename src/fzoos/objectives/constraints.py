@@ -27,12 +27,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fzoos._util.arrays import FloatArray
+if TYPE_CHECKING:
+    from fzoos._util.arrays import FloatArray
 
 __all__ = ["Merit", "as_returned", "is_finite", "join_values", "read_values"]
 

@@ -1,24 +1,18 @@
-"""Points of one client asked at the same time: on processes of our own, through an executor, or by a map.
+"""Points of one client asked at the same time: through an executor, by a map, or on processes (`process_workers.py`).
 
 Values come back in the order of the points, whoever was first, so that a run has the same bits as one that asks them
-one by one. A process that dies takes no value with it: what it worked on is asked again, and counted once.
+one by one.
 """
 
 from __future__ import annotations
 
 import itertools
-import logging
-import multiprocessing
 import os
-import pickle
-import signal
-import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import CancelledError, Executor, Future
 from contextlib import ExitStack
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count
@@ -31,16 +25,12 @@ __all__ = [
     "MapPool",
     "Parallel",
     "PointPool",
-    "ProcessWorkers",
+    "answer_of",
     "available_cores",
     "point_pools",
 ]
 
-log = logging.getLogger("fzoos")
-
 _THREADS = 32  # clients that wait for their points at the same time
-
-_TRIES = 3  # deaths of processes after which points are asked one at a time, to find the one that kills
 
 
 class Answer(NamedTuple):
@@ -100,7 +90,7 @@ class _Futures:
 
     def __iter__(self) -> Iterator[Answer]:
         for future in self._futures:
-            yield _answer(future)
+            yield answer_of(future)
 
     def cancel(self) -> int:
         return sum(future.cancel() for future in self._futures)
@@ -149,114 +139,6 @@ class _Guarded:
 class _Answers(list[Answer]):
     def cancel(self) -> int:
         return 0  # all have been asked
-
-
-class ProcessWorkers:
-    """Processes of our own that have all clients' objectives; close them with `with`.
-
-    Args:
-        count: how many.
-        objectives: picklable; each process gets them once.
-
-    Raises:
-        BrokenProcessPool: the objectives cannot be loaded in another process.
-
-    Example:
-        >>> import math
-        >>> import numpy as np
-        >>> from fzoos.objectives.parallel import ProcessWorkers
-        >>> with ProcessWorkers(2, [math.fsum, math.prod]) as workers:
-        ...     [float(answer.value) for answer in workers.of(1).ask(math.prod, [np.full(2, 3.0), np.full(3, 2.0)])]
-        [9.0, 8.0]
-    """
-
-    def __init__(self, count: int, objectives: Sequence[Objective]) -> None:
-        self._count, self._objectives = count, pickle.dumps(list(objectives))
-        self._lock = threading.Lock()
-        self._pool = self._started()
-
-    def of(self, client: int) -> PointPool:
-        """What asks this client's objective."""
-        return _ProcessPool(self, client)
-
-    def submit(self, client: int, point: FloatArray) -> tuple[Future[Any], ProcessPoolExecutor]:
-        """Ask a point, on new processes if the last ones are broken; the pool that has it is returned as well."""
-        while True:
-            with self._lock:
-                pool = self._pool
-            try:
-                return pool.submit(_call, client, point), pool
-            except BrokenProcessPool:
-                self.renew(pool)
-
-    def renew(self, broken: ProcessPoolExecutor) -> None:
-        """Replace processes one of which died, unless that has been done."""
-        with self._lock:
-            if self._pool is broken:
-                broken.shutdown(wait=False, cancel_futures=True)
-                self._pool = self._started()
-
-    def _started(self) -> ProcessPoolExecutor:
-        made = ProcessPoolExecutor(
-            self._count, multiprocessing.get_context(), initializer=_receive, initargs=(self._objectives,)
-        )
-        made.submit(os.getpid).result()  # they start here, and not later in the middle of a thread's work
-        return made
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
-
-
-class _ProcessPool:
-    def __init__(self, workers: ProcessWorkers, client: int) -> None:
-        self._workers, self._client = workers, client
-
-    def ask(self, objective: Objective, points: Sequence[FloatArray]) -> Asked:
-        return _Persistent(self._workers, self._client, points)
-
-
-class _Persistent:
-    """Futures that are submitted again when a process has died."""
-
-    def __init__(self, workers: ProcessWorkers, client: int, points: Sequence[FloatArray]) -> None:
-        self._workers, self._client, self._points = workers, client, points
-        self._given = [workers.submit(client, point) for point in points]
-
-    def __iter__(self) -> Iterator[Answer]:
-        deaths = 0
-        for i in range(len(self._points)):
-            while isinstance((answer := _answer(self._given[i][0])).error, BrokenProcessPool | CancelledError):
-                deaths += 1
-                self._workers.renew(self._given[i][1])
-                if deaths >= _TRIES:
-                    answer = self._alone(i)
-                    break
-                self._again(i)
-            yield answer
-
-    def _again(self, first: int) -> None:
-        """Ask what has no value, from the first on."""
-        for j in range(first, len(self._points)):
-            future = self._given[j][0]
-            if not future.done() or future.cancelled() or isinstance(future.exception(), BrokenProcessPool):
-                self._given[j] = self._workers.submit(self._client, self._points[j])
-
-    def _alone(self, i: int) -> Answer:
-        """Ask one point with no other beside it, a few times."""
-        answer = Answer(None)
-        for _ in range(_TRIES):
-            future, pool = self._workers.submit(self._client, self._points[i])
-            answer = _answer(future)
-            if not isinstance(answer.error, BrokenProcessPool | CancelledError):
-                return answer
-            self._workers.renew(pool)
-        return Answer(None, RuntimeError(f"the process that evaluated this point died, {_TRIES} times"))
-
-    def cancel(self) -> int:
-        return sum(future.cancel() for future, _ in self._given)
 
 
 class Parallel:
@@ -315,14 +197,10 @@ def point_pools(
     wanted = available_cores() if workers == -1 else int(workers)
     if wanted == 1:
         return [None] * count, 1
-    try:
-        processes = stack.enter_context(ProcessWorkers(wanted, objectives))
-    except (pickle.PicklingError, TypeError, AttributeError):  # what pickle says of what it cannot do
-        return [None] * count, wanted
-    except BrokenProcessPool:
-        log.warning("the objectives cannot be loaded in other processes; clients work on threads")
-        return [None] * count, wanted
-    return [processes.of(i) for i in range(count)], min(count, wanted)
+    from fzoos.objectives.process_workers import process_pools  # here: takes long to load, and few runs have processes
+
+    pools = process_pools(stack, wanted, objectives)
+    return (pools, min(count, wanted)) if pools else ([None] * count, wanted)
 
 
 def available_cores() -> int:
@@ -330,7 +208,8 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _answer(future: Future[Any]) -> Answer:
+def answer_of(future: Future[Any]) -> Answer:
+    """What came of a point; waits for it."""
     try:
         return Answer(future.result())
     except CancelledError as error:
@@ -342,15 +221,3 @@ def _answer(future: Future[Any]) -> Answer:
 def _evaluate(objective: Objective, point: FloatArray, ticket: str) -> Any:
     """The ticket makes every task another one: Dask would answer equal ones with one value, and values may be noisy."""
     return objective(point)
-
-
-_received: list[Objective] = []  # in a worker: the clients' objectives
-
-
-def _receive(objectives: bytes) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who waits
-    _received[:] = pickle.loads(objectives)  # from our own process
-
-
-def _call(client: int, point: FloatArray) -> Any:
-    return _received[client](point)

@@ -20,14 +20,17 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from fzoos._util.arrays import FloatArray
-from fzoos.objectives.box import Objective
+from fzoos._util.namesake import load_namesake
 from fzoos.objectives.constraints import join_values, read_values
-from fzoos.objectives.space import takes_keywords
+from fzoos.objectives.keywords import takes_keywords
+
+if TYPE_CHECKING:
+    from fzoos._util.arrays import FloatArray
+    from fzoos.objectives.box import Objective
 
 __all__ = ["load_function", "main"]
 
@@ -126,6 +129,7 @@ def _where(error: BaseException, file: Path) -> str:
 
 def load_function(file: Path, function: str) -> Objective:
     """The function; its file may import modules that lie beside it, as if it were run by `python FILE`."""
+    load_namesake(file)
     name = file.stem if file.stem not in sys.modules else f"{file.stem}_file"  # a file may be called random.py
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:

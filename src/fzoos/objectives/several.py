@@ -11,9 +11,9 @@ from queue import SimpleQueue
 from typing import Any
 
 from fzoos.objectives.box import Objective
+from fzoos.objectives.keywords import takes_keywords
 from fzoos.objectives.parallel import Parallel
 from fzoos.objectives.serve import load_function
-from fzoos.objectives.space import takes_keywords
 
 __all__ = ["FileObjective", "Several", "several"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike
 from fzoos._util.arrays import FloatArray
 from fzoos._util.records import choose_kind, read_record
 from fzoos.objectives.box import Box, Objective, check_start
+from fzoos.objectives.keywords import takes_keywords
 from fzoos.objectives.variables import KINDS, Choice, Variable
 
 __all__ = ["NamedObjective", "Space", "SpaceBox", "box_of", "search_box", "space_of"]
@@ -293,18 +293,6 @@ class NamedObjective:
         """End the objective, if it has an end."""
         if hasattr(self.objective, "close"):
             self.objective.close()
-
-
-def takes_keywords(objective: Objective, names: tuple[str, ...]) -> bool:
-    """Whether all variables are parameters of the objective, or it takes any keyword and nothing else."""
-    try:
-        parameters = inspect.signature(objective).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    by_name = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-    anything = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    others = [p for p in parameters if p.kind is not p.VAR_KEYWORD and p.name not in names and p.default is p.empty]
-    return not others and (set(names) <= by_name or anything)
 
 
 def space_of(bounds: Any) -> Space | None:

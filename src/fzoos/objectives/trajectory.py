@@ -73,6 +73,7 @@ class Trajectory(Asking):
         self.violation: float | None = None  # the largest c there, once it has been asked
         self.there: FloatArray | None = None  # f and c there
         self._known: tuple[FloatArray, float] | None = None  # the last value that was asked for F alone
+        self._in_cube: FloatArray | None = None  # what is being asked
         self.failed = 0
 
     @property
@@ -143,11 +144,29 @@ class Trajectory(Asking):
         """The rows of x as they were asked, and their values."""
         points = self.box.from_cube(x)
         batches = [points] if self._vectorized else [points[i : i + 1] for i in range(len(points))]
-        answers = self._ask(batches, purpose)
-        asked, values = np.concatenate([part for part, _ in answers]), join_values([part for _, part in answers])
-        other = np.any(asked != points, axis=1)  # before a restart, on a machine that rounds or chooses differently
-        x = np.where(other[:, None], self.box.scale(asked), x) if other.any() else x
+        self._in_cube = x
+        try:
+            answers = self._ask(batches, purpose)
+        finally:
+            self._in_cube = None
+        if len(answers) == 1:
+            asked, values = answers[0]
+        else:
+            asked, values = np.concatenate([part for part, _ in answers]), join_values([part for _, part in answers])
+        if self._ledger is not None:  # it has, from before a restart, what another machine rounded or chose differently
+            other = np.any(asked != points, axis=1)
+            x = np.where(other[:, None], self.box.scale(asked), x) if other.any() else x
         return self._really_asked(x, asked), values
+
+    @property
+    def _gives_away(self) -> bool:
+        here = self._vectorized and self._ledger is None and self._pool is None
+        return here and self._in_cube is not None and not hasattr(self._objective, "asked_instead")
+
+    def _as_asked(self, points: FloatArray) -> FloatArray:
+        if not self._gives_away or self._in_cube is None:
+            return points
+        return self.box.from_cube(self._in_cube[-len(points) :])
 
     def begin_round(self, x: FloatArray) -> bool:
         """The server's x of a new round, where constraints are asked; whether there are any, as far as is known."""
@@ -158,8 +177,10 @@ class Trajectory(Asking):
         """Which of these points is the server's x, if it has not been asked in this round."""
         if self._centre is None or self.violation is not None:
             return None
-        rows = np.flatnonzero(np.all(x == self._centre, axis=1))
-        return int(rows[0]) if len(rows) else None
+        for row in np.flatnonzero(x[:, 0] == self._centre[0]):
+            if np.array_equal(x[row], self._centre):
+                return int(row)
+        return None
 
     def _really_asked(self, x: FloatArray, points: FloatArray) -> FloatArray:
         """The points of the cube whose values came: people may have evaluated others in their place."""
@@ -184,9 +205,11 @@ class Trajectory(Asking):
         y = values if values.ndim == 1 and self.merit is None else self._constrained(x, values, good, centre)
         if self._keep:
             n = self._x.rows
-            self._x.grow(int(good.sum()))[n:] = x[good]
-            self._y.grow(int(good.sum()))[n:, 0] = y[good]
-            self._norms.grow(int(good.sum()))[n:, 0] = np.vecdot(x[good], x[good])
+            # Sums of rows in another order of memory would have other last bits.
+            kept, observed = (np.ascontiguousarray(x), y) if good.all() else (x[good], y[good])
+            self._x.grow(len(kept))[n:] = kept
+            self._y.grow(len(kept))[n:, 0] = observed
+            self._norms.grow(len(kept))[n:, 0] = np.vecdot(kept, kept)
         return y
 
     def _constrained(
@@ -254,14 +277,14 @@ class Trajectory(Asking):
         ranks = self._norms.array[:, 0] - 2.0 * (self.x @ x)  # squared distances, but for |x|^2 which all share
         return np.sort(np.argpartition(ranks, count)[:count])
 
-    def rough_distances(self, x: FloatArray, first: int = 0) -> tuple[FloatArray, float]:
-        """Squared distances to x of the points from number `first` on, shape (n - first,), and how wrong they may be.
+    def rough_distances(self, x: FloatArray, first: int = 0, end: int | None = None) -> tuple[FloatArray, float]:
+        """Squared distances to x of the points from number `first` on, before `end`, and how wrong they may be.
 
         |p|^2 - 2 p.x + |x|^2 is one pass over the points, but loses the digits that |p|^2 has in excess.
         """
-        norms, own = self._norms.array[first:, 0], float(x @ x)
+        norms, own = self._norms.array[first:end, 0], float(x @ x)
         error = _ROUNDING * (float(norms.max(initial=0.0)) + own)
-        return norms - 2.0 * (self.x[first:] @ x) + own, error
+        return norms - 2.0 * (self.x[first:end] @ x) + own, error
 
 
 def _rounding_generator(seed: np.random.SeedSequence | None) -> np.random.Generator:

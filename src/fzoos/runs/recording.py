@@ -1,28 +1,22 @@
-"""What a run of `minimize` can be made again from, and go on: its settings, its seed, and the values of its queries.
-
-On disk the values are in a table of their own in the file of runs, 8 bytes a query, written with each round; runs of
-the last release have none, and cannot go on.
-"""
+"""What a run of `minimize` can be made again from, and go on: its settings, its seed, and the values of its queries."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.sqlite import SqliteFile
 from fzoos.result import Record, Result
-from fzoos.runs.rows import ANSWERS, array_of, bytes_of
-from fzoos.runs.store import Store, StoreError
 
-__all__ = ["Recording", "ValueTable", "find_recording"]
+if TYPE_CHECKING:
+    from fzoos.runs.store import Store
+
+__all__ = ["Recording", "find_recording"]
 
 _CHANGES = ("rounds", "seed", "entropy")  # settings with which a run may go on that had others
 
@@ -116,6 +110,13 @@ def find_recording(start: Any, store: str | Path | None) -> Recording:
         raise TypeError(f"start must be a result of minimize, or the name or id of a run in the store, got {start!r}")
     if store is None:
         raise ValueError(f"start names the run {start!r}: store must say in which file")
+    return _stored(start, store)
+
+
+def _stored(start: str | int, store: str | Path) -> Recording:
+    from fzoos.runs.store import Store  # here, as SQLite is slow to load and most runs have no file
+    from fzoos.runs.value_table import ValueTable
+
     with Store(store, create=False) as file:
         ids = [run.id for run in file.runs if start in (run.id, run.name) or start == str(run.id)]
         if not ids:
@@ -133,58 +134,3 @@ def find_recording(start: Any, store: str | Path | None) -> Recording:
 def _names(file: Store) -> str:
     names = [f"{run.id} ({run.name})" for run in file.runs]
     return ", ".join(names[-5:]) if names else "none"
-
-
-class ValueTable(SqliteFile):
-    """The values of runs in a file of runs.
-
-    Args:
-        path: the file.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> import numpy as np
-        >>> from fzoos.runs.recording import ValueTable
-        >>> with ValueTable(Path(tempfile.mkdtemp()) / "runs.db") as table:
-        ...     table.write(1, 1, [np.array([0.5, 0.25])])
-        ...     table.write(1, 2, [np.array([0.125])])
-        ...     table.read(1, clients=1)
-        (array([0.5  , 0.25 , 0.125]),)
-    """
-
-    def __init__(self, path: str | Path) -> None:
-        try:
-            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
-            self._db.execute(ANSWERS)
-        except sqlite3.Error as error:
-            raise StoreError(f"{path} cannot be read as a file of runs: {error}") from None
-        self._path = path
-
-    def begin(self, run: int) -> None:
-        """A new run: it has none, whatever a run of its id had that is gone."""
-        self._db.execute("DELETE FROM answers WHERE run = ?", (run,))
-
-    def write(self, run: int, round: int, values: Sequence[FloatArray]) -> None:
-        """Store those of a round, of each client; once more: in place of what was there."""
-        try:
-            with closing(self._db.cursor()) as cursor:
-                cursor.execute("BEGIN IMMEDIATE")
-                rows = [(run, round, client, bytes_of(y)) for client, y in enumerate(values) if len(y)]
-                cursor.execute("DELETE FROM answers WHERE run = ? AND round >= ?", (run, round))
-                cursor.executemany("INSERT INTO answers VALUES (?, ?, ?, ?)", rows)
-                cursor.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise StoreError(f"{self._path} cannot be written: {error}") from None
-
-    def read(self, run: int, clients: int) -> tuple[FloatArray, ...]:
-        """All of a run, of each client."""
-        found: list[list[FloatArray]] = [[np.empty(0)] for _ in range(clients)]
-        for client, y in self._db.execute("SELECT client, y FROM answers WHERE run = ? ORDER BY round", (run,)):
-            found[client].append(array_of(y))
-        return tuple(np.concatenate(parts) for parts in found)
-
-    def walk(self, run: int) -> tuple[FloatArray, ...]:
-        """x after each round of a run."""
-        rows = self._db.execute("SELECT x FROM rounds WHERE run = ? ORDER BY round", (run,))
-        return tuple(array_of(row[0]) for row in rows)

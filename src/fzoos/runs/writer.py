@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.describe import describe
 from fzoos.result import Record
-from fzoos.runs.landmarks import of_monitor
-from fzoos.runs.recording import ValueTable
-from fzoos.runs.store import Store
+
+if TYPE_CHECKING:
+    from fzoos.runs.store import Store
 
 __all__ = ["RunWriter"]
 
@@ -48,17 +48,26 @@ class RunWriter:
         monitor: Callable[[FloatArray], Any] | None = None,
         run: int | None = None,
     ):
-        self._store = None if path is None else Store(path)
+        self._store: Store | None = None
         self._monitor, self._settings = monitor, describe(dict(settings))
         self._stored = [0] * clients  # values of each client in the file
         self._round = 0
         self._silent = run is not None
-        if self._store is not None and path is not None:
-            self._values = ValueTable(path)
-            self._run = self._store.begin(name, self._settings, x0, clients) if run is None else run
-            if run is None:
-                self._values.begin(self._run)
-                self._store.mark(self._run, start=self._value(x0), **of_monitor(monitor))
+        if path is not None:
+            self._open(Path(path), name, x0, clients, run)
+
+    def _open(self, path: Path, name: str, x0: FloatArray, clients: int, run: int | None) -> None:
+        from fzoos.runs.landmarks import of_monitor  # here, as SQLite is slow to load and most runs have no file
+        from fzoos.runs.store import Store
+        from fzoos.runs.value_table import ValueTable
+
+        self._store, self._values = Store(path), ValueTable(path)
+        if run is not None:
+            self._run = run
+            return
+        self._run = self._store.begin(name, self._settings, x0, clients)
+        self._values.begin(self._run)
+        self._store.mark(self._run, start=self._value(x0), **of_monitor(self._monitor))
 
     def go_on(self) -> None:
         """From here on all is new: what came before is in the file."""

@@ -20,11 +20,13 @@ rounding unit, 1e-11 for the worst A here.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 
-from fzoos._util.arrays import Array, FloatArray, device_of, invert_lower, namespace, to_numpy
+from fzoos._util.arrays import Array, FloatArray, device_of, invert_lower, namespace, stack, to_numpy
 from fzoos._util.buffer import Buffer
 from fzoos._util.together import Written, together
 
@@ -49,7 +51,26 @@ class GrowingCholesky:
 
     def __init__(self, like: Array) -> None:
         self._w = Buffer(like)
-        self.jitter = 0.0  # the largest value the ladder had to add to the diagonal so far
+        self.jitter: Any = 0.0  # the largest value the ladder had to add to the diagonal so far; of each, if joined
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Factors that agree in it can be joined."""
+        return self._w.shape
+
+    @classmethod
+    def joined(cls, factors: Sequence[Self]) -> Self:
+        """Factors of one shape as one with an axis more in front."""
+        whole = copy(factors[0])
+        whole._w = Buffer.joined([factor._w for factor in factors])
+        whole.jitter = np.array([factor.jitter for factor in factors])
+        return whole
+
+    def hand_back(self, factors: Sequence[Self]) -> None:
+        """Let each have its part of what they were joined to."""
+        self._w.hand_back([factor._w for factor in factors])
+        for factor, jitter in zip(factors, self.jitter.tolist(), strict=True):
+            factor.jitter = jitter
 
     def __len__(self) -> int:
         return self._w.rows
@@ -66,8 +87,9 @@ class GrowingCholesky:
             cross: B, shape (m, n), the new rows against the old columns.
             block: C, shape (m, m), the new rows against the new columns.
         """
-        l21, l22 = self._factorise(cross, block)
-        rows: Array = together(_extend, Written(self._w.grow(block.shape[0])), l21, l22)
+        l21, l22, jitter = _factorised(self._w.array, cross, block)
+        self.jitter = np.maximum(self.jitter, jitter)[()]
+        rows: Array = together(_extend, Written(self._w.grow(block.shape[-1])), l21, l22)
         return rows
 
     def solve(self, b: Array) -> Array:
@@ -80,25 +102,27 @@ class GrowingCholesky:
         xp = namespace(self._w.array)
         return -2.0 * float(xp.sum(xp.log(xp.linalg.diagonal(self._w.array))))
 
-    def _factorise(self, cross: Array, block: Array) -> tuple[Array, Array]:
-        """L_21 and chol(S + jitter I), with the smallest jitter of the ladder that gives pivots above rounding error.
-
-        The jitter is added to the new points only: they count as a little noisier, the old ones stay as they are.
-        """
-        for rung in _LADDER:
-            try:
-                l21, l22, scale, pivot = together(_new_block, self._w.array, cross, block, rung)
-            except (np.linalg.LinAlgError, RuntimeError):  # PyTorch's LinAlgError is a RuntimeError
-                continue
-            if float(pivot) > math.sqrt(_SMALLEST_PIVOT * float(scale)):
-                self.jitter = max(self.jitter, rung * float(scale))
-                return l21, l22
-        raise np.linalg.LinAlgError(
-            "the kernel matrix is not positive definite, even with jitter; is there a NaN in it?"
-        )
-
 
 # What an append computes, of one factor or, with leading axes, of several.
+
+
+def _factorised(w: Array, cross: Array, block: Array) -> tuple[Array, Array, FloatArray]:
+    """L_21, chol(S + jitter I), and the smallest jitter of the ladder that gives pivots above rounding error.
+
+    The jitter is added to the new points only: they count as a little noisier, the old ones stay as they are.
+    """
+    for rung in _LADDER:
+        try:
+            l21, l22, scale, pivot = together(_new_block, w, cross, block, rung)
+        except (np.linalg.LinAlgError, RuntimeError):  # PyTorch's LinAlgError is a RuntimeError
+            pass
+        else:
+            if np.all(pivot > np.sqrt(_SMALLEST_PIVOT * scale)):
+                return l21, l22, rung * scale
+        if block.ndim > 2:  # each has its own jitter
+            l21s, l22s, jitters = zip(*map(_factorised, w, cross, block), strict=True)
+            return stack(l21s)[0], stack(l22s)[0], np.array(jitters)
+    raise np.linalg.LinAlgError("the kernel matrix is not positive definite, even with jitter; is there a NaN in it?")
 
 
 def _new_block(w: Array, cross: Array, block: Array, rung: float) -> tuple[Array, Array, FloatArray, FloatArray]:

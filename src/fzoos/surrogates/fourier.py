@@ -18,7 +18,10 @@ Deviation from the paper: it prints the factor 2/sqrt(M); its own proof, and the
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Sequence
+from copy import copy
 from functools import lru_cache
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +39,7 @@ from fzoos._util.arrays import (
 )
 from fzoos._util.buffer import Buffer
 from fzoos._util.checks import check_count
-from fzoos._util.together import Written, together
+from fzoos._util.together import GoOn, jointly, together
 from fzoos.surrogates.cholesky import GrowingCholesky, solve_once
 from fzoos.surrogates.kernels import Kernel
 from fzoos.surrogates.standardise import Standardised
@@ -141,38 +144,97 @@ class FourierSurrogate:
 
     def weights(self, index: NDArray[np.int64], x: FloatArray, y: FloatArray) -> Array:
         """w from the points in use: their indices (n,), the whole trajectory's x (N, d) and y (N,)."""
-        gone = np.flatnonzero(~np.isin(self._index, index))
-        new = index[~np.isin(index, self._index)]
-        if len(gone):
-            self._replace(gone[: len(new)], new[: len(gone)], x)
-            new = new[len(gone) :]
-        self._append(new, x)
-        # `nearest n` only ever swaps points one for one, so nothing of `gone` is left here.
-        observed = Standardised.of(y[self._index])
-        alpha = self._solve(observed.values)
-        return together(_weights, alpha, self._phi.array, np.asarray(observed.scale), self.features.device)
+        return self.weights_to_send(index, x, y)[0]
 
-    def _solve(self, y: FloatArray) -> Array:
-        """(Phi Phi^T + sigma^2 I)^{-1} y: with the growing factor as long as points are only added."""
-        if self._factor is not None:
-            return together(_solve, self._factor.inverse_factor, y, self.features.device)
-        return together(_solve_anew, self._gram.array, y, self.noise, self.features.device)
+    def weights_to_send(self, index: NDArray[np.int64], x: FloatArray, y: FloatArray) -> tuple[Array, FloatArray]:
+        """The same, and w on the host: at once for clients in step."""
+        return jointly(_all_weights, (self, index, x, y), id(self.features))
 
-    def _append(self, new: NDArray[np.int64], x: FloatArray) -> None:
-        if not len(new):
-            return
+    def missing(self, index: NDArray[np.int64], x: FloatArray) -> FloatArray:
+        """The points in use that have no features yet, shape (m, d); those that have left are replaced first."""
+        n = len(self._index)
+        if np.array_equal(index[:n], self._index):  # points were only added
+            new = index[n:]
+        else:
+            gone = np.flatnonzero(~np.isin(self._index, index))
+            new = index[~np.isin(index, self._index)]
+            if len(gone):
+                self._replace(gone[: len(new)], new[: len(gone)], x)
+                new = new[len(gone) :]
         self._index = np.concatenate([self._index, new])
-        phi, gram = Written(self._phi.grow(len(new))), Written(self._gram.grow(len(new)))
-        cross, block = together(_append, self.features, phi, gram, x[new], self.noise)
-        if self._factor is not None:
-            self._factor.append(cross, block)
+        # `nearest n` only ever swaps points one for one, so nothing of `gone` is left here.
+        return x[new]
+
+    def observed(self, y: FloatArray) -> FloatArray:
+        """Of the trajectory's y, those of the points in use."""
+        return y[self._index]
 
     def _replace(self, slots: NDArray[np.int64], new: NDArray[np.int64], x: FloatArray) -> None:
         """Put new points into the slots of points that are no longer in use; there is no factor to extend any more."""
         self._index[slots] = new
-        phi, gram = Written(self._phi.array), Written(self._gram.array)
-        together(_replace, self.features, phi, gram, x[new], tuple(slots.tolist()))
+        _replace(self.features, self._phi.array, self._gram.array, x[new], slots.tolist())
         self._factor = None
+
+    # Of one, or of several
+
+    def extended(self, x: FloatArray, y: FloatArray) -> Array:
+        """w, with these points more, shape (m, d), and all observations, shape (n,)."""
+        if x.shape[-2]:
+            phi, gram = self._phi.grow(x.shape[-2]), self._gram.grow(x.shape[-2])
+            cross, block = _append(self.features, phi, gram, x, self.noise)
+            if self._factor is not None:
+                self._factor.append(cross, block)
+        observed, device = Standardised.of(y), self.features.device
+        if self._factor is not None:
+            alpha = _solve(self._factor.inverse_factor, observed.values, device)
+        else:
+            alpha = _solve_anew(self._gram.array, observed.values, self.noise, device)
+        return _weights(alpha, self._phi.array, np.asarray(observed.scale), device)
+
+    @property
+    def kind(self) -> Hashable:
+        """Surrogates of the same kind, and with the same features, can be joined."""
+        return self.noise, self._phi.shape, self._gram.shape, self._factor and self._factor.shape
+
+    @classmethod
+    def joined(cls, surrogates: Sequence[Self]) -> Self:
+        """Surrogates of one kind as one, whose arguments and answers have an axis more in front."""
+        whole = copy(surrogates[0])
+        whole._phi = Buffer.joined([surrogate._phi for surrogate in surrogates])
+        whole._gram = Buffer.joined([surrogate._gram for surrogate in surrogates])
+        factors = [surrogate._factor for surrogate in surrogates if surrogate._factor is not None]
+        whole._factor = GrowingCholesky.joined(factors) if factors else None
+        return whole
+
+    def hand_back(self, surrogates: Sequence[Self]) -> None:
+        """Let each have its part of what they were joined to."""
+        self._phi.hand_back([surrogate._phi for surrogate in surrogates])
+        self._gram.hand_back([surrogate._gram for surrogate in surrogates])
+        if self._factor is not None:
+            self._factor.hand_back([surrogate._factor for surrogate in surrogates if surrogate._factor is not None])
+
+
+def _all_weights(
+    wanted: Sequence[tuple[FourierSurrogate, NDArray[np.int64], FloatArray, FloatArray]], go_on: GoOn
+) -> list[tuple[Array, FloatArray]]:
+    """w of each on the device and on the host, in one operation for all surrogates of the same kind."""
+    new = [surrogate.missing(index, x) for surrogate, index, x, _ in wanted]
+    observed = [surrogate.observed(y) for surrogate, _, _, y in wanted]
+    alike: dict[Hashable, list[int]] = {}
+    for i, (surrogate, _, _, _) in enumerate(wanted):
+        alike.setdefault((surrogate.kind, len(new[i])), []).append(i)
+    found: dict[int, tuple[Array, FloatArray]] = {}
+    for members in alike.values():
+        own = [wanted[i][0] for i in members]
+        if len(own) == 1:
+            w = own[0].extended(new[members[0]], observed[members[0]])
+            found[members[0]] = w, to_numpy(w)
+            continue
+        whole = FourierSurrogate.joined(own)
+        w = whole.extended(np.stack([new[i] for i in members]), np.stack([observed[i] for i in members]))
+        whole.hand_back(own)
+        found |= dict(zip(members, zip(w, to_numpy(w), strict=True), strict=True))
+    return [found[i] for i in range(len(wanted))]
 
 
 # What the methods compute, of one surrogate or, with leading axes, of those of several clients.
@@ -192,14 +254,13 @@ def _append(features: FourierFeatures, phi: Array, gram: Array, x: FloatArray, n
     return cross[..., :n], cross[..., n:] + _ridge(noise, cross[..., n:])
 
 
-def _replace(features: FourierFeatures, phi: Array, gram: Array, x: FloatArray, slots: tuple[int, ...]) -> Array:
-    """Put phi(x) and its inner products into the rows `slots`."""
-    rows, fresh = list(slots), features(to_device(x, features.device))
-    phi[..., rows, :] = fresh
-    cross = fresh @ phi.mT
-    gram[..., rows, :] = cross
-    gram[..., rows] = cross.mT
-    return gram
+def _replace(features: FourierFeatures, phi: Array, gram: Array, x: FloatArray, rows: list[int]) -> None:
+    """Put phi(x) and its inner products into these rows."""
+    fresh = features(to_device(x, features.device))
+    phi[rows, :] = fresh
+    cross = fresh @ phi.T
+    gram[rows, :] = cross
+    gram[:, rows] = cross.T
 
 
 def _solve(w: Array, y: FloatArray, device: str | None) -> Array:

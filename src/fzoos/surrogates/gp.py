@@ -21,6 +21,10 @@ together two matrix products of n x n by n x m, whatever d is.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+from copy import copy
+from typing import Self
+
 import numpy as np
 
 from fzoos._util.arrays import Array, FloatArray, device_of, namespace, squared_distances, to_device, to_numpy
@@ -69,7 +73,45 @@ class DerivedGP:
         self._scaled_alpha: Array | None = None
 
     def __len__(self) -> int:
-        return len(self._y)
+        return int(self._y.shape[-1])
+
+    # Several at once
+
+    @property
+    def kind(self) -> Hashable:
+        """Processes of the same kind can be joined."""
+        settings = self.kernel, self.noise, self.dim, self._device, self._amplitude
+        return *settings, self.factor.shape, *(buffer.shape for buffer in self._buffers)
+
+    @property
+    def _buffers(self) -> tuple[Buffer, Buffer, Buffer]:
+        return self._x, self._distances, self._inverse
+
+    @classmethod
+    def joined(cls, processes: Sequence[Self]) -> Self:
+        """Processes of one kind as one, whose arguments and answers have an axis more in front.
+
+        On a device it works on their own arrays where these lie side by side. They are of no use until `hand_back`.
+        """
+        whole = copy(processes[0])
+        whole.factor = GrowingCholesky.joined([process.factor for process in processes])
+        columns = zip(*(process._buffers for process in processes), strict=True)
+        whole._x, whole._distances, whole._inverse = map(Buffer.joined, columns)
+        whole._y = np.stack([process._y for process in processes])
+        whole._scaled_alpha = None
+        return whole
+
+    def hand_back(self, processes: Sequence[Self]) -> None:
+        """Let each have its part of what they were joined to."""
+        self.factor.hand_back([process.factor for process in processes])
+        columns = zip(*(process._buffers for process in processes), strict=True)
+        for buffer, parts in zip(self._buffers, columns, strict=True):
+            buffer.hand_back(parts)
+        for i, process in enumerate(processes):
+            process._y = self._y[i]
+            process._scaled_alpha = None if self._scaled_alpha is None else self._scaled_alpha[i]
+
+    # Of one, or of several
 
     @property
     def prior_trace(self) -> float:
@@ -78,11 +120,11 @@ class DerivedGP:
 
     def append(self, x: FloatArray, y: FloatArray) -> None:
         """Condition on more observations: x of shape (m, d), y of shape (m,), as observed (not standardised)."""
-        if not len(y):
+        m = y.shape[-1]
+        if not m:
             return
-        m = len(y)
         points, distances = self._x.grow(m), self._distances.grow(m)
-        self._y = np.concatenate([self._y, y])
+        self._y = np.concatenate([self._y, y], axis=-1)
         self._scaled_alpha = None
         cross, block = together(
             _append, Written(points), Written(distances), np.ascontiguousarray(x), self.kernel, self.noise, self._device
@@ -93,7 +135,7 @@ class DerivedGP:
     def grad_mean(self, x: FloatArray) -> FloatArray:
         """grad mu(x) in the units of y, shape (d,); zero while there is no observation."""
         if not len(self):
-            return np.zeros(self.dim)
+            return np.zeros(x.shape)
         gradient: FloatArray = together(_grad_mean, self._x.array, self._weights(), x, self.kernel, self._device)
         return gradient
 
@@ -131,10 +173,13 @@ class DerivedGP:
         """What the standard deviations of the posterior are multiplied by to be in the units of y."""
         return Standardised.of(self._y).scale if self._amplitude is None else self._amplitude
 
-    def grad_uncertainty(self, x: FloatArray) -> FloatArray:
-        """trace Sigma_grad at each row of x, for standardised observations: shape (m, d) -> (m,)."""
+    def grad_uncertainty(self, x: Array) -> FloatArray:
+        """trace Sigma_grad at each row of x, for standardised observations: shape (m, d) -> (m,).
+
+        x may be on the device already.
+        """
         if not len(self):
-            return np.full(len(x), self.prior_trace)
+            return np.full(tuple(x.shape[:-1]), self.prior_trace)
         reduction: FloatArray = together(
             _reduction,
             self._x.array,

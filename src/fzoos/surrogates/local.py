@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable, Hashable, Sequence
 
-from fzoos._util.arrays import FloatArray
+import numpy as np
+from numpy.typing import NDArray
+
+from fzoos._util.arrays import Array, FloatArray
 from fzoos.objectives.trajectory import Trajectory
 from fzoos.surrogates.evidence import Ridge
 from fzoos.surrogates.gp import DerivedGP
 from fzoos.surrogates.kernels import Kernel
 
-__all__ = ["LocalSurrogate"]
+__all__ = ["LocalSurrogate", "LocalSurrogates"]
 
 
 _LEAST_NOISE = 1e-12
 _SPARE = 0.05  # points beyond the nearest n, over n
+_NONE = np.empty(0, dtype=np.int64)
 _SMALL = 100  # points whose factor is quickly made anew
 
 
@@ -64,21 +68,140 @@ class LocalSurrogate:
         self._chosen_at: FloatArray | None = None
         self._seen, self._version = 0, self._trajectory.version
 
+    @property
+    def process(self) -> DerivedGP:
+        """The process, as it was conditioned last."""
+        return self._gp
+
+    @property
+    def data(self) -> tuple[FloatArray, FloatArray]:
+        """The trajectory's points and observations."""
+        return self._trajectory.x, self._trajectory.y
+
     def at(self, x: FloatArray) -> DerivedGP:
         """The process conditioned on the points in use around x."""
+        new = self.due(x)
+        points, y = self.data
+        self._gp.append(points[new], y[new])
+        self.conditioned(x, new)
+        return self._gp
+
+    def due(self, x: FloatArray) -> NDArray[np.int64]:
+        """The points that the process lacks to be that of x; it may be a new one."""
         if self._version != self._trajectory.version:  # multipliers of constraints have changed, and all observations
             self._clear()
         total = len(self._trajectory)
         all_in_use = len(self._in_use) == self._seen and (self._points is None or total <= self._points)
         if all_in_use or (self._chosen_at is not None and np.array_equal(x, self._chosen_at)):
-            new = np.arange(self._seen, total)
+            return np.arange(self._seen, total) if total > self._seen else _NONE
+        chosen = self._trajectory.nearest(x, self._points)
+        new = chosen[~np.isin(chosen, self._in_use)]
+        if len(self._in_use) + len(new) > len(chosen) + self._spare:
+            self._clear()
+            return chosen
+        return new
+
+    def conditioned(self, x: FloatArray, new: NDArray[np.int64]) -> None:
+        """The points that were due at x are now in the process."""
+        if len(new):
+            self._in_use = np.concatenate([self._in_use, new])
+        self._chosen_at, self._seen = x.copy(), len(self._trajectory)
+
+
+class LocalSurrogates:
+    """The local surrogates of several clients: what they compute is one operation for all whose processes are alike.
+
+    After `close` each has its process again.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos.objectives.box import Box
+        >>> from fzoos.objectives.trajectory import Trajectory
+        >>> from fzoos.surrogates.kernels import SquaredExponential
+        >>> from fzoos.surrogates.local import LocalSurrogate, LocalSurrogates
+        >>> clients = [Trajectory(lambda x, a=a: a * x.sum(), Box.of((0, 1), dim=2)) for a in (1.0, 2.0)]
+        >>> for client in clients:
+        ...     _ = client.query(np.eye(2))
+        >>> several = LocalSurrogates([LocalSurrogate(c, SquaredExponential(1.0), 1e-6, None) for c in clients])
+        >>> several.condition(np.zeros((2, 2)))
+        >>> several.grad_mean(np.zeros((2, 2))).shape
+        (2, 2)
+    """
+
+    def __init__(self, surrogates: Sequence[LocalSurrogate]) -> None:
+        self._surrogates = surrogates
+        self._groups: list[_Group] = []
+
+    def condition(self, x: FloatArray) -> None:
+        """Condition each on the points in use around its row of x, shape (N, d)."""
+        due = [surrogate.due(row) for surrogate, row in zip(self._surrogates, x, strict=True)]
+        if not self._groups or not all(group.is_for(self._surrogates, due) for group in self._groups):
+            self.close()
+            self._groups = self._grouped(due)
+        for group in self._groups:
+            if len(due[group.members[0]]):
+                data = [(self._surrogates[i].data, due[i]) for i in group.members]
+                group.append([points[new] for (points, _), new in data], [y[new] for (_, y), new in data])
+        for surrogate, row, new in zip(self._surrogates, x, due, strict=True):
+            surrogate.conditioned(row, new)
+
+    def _grouped(self, due: Sequence[NDArray[np.int64]]) -> list[_Group]:
+        """Those whose processes are alike, and get as many points."""
+        alike: dict[Hashable, list[int]] = {}
+        for i, surrogate in enumerate(self._surrogates):
+            alike.setdefault((surrogate.process.kind, len(due[i])), []).append(i)
+        return [_Group(members, [self._surrogates[i].process for i in members]) for members in alike.values()]
+
+    def grad_mean(self, x: FloatArray) -> FloatArray:
+        """grad mu of each at its row of x, shape (N, d)."""
+        return self._each(x, lambda process, rows: process.grad_mean(rows), x.shape)
+
+    def grad_uncertainty(self, x: Array) -> FloatArray:
+        """trace Sigma_grad of each at its points: shape (N, m, d) -> (N, m)."""
+        return self._each(x, lambda process, rows: process.grad_uncertainty(rows), tuple(x.shape[:-1]))
+
+    @property
+    def prior_trace(self) -> FloatArray:
+        """-2 kappa'(0) d of each, shape (N,)."""
+        return np.array([surrogate.process.prior_trace for surrogate in self._surrogates])
+
+    def _each(self, x: Array, compute: Callable[[DerivedGP, Array], FloatArray], shape: tuple[int, ...]) -> FloatArray:
+        if len(self._groups) == 1 and len(x) > 1:
+            return compute(self._groups[0].process, x)
+        found = np.empty(shape)
+        for group in self._groups:
+            rows = group.members if len(group.members) > 1 else group.members[0]
+            found[rows] = compute(group.process, x[rows])
+        return found
+
+    def close(self) -> None:
+        """Let each have its own process."""
+        for group in self._groups:
+            group.hand_back()
+        self._groups = []
+
+
+class _Group:
+    """Processes of the same kind, joined; one alone stays as it is."""
+
+    def __init__(self, members: Sequence[int], processes: Sequence[DerivedGP]) -> None:
+        self.members, self._own = members, processes
+        self.process = processes[0] if len(processes) == 1 else DerivedGP.joined(processes)
+
+    def is_for(self, surrogates: Sequence[LocalSurrogate], due: Sequence[NDArray[np.int64]]) -> bool:
+        """Whether they still are what the surrogates have, and get as many points."""
+        count = len(due[self.members[0]])
+        return all(
+            surrogates[i].process is own and len(due[i]) == count
+            for i, own in zip(self.members, self._own, strict=True)
+        )
+
+    def append(self, x: Sequence[FloatArray], y: Sequence[FloatArray]) -> None:
+        if len(self._own) == 1:
+            self.process.append(x[0], y[0])
         else:
-            chosen = self._trajectory.nearest(x, self._points)
-            new = chosen[~np.isin(chosen, self._in_use)]
-            if len(self._in_use) + len(new) > len(chosen) + self._spare:
-                self._clear()
-                new = chosen
-        self._gp.append(self._trajectory.x[new], self._trajectory.y[new])
-        self._in_use = np.concatenate([self._in_use, new])
-        self._chosen_at, self._seen = x.copy(), total
-        return self._gp
+            self.process.append(np.stack(x), np.stack(y))
+
+    def hand_back(self) -> None:
+        if len(self._own) > 1:
+            self.process.hand_back(self._own)

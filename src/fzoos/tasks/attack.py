@@ -201,8 +201,8 @@ class Attacks:
         images: the number of images.
         clients: N, the number of clients.
         seed: the seed of the split, the training and the draw of images.
-        device: "cpu" or "cuda". On CUDA, cuDNN is set to deterministic algorithms and, once the models are trained, to
-            full float32 precision.
+        device: "cpu" or "cuda". On CUDA, cuDNN is set to deterministic algorithms, and convolutions round to TF32, in
+            training and in queries (`fzoos.tasks.fused`).
         recipe: the network and its training; default: the dataset's.
         data: images to use in place of the dataset's own.
         progress: show a progress bar, and each model's accuracy, on standard output or on the console given.
@@ -241,7 +241,7 @@ class Attacks:
         check_count("clients", clients, low=1)
         check_count("seed", seed)
         classes_per_client(CLASSES, portion)
-        if device != "cpu":  # training may round to TF32, three times as fast; the queries' small differences may not
+        if device != "cpu":
             torch.backends.cudnn.deterministic, torch.backends.cudnn.allow_tf32 = True, True
         self.dataset, self._kind, self._device = dataset, DATASETS[dataset], device
         self._data = self._kind.load() if data is None else data
@@ -257,8 +257,6 @@ class Attacks:
                 progress=progress,
             )
         )
-        if device != "cpu":
-            torch.backends.cudnn.allow_tf32 = False
         self.indices: tuple[int, ...] = tuple(self._draw(images, np.random.default_rng([seed, 2])))
 
     def __len__(self) -> int:

@@ -19,7 +19,8 @@ from fzoos.runs.progress import round_columns
 from fzoos.tasks.cache import cache_folder, digest, fingerprint, read_archive, write_archive
 from fzoos.tasks.data import Images
 from fzoos.tasks.display import Shown, console_of
-from fzoos.tasks.models import Module, Recipe, Tensor, accuracy, build, laid_out, torch, train
+from fzoos.tasks.fused import as_queried
+from fzoos.tasks.models import Module, Recipe, Tensor, accuracy, build, torch, train
 from fzoos.tasks.split import split_by_class
 
 __all__ = ["CLASSES", "ClientModel", "Pixels", "WeakModelError", "client_models"]
@@ -123,7 +124,7 @@ def client_models(
                 tested = np.flatnonzero(np.isin(data.y_test, known))
                 reached = accuracy(model, *_sample(data.x_test, data.y_test, tested, pixels, device))
                 _keep(path, model, reached, settings)
-            found.append(ClientModel(laid_out(model, device), tuple(known.tolist()), reached))
+            found.append(ClientModel(as_queried(model, device), tuple(known.tolist()), reached))
             names = " ".join(map(str, known))
             console.print(f"client {i}: accuracy {reached:.3f} on classes {names}", highlight=False)
             bars.update(bar, completed=(i + 1) * recipe.epochs)

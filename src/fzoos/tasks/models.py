@@ -23,14 +23,16 @@ __all__ = [
     "Module",
     "Network",
     "Recipe",
+    "Residual",
     "Tensor",
     "accuracy",
     "build",
     "cnn",
     "laid_out",
     "logits",
+    "nn",  # this and torch are imported from here, so that the message above is the first that is seen without them
     "resnet18",
-    "torch",  # imported from here by others, so that the message above is the first that is seen without it
+    "torch",
     "train",
 ]
 
@@ -106,7 +108,7 @@ def cnn(channels: int, side: int, classes: int, width: int) -> Module:
     )
 
 
-class _Residual(nn.Module):  # type: ignore[misc]
+class Residual(nn.Module):  # type: ignore[misc]
     """x -> relu(convolutions(x) + x), with a 1 x 1 convolution of x where the shapes differ."""
 
     def __init__(self, inside: int, outside: int, stride: int) -> None:
@@ -122,6 +124,7 @@ class _Residual(nn.Module):  # type: ignore[misc]
         self.shortcut = nn.Sequential() if same else _projection(inside, outside, stride)
 
     def forward(self, x: Tensor) -> Tensor:
+        """The block's output."""
         return F.relu(self.body(x) + self.shortcut(x))
 
 
@@ -148,8 +151,8 @@ def resnet18(channels: int, classes: int, width: int = 64) -> Module:
     sizes = [width, width, 2 * width, 4 * width, 8 * width]
     blocks = []
     for stage in range(4):
-        blocks.append(_Residual(sizes[stage], sizes[stage + 1], stride=1 if stage == 0 else 2))
-        blocks.append(_Residual(sizes[stage + 1], sizes[stage + 1], stride=1))
+        blocks.append(Residual(sizes[stage], sizes[stage + 1], stride=1 if stage == 0 else 2))
+        blocks.append(Residual(sizes[stage + 1], sizes[stage + 1], stride=1))
     return nn.Sequential(*stem, *blocks, nn.AvgPool2d(4), nn.Flatten(), nn.Linear(8 * width, classes))
 
 

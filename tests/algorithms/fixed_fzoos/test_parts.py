@@ -100,7 +100,7 @@ def test_a_length_scale_from_elsewhere_stays_in_its_range(told, used) -> None:
     half = settings.client(context)
     scale = next(part for part in half._parts if isinstance(part, SharedLengthScale))
     scale.take(X0, Message("refresh", 2, {"x": X0, "log_length_scale": np.array([told])}))
-    assert half._model.kernel.length_scale == pytest.approx(used, rel=1e-12)
+    assert half.model.kernel.length_scale == pytest.approx(used, rel=1e-12)
 
 
 def test_step_control_knows_the_noise(monkeypatch) -> None:

@@ -262,6 +262,28 @@ def test_a_centre_that_failed_here():
     assert np.any(there["gradient"])
 
 
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_an_objective_that_has_broken(everywhere):
+    """Three rounds bring no value: the fourth asks the last good centre again. If there is none either, the site has no
+    say (Delta as it is, no complaint) until it has a value; if there is one, its centres go on failing."""
+    fails = []
+    client, asked = make(lambda u: math.nan if fails and (everywhere or np.any(u != X)) else bowl(u))
+    reply = client.refresh(X, control())
+    client.answer(X, control(), averaged(reply))
+    first = len(asked)
+    fails.append(True)
+    there = [numbers(client.refresh(X + 0.01 * k, control())) for k in range(1, 6)]
+    at_x = [k // 2 + 1 for k, u in enumerate(asked[first:]) if np.array_equal(u, X)]
+    assert at_x == ([4, 5] if everywhere else [4])
+    say = 0.0 if everywhere else 1.0
+    assert [n.failed for n in there] == [1.0, 1.0, 1.0, say, say]
+    assert there[3].log_delta == pytest.approx(math.log(DELTA) - say * math.log(2.0))
+    fails.clear()
+    assert numbers(client.refresh(X, control())).failed == 0.0
+    fails.append(True)
+    assert numbers(client.refresh(X + 0.01, control())).failed == 1.0
+
+
 @pytest.mark.parametrize("own", [True, False])
 def test_a_centre_that_somebody_rejects(own):
     """x_i is within Delta of the last centre that everybody accepted; the one that failed leaves no gradient behind."""

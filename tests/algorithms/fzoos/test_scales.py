@@ -8,7 +8,8 @@ import pytest
 from fzoos.algorithms.fzoos.control import Mode
 from fzoos.algorithms.fzoos.directions import COMMON
 from fzoos.algorithms.fzoos.scales import QUERIES, Quality, Scales, first_size, next_scales, next_size, resting
-from fzoos.algorithms.fzoos.star import LINE, SPREAD
+from fzoos.algorithms.fzoos.star import LINE
+from fzoos.algorithms.fzoos.star_points import SPREAD
 
 MANY = 10**12  # directions: q is sure then
 

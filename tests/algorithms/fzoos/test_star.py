@@ -8,9 +8,11 @@ import pytest
 from fzoos import FZooS, minimize
 from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.fzoos import star
+from fzoos.algorithms.fzoos import star_points as module
 from fzoos.algorithms.fzoos.control import Control, Mode
 from fzoos.algorithms.fzoos.directions import star_directions
-from fzoos.algorithms.fzoos.star import LINE, SPREAD, StarClient, StarNumbers, halves, inward
+from fzoos.algorithms.fzoos.star import LINE, StarClient, StarNumbers, halves, inward
+from fzoos.algorithms.fzoos.star_points import SPREAD, StarPoints
 from fzoos.messages.codec import MessageError
 from fzoos.objectives.box import Box
 from fzoos.objectives.trajectory import Trajectory
@@ -242,7 +244,7 @@ def test_failures_on_the_lines():
 @pytest.mark.parametrize("mode", [Mode.SHARED, Mode.DEALT])
 def test_no_value_at_x(mode):
     """From the beginning: zeros, no complaint, no say in the lines, and as many queries as planned. After it had
-    one: it says that x failed."""
+    one: it says that another x failed, but not where the last round began as well, nor then anywhere until it works."""
     broken = [True]
     client, asked = make(lambda u: math.nan if broken[0] else function(u))
     told = control(mode, participants=2, share=0.5) if mode is Mode.DEALT else control(mode)
@@ -257,7 +259,12 @@ def test_no_value_at_x(mode):
     broken[0] = False
     assert numbers(client.star(X, told)).failed == 0.0
     broken[0] = True
-    assert numbers(client.star(X, told)).failed == 1.0
+    said = [numbers(client.star(x, told)).failed for x in (X + 0.01, X, X, X + 0.01)]
+    assert said == [1.0, 1.0, 0.0, 0.0]
+    broken[0] = False
+    assert numbers(client.star(X, told)).failed == 0.0
+    broken[0] = True
+    assert numbers(client.star(X + 0.01, told)).failed == 1.0
 
 
 def test_somebody_failed():
@@ -319,16 +326,36 @@ def test_a_large_star_is_taken_in_parts(monkeypatch):
     rng = np.random.default_rng(3)
     x, control = np.full(60, 0.5), Control(7, Mode.SHARED, 0.02)
     rows = star_directions(control, 60).common
-    points = star_points(rows, x, 0.02 * math.sqrt(60))
+    length = 0.02 * math.sqrt(60)
+    points = star_points(rows, x, length)
     slopes, curvatures = rng.normal(size=60), rng.uniform(0.5, 1.5, 60)
     values = (points - x) @ slopes + 0.5 * (points - x) ** 2 @ curvatures
     good = np.ones(len(points), dtype=bool)
-    whole = star._fresh(points, values, x, good)
+    whole = StarPoints(x, length, rows, np.copyto).slope(values, good)
     np.testing.assert_allclose(whole.gradient, fresh_of(points, values, x).gradient, rtol=1e-9)
-    monkeypatch.setattr(star, "_TOGETHER", 10)
-    parts = star._fresh(points, values, x, good)
+    monkeypatch.setattr(module, "TOGETHER", 10)
+    parts = StarPoints(x, length, rows, np.copyto).slope(values, good)
     assert np.linalg.norm(parts.gradient - whole.gradient) < np.linalg.norm(whole.gradient) / math.sqrt(5)
     assert parts.curvature == pytest.approx(whole.curvature, rel=0.3)
+
+
+@pytest.mark.parametrize("together", [512, 6, 3])
+@pytest.mark.parametrize("failed", [(), (1,), (3, 4, 8, 17)])
+def test_parts_of_a_star_are_those_of_the_plain_formula(monkeypatch, together, failed):
+    """Points near a face, some clipped, some without a value: the same numbers as by lists of rows, part by part."""
+    monkeypatch.setattr(module, "TOGETHER", together)
+    rng = np.random.default_rng(8)
+    x, rows = rng.uniform(0.0, 0.2, D), np.linalg.qr(rng.standard_normal((D, D)))[0]
+    found = StarPoints(x, 0.3, rows, lambda points, out: np.clip(points, 0.0, 1.0, out=out))
+    points = np.clip(star_points(rows, x, 0.3), 0.0, 1.0)
+    assert np.array_equal(found.asked, points)
+    values, good = rng.standard_normal(D + 1), ~np.isin(np.arange(D + 1), failed)
+    count = 2 * math.ceil((D + 1) / (2 * together))
+    parts = [[0, *(j for j in range(1, D + 1) if good[j] and (j - 1) % count == k)] for k in range(count)]
+    slopes = [fit_slope(points[part], values[part], x, 1e-8) for part in parts]
+    slope = found.slope(values, good)
+    np.testing.assert_allclose(slope.gradient, sum(s.gradient for s in slopes), rtol=1e-12, atol=1e-12)
+    assert slope.curvature == pytest.approx(np.mean([s.curvature for s in slopes]), rel=1e-12)
 
 
 def test_x_is_lower_than_all_around():
@@ -372,8 +399,29 @@ def test_many_dimensions_end_to_end(monkeypatch):
         return np.sum((result.x - centres.mean(axis=0)) ** 2)
 
     start, kept = np.sum((0.2 - centres.mean(axis=0)) ** 2), run()
-    monkeypatch.setattr(star, "_TOGETHER", 30)
+    for where in (star, module):
+        monkeypatch.setattr(where, "TOGETHER", 30)
     assert not FZooS().keeps_trajectory(80)
     with pytest.raises(ValueError, match="prior is of no use to FZooS"):
         minimize(functions, np.full(80, 0.2), bounds=(0, 1), prior=[(np.zeros((1, 80)), np.zeros(1))] * 3)
     assert run() < max(10 * kept, 0.02 * start)
+
+
+def test_who_slept_computes_as_if_it_had_given_its_kernel_back(monkeypatch):
+    """A site of a study never rests, a client in one process does: after a round without it both say the same bits.
+
+    In the rounds that follow each other the kernel is kept, and its gradient is that of all points but for rounding.
+    """
+    monkeypatch.setattr(star, "_KEPT", 1)
+    clients, said = [make()[0] for _ in range(2)], []
+    for round in (1, 2, 4, 5):
+        if round == 4:
+            clients[0].rest()
+        wanted, x = control(sweep=round, size=9), X + 0.01 * round
+        replies = [client.star(x, wanted, round) for client in clients]
+        assert np.array_equal(replies[0]["memory"], replies[1]["memory"])
+        said.append((x, wanted, replies[0]["memory"]))
+    monkeypatch.setattr(star, "_KEPT", 1000)
+    plain = make()[0]
+    for x, wanted, memory in said:
+        np.testing.assert_allclose(plain.star(x, wanted)["memory"], memory, rtol=1e-6, atol=1e-7)

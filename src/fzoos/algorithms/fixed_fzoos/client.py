@@ -12,8 +12,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.together import is_in_step, jointly
 from fzoos.algorithms.base import ClientContext, ClientHalf, PayloadPart
+from fzoos.algorithms.descent import Descent
 from fzoos.algorithms.fixed_fzoos.correction import CORRECTIONS
+from fzoos.algorithms.fixed_fzoos.crew import Walker, walk
 from fzoos.algorithms.fixed_fzoos.gamma import Gamma
 from fzoos.algorithms.fixed_fzoos.model import Model
 from fzoos.algorithms.fixed_fzoos.parts import Part
@@ -45,12 +48,12 @@ class FZooSClient(ClientHalf):
     def __init__(self, context: ClientContext, settings: FixedFZooS) -> None:
         super().__init__(context)
         self._settings = settings
-        self._model = Model(settings, context)
-        self._queries = Queries(settings, context, self._model)
-        self._correction = CORRECTIONS[settings.sends](settings, context, self._model)
+        self.model = Model(settings, context)
+        self.queries = Queries(settings, context, self.model)
+        self.corrections = CORRECTIONS[settings.sends](settings, context, self.model)
         self._steps = StepScale(settings.steps)
-        self._gamma = Gamma(settings, context, self._model, self._correction)
-        self._parts = (self._correction, SharedLengthScale(settings, self._model), self._steps, self._gamma)
+        self._gamma = Gamma(settings, context, self.model, self.corrections)
+        self._parts = (self.corrections, SharedLengthScale(settings, self.model), self._steps, self._gamma)
 
     # The three parts of a round
 
@@ -59,21 +62,21 @@ class FZooSClient(ClientHalf):
         new = self._take(x, request)
         if not (new and self._settings.refresh_first_round):  # else it has just asked around x
             # A newcomer has just asked around x, or at x: it has nothing to predict.
-            predicted = self._model.at(x).mean(x) if self._settings.steps and not new else None
-            self._steps.observe(x, self._queries.refresh(x), predicted, self._model.sigma)
-        self._model.fit_noise(x, request.round)
+            predicted = self.model.at(x).mean(x) if self._settings.steps and not new else None
+            self._steps.observe(x, self.queries.refresh(x), predicted, self.model.sigma)
+        self.model.fit_noise(x, request.round)
         return self._renew(x)
 
     def begin(self, x: FloatArray, request: Message) -> None:
         """Take the averages; a first round without a payload, and a newcomer, have no correction."""
         super().begin(x, request)
-        self._queries.start_round()
+        self.queries.start_round()
         self._take(x, request)
-        self._model.fit_noise(x, request.round)
+        self.model.fit_noise(x, request.round)
 
     def end(self, x: FloatArray) -> Arrays:
         """Without a refresh exchange, the payload travels with x_i."""
-        self._queries.end(x)
+        self.queries.end(x)
         return self._renew(x) if self._settings.exchanges == 1 else {}
 
     def _take(self, x: FloatArray, request: Message) -> bool:
@@ -82,7 +85,7 @@ class FZooSClient(ClientHalf):
             part.take(x, request)
         if self.context.trajectory.count:
             return False
-        observed = self._queries.initial(x)
+        observed = self.queries.initial(x)
         if observed is not None:
             self._steps.observe(x, observed)
         return True
@@ -96,10 +99,29 @@ class FZooSClient(ClientHalf):
 
     def rest(self) -> None:
         """Without factors and features: they are made anew at the next request."""
-        self._model.rest()
-        self._correction.rest()
+        self.model.rest()
+        self.corrections.rest()
 
-    # A local step
+    # Local steps
+
+    def walk(self, x: FloatArray, steps: int, descent: Descent) -> FloatArray:
+        """At once with all clients that are as far, where clients work in step."""
+        if not is_in_step():
+            return super().walk(x, steps, descent)
+        return jointly(walk, Walker(self, x, descent, steps), (self.queries.key, steps, self.corrections.known))
+
+    @property
+    def step_scale(self) -> float:
+        """s."""
+        return self._steps.scale
+
+    def length_at(self, x: FloatArray, t: int) -> float:
+        """gamma_t."""
+        return self._gamma.at(x, t)
+
+    def note_length(self, length: float) -> None:
+        """The correction length of a step, for what is reported."""
+        self._lengths.append(length)
 
     def step(self, x: FloatArray, t: int, descend: Callable[[FloatArray], FloatArray]) -> FloatArray:
         """The optimiser's step, scaled."""
@@ -107,19 +129,19 @@ class FZooSClient(ClientHalf):
 
     def local_gradient(self, x: FloatArray) -> FloatArray:
         """Grad mu_i(x)."""
-        return self._model.at(x).grad_mean(x)
+        return self.model.at(x).grad_mean(x)
 
     def correction(self, x: FloatArray, t: int) -> tuple[float, FloatArray] | None:
         """gamma_t and the correction vector."""
-        return (self._gamma.at(x, t), self._correction.at(x)) if self._correction.known else None
+        return (self._gamma.at(x, t), self.corrections.at(x)) if self.corrections.known else None
 
     def explore(self, x: FloatArray) -> None:
         """Active queries around the new iterate."""
-        self._queries.explore(x)
+        self.queries.explore(x)
 
     def diagnostics(self) -> dict[str, float]:
         """The correction length, and what parts and queries report."""
         reported = super().diagnostics()
         for part in self._parts:
             reported |= part.diagnostics()
-        return reported | self._queries.diagnostics()
+        return reported | self.queries.diagnostics()

@@ -14,9 +14,12 @@ for d numbers and without the features' error.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from fzoos._util.arrays import Array, FloatArray, to_device, to_numpy
+import numpy as np
+
+from fzoos._util.arrays import Array, FloatArray, shared_to_device, stack
 from fzoos.algorithms.base import ClientContext, PayloadPart
 from fzoos.algorithms.fixed_fzoos.model import Model
 from fzoos.algorithms.fixed_fzoos.parts import Part
@@ -53,6 +56,16 @@ class Correction(Part, ABC):
         """The correction vector for a local step from x."""
         return self.vector(x) if self._fixed is None else self._fixed
 
+    @staticmethod
+    def several(corrections: Sequence[Correction]) -> Callable[[FloatArray], FloatArray]:
+        """`at` of several clients at once, each at its row of x, shape (N, d) -> (N, d); during one round."""
+        first = corrections[0]
+        if len(corrections) > 1 and isinstance(first, WeightsCorrection) and first._fixed is None:
+            whole = first.joined(corrections)
+            if whole is not None:
+                return whole
+        return lambda x: np.stack([correction.at(row) for correction, row in zip(corrections, x, strict=True)])
+
     def rest(self) -> None:
         """Give back what can be computed again."""
         return
@@ -86,7 +99,6 @@ class WeightsCorrection(Correction):
         self._own_round = 0
         self._features: FourierFeatures  # those that w_i belongs to
         self._average: Array = None  # w
-        self._difference: Array = None  # w - w_i
 
     @classmethod
     def sends(cls, settings: FixedFZooS, dim: int) -> dict[str, PayloadPart]:
@@ -102,16 +114,16 @@ class WeightsCorrection(Correction):
         """w_i over the points in use around x."""
         trajectory, fourier = self._context.trajectory, self._surrogate()
         index = trajectory.nearest(x, self._settings.feature_points)
-        self._own = fourier.weights(index, trajectory.x, trajectory.y)
+        self._own, sent = fourier.weights_to_send(index, trajectory.x, trajectory.y)
         self._features, self._own_round = fourier.features, self._round
-        return {"w": to_numpy(self._own)}
+        return {"w": sent}
 
     def rest(self) -> None:
         """Without the points' features and their inner products."""
         if self._kernel is not None:
             self._kernel = None
             del self._fourier
-        self._average = self._difference = None  # the next request brings the average again
+        self._average = None  # the next request brings the average again
 
     def _surrogate(self) -> FourierSurrogate:
         """The surrogate in random features, with the model's kernel and ridge."""
@@ -129,13 +141,24 @@ class WeightsCorrection(Correction):
         if self._settings.fit:  # an older w_i had another length scale than w
             known = known and self._own_round == request.round - (self._settings.exchanges == 1)
         if known:
-            self._average = to_device(request.arrays["w"], self._settings.device)
-            self._difference = self._average - self._own
+            self._average = shared_to_device(request.arrays["w"], self._settings.device)
         return known
 
     def vector(self, x: FloatArray) -> FloatArray:
         """grad phi(x)^T (w - w_i)."""
-        return self._features.grad(x, self._difference)
+        return self._features.grad(x, self._average - self._own)
+
+    def joined(self, corrections: Sequence[Correction]) -> Callable[[FloatArray], FloatArray] | None:
+        """`vector` of several clients at once; None: they have other features, or know other averages."""
+        features, average, own = self._features, self._average, list[Array]()
+        for correction in corrections:
+            if not isinstance(correction, WeightsCorrection) or correction._features is not features:
+                return None
+            if correction._average is not average:
+                return None
+            own.append(correction._own)
+        differences = average - stack(own)[0]
+        return lambda x: features.grad(x, differences)
 
     def own(self, x: FloatArray) -> FloatArray:
         """grad phi(x)^T w_i."""

@@ -13,6 +13,7 @@ mu_i       --       posterior mean of the client's Gaussian process
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fzoos._util.arrays import FloatArray
@@ -21,7 +22,7 @@ from fzoos.algorithms.fixed_fzoos.radius import best_radius
 from fzoos.surrogates.evidence import Ridge
 from fzoos.surrogates.gp import DerivedGP
 from fzoos.surrogates.kernels import Kernel
-from fzoos.surrogates.local import LocalSurrogate
+from fzoos.surrogates.local import LocalSurrogate, LocalSurrogates
 from fzoos.surrogates.noise import NoiseModel
 
 if TYPE_CHECKING:
@@ -56,6 +57,11 @@ class Model:
     def at(self, x: FloatArray) -> DerivedGP:
         """The Gaussian process, conditioned on the points in use around x."""
         return self._surrogate.at(x)
+
+    @staticmethod
+    def several(models: Sequence[Model]) -> LocalSurrogates:
+        """The surrogates of several clients, as one."""
+        return LocalSurrogates([model._surrogate for model in models])
 
     def nearest(self, x: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
         """The `count` points of the trajectory nearest to x, and their observations."""

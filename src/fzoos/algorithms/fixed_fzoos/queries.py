@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fzoos._util.arrays import FloatArray
+from fzoos._util.arrays import Array, FloatArray, namespace, to_device
+from fzoos._util.together import GoOn, jointly, raise_it
 from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.fixed_fzoos.model import Model
+from fzoos.algorithms.fixed_fzoos.query_designs import ActiveQueries
 from fzoos.algorithms.fixed_fzoos.surroundings import QueryDesign, Surroundings
 from fzoos.objectives.trajectory import Purpose
+from fzoos.surrogates.local import LocalSurrogates
 
 if TYPE_CHECKING:
     from fzoos.algorithms.fixed_fzoos import FixedFZooS
 
-__all__ = ["Queries"]
+__all__ = ["Queries", "explore"]
 
 
 class Queries:
@@ -57,11 +61,7 @@ class Queries:
 
     def explore(self, x: FloatArray) -> None:
         """Ask around the iterate x, where there are active queries; note how uncertain the gradient was before."""
-        if self._settings.active is None:
-            self._uncertainty(x, np.empty((0, len(x))))
-        else:
-            self._ask(self._settings.active, x, "active")
-        self._shares.append(self._share)
+        explore([self], Model.several([self._model]), x[None], raise_it)
 
     def end(self, x: FloatArray) -> None:
         """Note where the local steps ended."""
@@ -72,11 +72,21 @@ class Queries:
         return {"uncertainty": float(np.mean(self._shares))} if self._shares else {}
 
     def _ask(self, design: QueryDesign, x: FloatArray, purpose: Purpose) -> FloatArray:
+        if isinstance(design, ActiveQueries):
+            points = jointly(_choose_apart, (self, x, design), self.key)
+        else:
+            here = Surroundings(x, self._radius(design, x), self._context.rng, partial(self._nearest, x))
+            points = design.around(here)
+        return self._context.query(points, purpose)
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for clients that can choose their queries at once."""
+        return id(self._settings), id(self._context.trajectory.box)
+
+    def _radius(self, design: QueryDesign, x: FloatArray) -> float:
         own = self._half_spread(x) if design.radius is None else design.radius
-        radius = max(own, self._model.least_radius)
-        nearest, uncertainty = partial(self._nearest, x), partial(self._uncertainty, x)
-        here = Surroundings(x, radius, self._context.rng, nearest, uncertainty)
-        return self._context.query(design.around(here), purpose)
+        return max(own, self._model.least_radius)
 
     def _half_spread(self, x: FloatArray) -> float:
         """Half the mean |x_r - x_i|; where that is zero or unknown, the initial design's radius."""
@@ -88,9 +98,62 @@ class Queries:
         near, _ = self._model.nearest(x, count)
         return near[np.argsort(np.sum((near - x) ** 2, axis=1), kind="stable")]
 
-    def _uncertainty(self, x: FloatArray, points: FloatArray) -> FloatArray:
-        """trace Sigma_grad where the points would be asked; that at x, in the same product, is noted."""
-        gp = self._model.at(x)
-        traces = gp.grad_uncertainty(np.concatenate([x[None, :], self._context.project(points)]))
-        self._share = float(traces[0]) / gp.prior_trace
-        return traces[1:]
+
+# Of one client, or of several with the same settings at once
+
+
+def explore(several: Sequence[Queries], surrogates: LocalSurrogates, x: FloatArray, go_on: GoOn) -> list[int] | None:
+    """Ask around the iterates x, shape (N, d), and note how uncertain the gradients were before.
+
+    Returns:
+        who has failed; None: the others do not go on.
+    """
+    design, failed = several[0]._settings.active, list[int]()
+    surrogates.condition(x)
+    if design is None:
+        _uncertainty(several, surrogates, x, None)
+    else:
+        for i, points in enumerate(_choose(several, surrogates, design, x)):
+            try:
+                several[i]._context.query(points, "active")
+            except Exception as error:
+                if not go_on(i, error):
+                    return None
+                failed.append(i)
+    for queries in several:
+        queries._shares.append(queries._share)
+    return failed
+
+
+def _choose_apart(items: Sequence[tuple[Queries, FloatArray, ActiveQueries]], go_on: GoOn) -> Sequence[FloatArray]:
+    """The points that each is to ask around its x."""
+    several = [queries for queries, _, _ in items]
+    surrogates = Model.several([queries._model for queries in several])
+    x = np.stack([x for _, x, _ in items])
+    surrogates.condition(x)
+    chosen = _choose(several, surrogates, items[0][2], x)
+    surrogates.close()
+    return list(chosen)
+
+
+def _choose(
+    several: Sequence[Queries], surrogates: LocalSurrogates, design: ActiveQueries, x: FloatArray
+) -> FloatArray:
+    """The most uncertain candidates around each row of x, shape (N, picks, d)."""
+    radius = np.array([queries._radius(design, row) for queries, row in zip(several, x, strict=True)])
+    rngs = [queries._context.rng for queries in several]
+    uncertainty = partial(_uncertainty, several, surrogates, x)
+    return design.around_several(x, radius, rngs, uncertainty, several[0]._settings.device)
+
+
+def _uncertainty(
+    several: Sequence[Queries], surrogates: LocalSurrogates, x: FloatArray, points: Array | None
+) -> FloatArray:
+    """trace Sigma_grad where the points, shape (N, n, d), would be asked; that at x, in the same product, is noted."""
+    places = to_device(x[:, None, :], several[0]._settings.device)
+    if points is not None:
+        places = namespace(places).concat([places, several[0]._context.project(points)], axis=1)
+    traces = surrogates.grad_uncertainty(places)
+    for queries, share in zip(several, (traces[:, 0] / surrogates.prior_trace).tolist(), strict=True):
+        queries._share = share
+    return traces[:, 1:]

@@ -5,21 +5,22 @@ Designs say where to ask, in an unbounded space; what keeps queries within the b
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 
-from fzoos._util.arrays import FloatArray, orthonormal_rows
+from fzoos._util.arrays import Array, FloatArray, host_block, orthonormal_rows, to_device
 from fzoos._util.checks import check_count, check_positive
-from fzoos._util.together import side_by_side
+from fzoos._util.cores import on_cores
 from fzoos.algorithms.fixed_fzoos.surroundings import Surroundings
 
 __all__ = ["ActiveQueries", "Design", "InitialDesign", "UnseenDirections", "uniform_around"]
 
 Design = Literal["uniform", "orthogonal"]
 
-_LARGE = 100_000  # random numbers, a third of a millisecond: from there on clients in step draw on several cores
+_LARGE = 100_000  # random numbers, a third of a millisecond: from there on several clients draw on several cores
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,35 @@ class ActiveQueries:
 
     def around(self, here: Surroundings) -> FloatArray:
         """The `picks` most uncertain candidates, shape (picks, d); of equal ones the first."""
-        candidates = uniform_around(here.x, self.candidates, here.radius, here.rng)
-        if here.uncertainty is None:
-            return candidates[: self.picks]
-        return candidates[np.argsort(-here.uncertainty(candidates), kind="stable")[: self.picks]]
+        uncertainty = here.uncertainty
+        if uncertainty is None:
+            return uniform_around(here.x, self.candidates, here.radius, here.rng)[: self.picks]
+        points: FloatArray = self.around_several(
+            here.x[None], np.array([here.radius]), [here.rng], lambda points: uncertainty(points[0])[None]
+        )[0]
+        return points
+
+    def around_several(
+        self,
+        x: FloatArray,
+        radius: FloatArray,
+        rngs: Sequence[np.random.Generator],
+        uncertainty: Callable[[Array], FloatArray],
+        device: str | None = None,
+    ) -> FloatArray:
+        """The same for several clients at once, shape (N, picks, d).
+
+        Args:
+            x: the place of each, shape (N, d).
+            radius: of each, shape (N,).
+            rngs: of each.
+            uncertainty: at points of each, shape (N, n, d) -> (N, n).
+            device: where the points are wanted.
+        """
+        drawn = _drawn(rngs, (self.candidates, x.shape[-1]), device)
+        ranks = -uncertainty(_spread(to_device(drawn, device), x, radius, device))
+        best = np.argsort(ranks, axis=-1, kind="stable")[:, : self.picks]
+        return np.asarray(_spread(np.take_along_axis(drawn, best[..., None], axis=1), x, radius))
 
 
 @dataclass(frozen=True)
@@ -178,11 +204,29 @@ def _star(here: Surroundings, count: int, near: FloatArray) -> FloatArray:
 
 def uniform_around(x: FloatArray, count: int, radius: float, rng: np.random.Generator) -> FloatArray:
     """`count` points uniform in the box of half-width `radius` around x, shape (count, d)."""
-    if count * len(x) < _LARGE:
-        return _uniform_around(x, count, radius, rng)
-    points: FloatArray = side_by_side(_uniform_around, x, count, radius, rng)
+    drawn = _drawn([rng], (count, len(x)))
+    return np.asarray(_spread(drawn, x[None], np.array([radius]))[0])
+
+
+def _drawn(rngs: Sequence[np.random.Generator], shape: tuple[int, int], device: str | None = None) -> FloatArray:
+    """Numbers between 0 and 1, of each generator an array of that shape; many on several cores."""
+    drawn = host_block((len(rngs), *shape), device)
+
+    def fill(i: int) -> None:
+        rngs[i].random(out=drawn[i])
+
+    if drawn.size < _LARGE:
+        for i in range(len(rngs)):
+            fill(i)
+    else:
+        on_cores(fill, range(len(rngs)))
+    return drawn
+
+
+def _spread(drawn: Array, x: FloatArray, radius: FloatArray, device: str | None = None) -> Array:
+    """Numbers between 0 and 1, shape (N, n, d), as points of the boxes of half-widths `radius` around x."""
+    centre, half = to_device(x[:, None, :], device), to_device(radius[:, None, None], device)
+    points = drawn * (2.0 * half)
+    points -= half
+    points += centre
     return points
-
-
-def _uniform_around(x: FloatArray, count: int, radius: float, rng: np.random.Generator) -> FloatArray:
-    return x + rng.uniform(-radius, radius, (count, len(x)))

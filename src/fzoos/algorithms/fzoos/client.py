@@ -32,7 +32,9 @@ class FZooSClient(SteeredHalf):
     def refresh(self, x: FloatArray, request: Message) -> Arrays:
         """Ask at x and around it; gradients."""
         control = Control.of(request.scalars)
-        return (self._region.refresh if control.mode is Mode.REGION else self._star.star)(x, control)
+        if control.mode is Mode.REGION:
+            return self._region.refresh(x, control)
+        return self._star.star(x, control, request.round)
 
     def answer(self, x: FloatArray, request: Message) -> Arrays:
         """Values along the averaged gradients, or a minimum of the surrogates."""
@@ -44,6 +46,7 @@ class FZooSClient(SteeredHalf):
     def rest(self) -> None:
         """Without what the next request makes anew."""
         self._region.rest()
+        self._star.rest()
 
     def local_gradient(self, x: FloatArray) -> FloatArray:
         """The gradient of the client's own surrogate."""

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import IntEnum
-from typing import Self
+from functools import lru_cache
 
 from fzoos.messages.codec import MessageError
 
@@ -85,30 +85,38 @@ class Control:
 
     def scalars(self) -> dict[str, float]:
         """As they travel: what has its usual value does not."""
-        usual = Control(self.seed, self.mode, self.radius)
         return {
-            name: getattr(self, name)
-            for name in self.names()
-            if name in ("seed", "mode", "radius") or getattr(self, name) != getattr(usual, name)
+            name: value
+            for name, value in vars(self).items()
+            if name in ("seed", "mode", "radius") or value != _USUAL[name]
         }
 
     @classmethod
-    def of(cls, scalars: Mapping[str, float]) -> Self:
+    def of(cls, scalars: Mapping[str, float]) -> Control:
         """From a request, every number in its range.
 
         Raises:
             MessageError: a number is missing, or not one that a server may send.
         """
-        try:
-            made = cls(**{f.name: _read(f.name, scalars) for f in fields(cls) if f.name in scalars})  # type: ignore[arg-type]
-        except TypeError:
-            raise MessageError(f"a request of FZooS tells seed, mode and radius; got {', '.join(scalars)}") from None
-        for name, (low, high) in _RANGES.items():
-            if not low <= getattr(made, name) <= high:
-                raise MessageError(f"scalar {name!r} must be in {low:g}..{high:g}, got {getattr(made, name):g}")
-        if made.turn >= made.participants:
-            raise MessageError(f"turn {made.turn:g} of {made.participants:g} participants")
-        return made
+        return _control(tuple(scalars.items()))
+
+
+_USUAL = {f.name: f.default for f in fields(Control)}
+
+
+@lru_cache(maxsize=64)  # the same request is read half a dozen times on its way
+def _control(told: tuple[tuple[str, float], ...]) -> Control:
+    scalars = dict(told)
+    try:
+        made = Control(**{name: _read(name, scalars) for name in Control.names() if name in scalars})  # type: ignore[arg-type]
+    except TypeError:
+        raise MessageError(f"a request of FZooS tells seed, mode and radius; got {', '.join(scalars)}") from None
+    for name, (low, high) in _RANGES.items():
+        if not low <= getattr(made, name) <= high:
+            raise MessageError(f"scalar {name!r} must be in {low:g}..{high:g}, got {getattr(made, name):g}")
+    if made.turn >= made.participants:
+        raise MessageError(f"turn {made.turn:g} of {made.participants:g} participants")
+    return made
 
 
 _INTEGERS = (

@@ -13,11 +13,22 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.panels import panels
 from fzoos.algorithms.fzoos.control import Control, Mode
 
-__all__ = ["COMMON", "Directions", "block", "next_used", "star_directions", "star_size"]
+__all__ = [
+    "COMMON",
+    "Directions",
+    "block",
+    "common_rows",
+    "next_used",
+    "star_directions",
+    "star_rows",
+    "star_size",
+]
 
 COMMON = 16  # directions that all clients ask in every round of a star, to measure how much they differ
 _BLOCK = 0.5  # share of the d directions in a shared star, at most
@@ -45,8 +56,26 @@ def star_directions(control: Control, dim: int) -> Directions:
         >>> rows.shape, bool(np.max(abs(rows @ rows.T - np.eye(100))) < 1e-12)
         ((100, 100), True)
     """
-    common, own = _dealt(control, dim) if control.mode is Mode.DEALT else (_shared(control, dim), range(0))
-    return Directions(_rows(control, dim, common), _rows(control, dim, own) if len(own) else np.empty((0, dim)))
+    rows, common = star_rows(control, dim)
+    return Directions(rows[:common], rows[common:])
+
+
+def star_rows(control: Control, dim: int) -> tuple[FloatArray, int]:
+    """The same as one array, the common ones first, and how many these are."""
+    common = common_rows(control, dim)
+    if control.mode is not Mode.DEALT:
+        return common, len(common)
+    own = _dealt(control, dim)[1]
+    rows = np.empty((len(common) + len(own), dim))
+    rows[: len(common)] = common
+    _transform(rows[len(common) :], control.seed, control.sweep, own)
+    return rows, len(common)
+
+
+def common_rows(control: Control, dim: int) -> FloatArray:
+    """Those that all clients ask."""
+    common = _dealt(control, dim)[0] if control.mode is Mode.DEALT else _shared(control, dim)
+    return _common(control.seed, control.sweep, dim, common)
 
 
 def block(dim: int) -> int:
@@ -86,16 +115,28 @@ def _dealt(control: Control, dim: int) -> tuple[range, range]:
     return range(min(common, left)), own[: max(0, left - common)]
 
 
-def _rows(control: Control, dim: int, which: range) -> FloatArray:
-    return _transformed(control.seed, control.sweep, dim, which)
-
-
-@lru_cache(maxsize=8)  # the clients of one process ask for the same rows one after the other
-def _transformed(seed: int, sweep: int, dim: int, which: range) -> FloatArray:
-    rng = np.random.default_rng([seed, sweep])
-    order, signs = rng.permutation(dim), rng.choice([-1.0, 1.0], (2, dim))
-    chosen = np.zeros((len(which), dim))
-    chosen[np.arange(len(which)), order[which.start : which.stop : which.step]] = 1.0
-    rows: FloatArray = signs[1] * scipy.fft.dct(signs[0] * scipy.fft.dct(chosen, norm="ortho"), norm="ortho")
+@lru_cache(maxsize=2)  # the clients of one process ask for the same rows one after the other; they may be many
+def _common(seed: int, sweep: int, dim: int, which: range) -> FloatArray:
+    rows = np.empty((len(which), dim))
+    _transform(rows, seed, sweep, which)
     rows.flags.writeable = False
     return rows
+
+
+@lru_cache(maxsize=8)
+def _basis(seed: int, sweep: int, dim: int) -> tuple[NDArray[np.intp], FloatArray]:
+    """p, and the signs of both transforms."""
+    rng = np.random.default_rng([seed, sweep])
+    return rng.permutation(dim), rng.choice([-1.0, 1.0], (2, dim))
+
+
+def _transform(rows: FloatArray, seed: int, sweep: int, which: range) -> None:
+    """Make these rows of the basis where they are to be."""
+    order, signs = _basis(seed, sweep, rows.shape[1])
+    chosen = order[which.start : which.stop : which.step]
+    for part in panels(*rows.shape):
+        panel = rows[part]
+        panel[:] = 0.0
+        panel[np.arange(len(panel)), chosen[part]] = 1.0
+        for sign in signs:
+            np.multiply(scipy.fft.dct(panel, norm="ortho", overwrite_x=True), sign, out=panel)

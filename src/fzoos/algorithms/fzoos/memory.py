@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.panels import row_squares
 from fzoos.objectives.trajectory import Trajectory
 
 __all__ = ["Memory"]
@@ -73,19 +74,22 @@ class Memory:
         count = min(count, len(usable))
         if not count:
             return usable
-        bounds = self._bounds[usable]
-        likely = usable[np.argpartition(bounds, count - 1)[:count]]
-        near = usable[bounds * bounds <= float(np.max(self._squares(likely, x))) + _ALIKE]
-        near = self._without_far(near, x, count)
+        near = self._may_be_near(usable, x, count)
         squares = self._squares(near, x)
         # The arms of a star are all as far: the newest first, so that the choice is not left to rounding.
         chosen: NDArray[np.intp] = near[np.lexsort((-near, np.round(squares, _DIGITS)))[:count]]
         return chosen
 
-    def _without_far(self, points: NDArray[np.intp], x: FloatArray, count: int) -> NDArray[np.intp]:
+    def _may_be_near(self, usable: NDArray[np.intp], x: FloatArray, count: int) -> NDArray[np.intp]:
         """Those that may be among the nearest, by distances to fewer digits: one pass over the points, no copy."""
-        first = int(points.min())
+        bounds = self._bounds[usable]
+        likely = usable[np.argpartition(bounds, count - 1)[:count]] if count < len(usable) else usable
+        first = int(likely.min())
         rough, error = self._trajectory.rough_distances(x, first)
+        points = usable[bounds * bounds <= float(rough[likely - first].max()) + error + _ALIKE]
+        if points[0] < first:  # some that were further off, and have come closer
+            more, further_error = self._trajectory.rough_distances(x, int(points[0]), first)
+            first, rough, error = int(points[0]), np.concatenate([more, rough]), max(error, further_error)
         rough = rough[points - first]
         self._bounds[points] = np.sqrt(np.maximum(rough - error, 0.0))
         return points[rough <= float(np.partition(rough, count - 1)[count - 1]) + 2.0 * error + _ALIKE]
@@ -93,9 +97,7 @@ class Memory:
     def _squares(self, points: NDArray[np.intp], x: FloatArray) -> FloatArray:
         gap = self._trajectory.x[points]
         gap -= x
-        gap *= gap
-        squares: FloatArray = np.sum(gap, axis=1)
-        return squares
+        return row_squares(gap)
 
     def _extend(self) -> None:
         """Room for what was asked since; nothing is known of its distances."""

@@ -10,6 +10,7 @@ e_i = max(|p - y| - sqrt2 sigma, 0) / (|p - mu(x')| + |y - mu(x')|),    x' the c
 power_i = min(1 - e_i / 0.2, 4 cos of the last two moves) in [-1, 1]
     only what was used doubles: 0 where the move was below Delta / 2, -1 below Delta / 10
     who sees only noise abstains; y failed: -1
+    no value in three rounds: ask the last good centre again; none there: f_i is broken, which is no reason to go back
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ __all__ = [
 FIRST_DELTA = 0.1
 _LEAST_DELTA, _MOST_DELTA = 1e-9, 0.5
 _TAU = 0.2  # prediction error at which Delta stays
+_SILENT = 3  # rounds in a row without any value, after which the last good centre is asked again
 _SMALL = 0.1  # Delta shrinks where less than this share of it is used
 _TINY = 1e-300
 
@@ -104,6 +106,7 @@ class RegionClient:
         self._multipliers = Multipliers(context)
         self._walk: list[FloatArray] = []  # the last two centres that everybody accepted
         self._good: FloatArray | None = None  # the last centre at which this client had a value
+        self._silent = 0  # rounds since it had any
         self._gradient = np.zeros(context.dim)  # as sent
         self.process: RegionProcess | MeritProcess | None = None
 
@@ -112,15 +115,16 @@ class RegionClient:
         if control.quiet:
             return self._remember(x, control.radius)
         delta, process = control.radius, self.process
-        first = self._context.trajectory.count == 0
+        first, known = self._context.trajectory.count == 0, len(self._context.trajectory)
         predicted = before = math.nan
         if process is not None and self._walk:
             predicted, before = process(x)[0], process(self._walk[-1])[0]
         value = self._neighbours.ask(x)
         if math.isfinite(value):
-            self._good = x
+            self._good, self._silent = x, 0
         self._ask_around(x, control, first)
-        failed = not math.isfinite(value)
+        self._silent = 0 if len(self._context.trajectory) > known else self._silent + 1
+        failed, broken = not math.isfinite(value), self._silent > _SILENT
         if self._good is None or self._neighbours.count < 2:  # it has no say yet
             self.process, self._gradient = None, np.zeros_like(x)
             numbers = RegionNumbers(math.log(delta))
@@ -128,9 +132,9 @@ class RegionClient:
             self.process = self._neighbours.fit(self._good, delta)
             self._gradient = self.process(x)[1]
             self._multipliers.send(self.process, x)
-            power = -1.0 if failed else self._power(x, delta, predicted, before, value)
+            power = (0.0 if broken else -1.0) if failed else self._power(x, delta, predicted, before, value)
             unknown = float(np.trace(self.process.unknown(x))) / len(x)
-            numbers = RegionNumbers(math.log(delta) + math.log(2.0) * power, unknown, float(failed))
+            numbers = RegionNumbers(math.log(delta) + math.log(2.0) * power, unknown, float(failed and not broken))
         shift = {"shift": self._multipliers.ahead} if control.constrained else {}
         return {"gradient": self._gradient, "region": np.array(numbers), **shift}
 
@@ -150,6 +154,9 @@ class RegionClient:
         if not first and not control.directions(1, least=0):
             return
         centre = x if self._good is None else self._good
+        if self._good is not None and self._silent >= _SILENT:
+            self._neighbours.ask(centre)
+            return
         if first:
             rows = np.linalg.qr(self._context.rng.standard_normal((dim, dim)))[0].T[: first_directions(control, dim)]
         elif self.process is None or self._neighbours.count < 2:

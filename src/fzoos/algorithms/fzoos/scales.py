@@ -32,7 +32,8 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.fzoos.control import Mode
 from fzoos.algorithms.fzoos.directions import COMMON, block
-from fzoos.algorithms.fzoos.star import LINE, SPREAD
+from fzoos.algorithms.fzoos.star import LINE
+from fzoos.algorithms.fzoos.star_points import SPREAD
 from fzoos.surrogates.trend import length_scale
 
 __all__ = [

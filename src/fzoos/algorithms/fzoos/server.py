@@ -11,7 +11,7 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import State, Steering
 from fzoos.algorithms.fzoos.control import Control, Mode
-from fzoos.algorithms.fzoos.directions import COMMON, next_used, star_directions, star_size
+from fzoos.algorithms.fzoos.directions import COMMON, common_rows, next_used, star_size
 from fzoos.algorithms.fzoos.lines import Step, best_step, differences
 from fzoos.algorithms.fzoos.region import FIRST_DELTA, RegionNumbers, delta_of
 from fzoos.algorithms.fzoos.scales import (
@@ -74,7 +74,7 @@ class FZooSServer(Steering):
 
     def control(self, state: State, seed: int) -> Control:
         """What all participants of the next round are told."""
-        numbers, scales = _Numbers(*state["numbers"]), Scales(*state["scales"])
+        numbers, scales = _Numbers(*state["numbers"].tolist()), Scales(*state["scales"].tolist())
         mode = Mode(int(numbers.mode))
         cut = int(state["cut"][0]) if "cut" in state else 0
         if mode is Mode.REGION:
@@ -106,22 +106,22 @@ class FZooSServer(Steering):
 
     def rebuilds(self, state: State) -> bool:
         """Whether participants of the last round need not be told x."""
-        return bool(_Numbers(*state["numbers"]).told)
+        return bool(_Numbers(*state["numbers"].tolist()).told)
 
     def reported(self, state: State) -> FloatArray:
         """x; once somebody had no value at a centre, the last one at which everybody had."""
-        return state["good"] if _Numbers(*state["numbers"]).careful else state["x"]
+        return state["good"] if _Numbers(*state["numbers"].tolist()).careful else state["x"]
 
     def looked(self, state: State) -> float:
         """Where no place on the lines was better, how wide the star was, unless that says that x is a minimum."""
-        numbers, scales = _Numbers(*state["numbers"]), Scales(*state["scales"])
+        numbers, scales = _Numbers(*state["numbers"].tolist()), Scales(*state["scales"].tolist())
         if numbers.mode == Mode.REGION or numbers.line or resting(scales, self._dim):
             return 0.0
         return scales.radius
 
     def next_state(self, state: State, mean: Arrays, seed: int, participants: int) -> State:
         """The state after a round, from the averages of both exchanges."""
-        if _Numbers(*state["numbers"]).mode == Mode.REGION:
+        if _Numbers(*state["numbers"].tolist()).mode == Mode.REGION:
             return self._after_region(state, mean)
         mode = Mode.SHARED if "pair" in mean else Mode.DEALT  # as it was told
         return self._after_lines(state, mean, replace(self.control(state, seed), mode=mode), participants)
@@ -137,23 +137,23 @@ class FZooSServer(Steering):
 
     def back(self, state: State, x: FloatArray) -> State:
         """To a centre at which everybody had a value."""
-        numbers = _Numbers(*state["numbers"])._replace(careful=1.0)
+        numbers = _Numbers(*state["numbers"].tolist())._replace(careful=1.0)
         return {**state, "x": x, "good": x, "numbers": np.array(numbers)}
 
     def _after_region(self, state: State, mean: Arrays) -> State:
         failed = RegionNumbers(*mean["region"]).failed > 0.0
         good = state["good"] if failed else state["x"]
-        careful = max(_Numbers(*state["numbers"]).careful, float(failed))
+        careful = max(_Numbers(*state["numbers"].tolist()).careful, float(failed))
         return _state(mean["x"], good, _Numbers(Mode.REGION, careful=careful), Scales(radius=delta_of(mean)))
 
     def _after_lines(self, state: State, mean: Arrays, control: Control, participants: int) -> State:
-        x, star, scales = state["x"], StarNumbers(*mean["star"]), Scales(*state["scales"])
+        x, star, scales = state["x"], StarNumbers(*mean["star"]), Scales(*state["scales"].tolist())
         if star.failed > 0.0:  # back to where everybody had a value, and not as far the next time
             shorter = scales._replace(reach=scales.reach * LINE[0])
             again = self._next(control, control.mode)._replace(careful=1.0)
             return _state(state["good"], state["good"], again, shorter)
         slope = Slope(mean["fresh"], star.curvature)
-        common = star_directions(control, self._dim).common
+        common = common_rows(control, self._dim)
         differ = differences(star.common, float(np.sum((common @ slope.gradient) ** 2)))
         mode = Mode.DEALT if differ < _ALIKE * (participants - 1) else Mode.SHARED
         unlike = control.mode is Mode.DEALT and mode is Mode.SHARED
@@ -174,7 +174,7 @@ class FZooSServer(Steering):
         # One site can say in each round that the furthest place is the lowest: L would leave what may be told.
         most = _MOST_REACH * math.sqrt(self._dim) if self._projected else _ANY_REACH
         after = after._replace(reach=min(after.reach, most))
-        careful = _Numbers(*state["numbers"]).careful
+        careful = _Numbers(*state["numbers"].tolist()).careful
         numbers = self._next(control, mode)._replace(line=step.line, length=step.length, told=1.0, careful=careful)
         return _state(there, x, numbers, after)
 
@@ -195,7 +195,7 @@ class FZooSServer(Steering):
             return Quality(length, count, wide, narrow, star.wide_square, star.narrow_square)
         if star.curvature == 0.0 and not np.any(mean["pair"]) and np.any(slope.gradient):
             return None
-        rows, shares, squares = star_directions(control, self._dim).common, [], []
+        rows, shares, squares = common_rows(control, self._dim), [], []
         for k, part in enumerate(halves(rows, slope.gradient)):
             v = inward(part, x, projected=False)
             ends = [x + sign * length * v for sign in (1.0, -1.0)]

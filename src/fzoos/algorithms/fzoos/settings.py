@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from fzoos._util.renamed import old_name
 from fzoos.algorithms.base import LARGEST, Algorithm, ClientContext, ClientHalf, PayloadPart
-from fzoos.algorithms.fixed_fzoos import FixedFZooS
 from fzoos.algorithms.fzoos import region, star
 from fzoos.algorithms.fzoos.client import FZooSClient
 from fzoos.algorithms.fzoos.control import Control, Mode
@@ -18,6 +18,9 @@ from fzoos.algorithms.fzoos.directions import star_size
 from fzoos.algorithms.fzoos.server import FZooSServer
 from fzoos.algorithms.fzoos.star import LINE
 from fzoos.messages.message import Message
+
+if TYPE_CHECKING:
+    from fzoos.algorithms.fixed_fzoos import FixedFZooS
 
 __all__ = ["FZooS"]
 
@@ -57,7 +60,7 @@ class FZooS(Algorithm):
         if not fixed:
             return super().__new__(cls)
         old_name(f"FZooS({fixed[0]}=...)", f"FixedFZooS({fixed[0]}=...); FZooS() has no settings")
-        return FixedFZooS(*args, **settings)
+        return _fixed()(*args, **settings)
 
     version: ClassVar[int] = 4
     descends: ClassVar[bool] = False
@@ -66,6 +69,9 @@ class FZooS(Algorithm):
     tolerance: ClassVar[float] = 1e-6
     told: ClassVar[tuple[str, ...]] = Control.names()
     presets: ClassVar[tuple[str, ...]] = ("paper", "weights")
+    votes: ClassVar[Mapping[str, slice]] = MappingProxyType(  # whether there is no value: at x, and along the lines
+        {"region": slice(-1, None), "star": slice(-1, None), "failed": slice(None)}
+    )
 
     @classmethod
     def paper(cls, **changes: Any) -> FixedFZooS:
@@ -76,7 +82,7 @@ class FZooS(Algorithm):
             >>> FZooS.paper(features=1000).points is None
             True
         """
-        return FixedFZooS.paper(**changes)
+        return _fixed().paper(**changes)
 
     @classmethod
     def weights(cls, **changes: Any) -> FixedFZooS:
@@ -87,12 +93,12 @@ class FZooS(Algorithm):
             >>> FZooS.weights(refresh=None).exchanges
             1
         """
-        return FixedFZooS.weights(**changes)
+        return _fixed().weights(**changes)
 
     @classmethod
     def with_settings(cls, settings: Collection[str], preset: str | None) -> type[Algorithm]:
         """`FixedFZooS` where a study's file has any of its settings."""
-        return FixedFZooS if preset is not None or set(settings) - {"projected"} else cls
+        return _fixed() if preset is not None or set(settings) - {"projected"} else cls
 
     @property
     def refreshes_first(self) -> bool:
@@ -181,3 +187,10 @@ class FZooS(Algorithm):
 
 def _numbers(low: tuple[float, ...], high: tuple[float, ...], neutral: tuple[float, ...]) -> PayloadPart:
     return PayloadPart((len(low),), "numbers", low=low, high=high, neutral=neutral)
+
+
+def _fixed() -> type[FixedFZooS]:
+    """Loaded where it is asked for: it has its own surrogates, which `FZooS()` does without."""
+    from fzoos.algorithms.fixed_fzoos import FixedFZooS
+
+    return FixedFZooS

@@ -21,27 +21,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.panels import row_squares
 from fzoos.algorithms.base import LARGEST, ClientContext
 from fzoos.algorithms.fzoos.control import Control, Mode
-from fzoos.algorithms.fzoos.directions import Directions, star_directions
+from fzoos.algorithms.fzoos.directions import common_rows, star_rows
 from fzoos.algorithms.fzoos.memory import Memory
+from fzoos.algorithms.fzoos.star_points import TOGETHER, StarPoints
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays
-from fzoos.surrogates.trend import Slope, fit_slope, without_outliers
+from fzoos.surrogates.kept_kernel import KeptKernel
+from fzoos.surrogates.trend import Slope, slope_around, without_outliers
 
-__all__ = ["HIGH", "LINE", "LOW", "PRIVATE", "SPREAD", "StarClient", "StarNumbers", "halves", "inward", "looks_back"]
+__all__ = ["HIGH", "LINE", "LOW", "PRIVATE", "StarClient", "StarNumbers", "halves", "inward", "looks_back"]
 
 LINE = (0.3, 1.0, 3.0)  # where a line is asked, in units of L
-SPREAD = 1.5  # wide arms are so many times as long as narrow ones
 _POINTS = 2  # nearest points of the surrogate with memory, over d
-_TOGETHER = 512  # arms that one surrogate takes at most: it costs their square times d
-_FEW = 8  # points of a star that are not divided
-_FLOOR = 1e-8  # the ridge of a star's own surrogate
+_KEPT = 256  # dimensions from which on it is worth while to keep its kernel from round to round
 
 
 def looks_back(dim: int) -> bool:
     """Whether there is a surrogate of old points: where its cost, which grows as d^3, is worth it."""
-    return dim <= 2 * _TOGETHER
+    return dim <= 2 * TOGETHER
 
 
 class StarNumbers(NamedTuple):
@@ -94,54 +94,61 @@ class StarClient:
 
     def __init__(self, context: ClientContext) -> None:
         self._context = context
-        self._memory = Memory(context.trajectory)
+        self._memory, self._kernel = Memory(context.trajectory), KeptKernel()
+        self._round = -1  # of the last star
         self._centre = math.nan  # f_i(x)
         self._had_centre = False
         self._x = np.zeros(context.dim)
         self._lines: list[FloatArray] = []  # of the last round
         self._carried = _Carried()
 
-    def star(self, x: FloatArray, control: Control) -> Arrays:
-        """Exchange 1."""
-        length, directions = control.radius * math.sqrt(len(x)), star_directions(control, len(x))
-        rows = np.vstack([directions.common, directions.own])
+    def star(self, x: FloatArray, control: Control, round: int = 0) -> Arrays:
+        """Exchange 1, of the round with this number."""
+        if round != self._round + 1:  # a client that slept has given its kernel back, and must compute as if it had
+            self._kernel.forget()
+        self._round = round
+        length, (rows, common) = control.radius * math.sqrt(len(x)), star_rows(control, len(x))
         first = len(self._context.trajectory)
-        points, values, good = self._ask_star(np.vstack([x, x + length * _arms(len(rows))[:, None] * rows]))
-        if len(directions.own):
+        points, values, good = self._ask_star(x, length, rows)
+        if len(rows) > common:
             self._memory.keep_private(first + 1)
+        again = np.array_equal(x, self._x)
         self._x, self._centre = x, float(values[0])
+        # What fails where the last round began as well does so wherever x goes back to: it has no say until it works.
+        self._had_centre = not math.isnan(self._centre) or (self._had_centre and not again)
         failed = float(self._had_centre and math.isnan(self._centre))
-        self._had_centre = self._had_centre or not math.isnan(self._centre)
         if math.isnan(self._centre) or good.sum() < 2:
             if control.mode is Mode.DEALT:
                 self._context.query(np.stack([x] * 4), "refresh")  # what was planned is asked
             return _reply(np.zeros_like(x), np.zeros_like(x), StarNumbers(failed=failed))
-        slope = _fresh(points, values - self._centre, x, good)
+        slope = points.slope(values - self._centre, good)
         if looks_back(len(x)):
             memory = self._remembered(x, control)
         else:
             self._carried = self._carried.renewed(x, slope, rows, control.mode)
             memory = self._carried.gradient
-        numbers = StarNumbers(slope.curvature, float(np.sum((directions.common @ slope.gradient) ** 2)))
+        numbers = StarNumbers(slope.curvature, float(np.sum((rows[:common] @ slope.gradient) ** 2)))
         if control.mode is not Mode.DEALT:
             return _reply(slope.gradient, memory, numbers)
         numbers = numbers._replace(**self._own_pairs(x, length, slope, rows))
         return _reply(
-            _for_all(slope.gradient, directions, control.share),
-            _for_all(memory, directions, control.share),
+            _for_all(slope.gradient, rows[:common], control.share),
+            _for_all(memory, rows[:common], control.share),
             numbers,
         )
 
-    def _ask_star(self, points: FloatArray) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+    def _ask_star(
+        self, x: FloatArray, length: float, rows: FloatArray
+    ) -> tuple[StarPoints, FloatArray, NDArray[np.bool_]]:
         """The points, their values, and which of them are to be believed; the others are not used again."""
-        trajectory, points = self._context.trajectory, self._context.project(points)
+        trajectory, points = self._context.trajectory, StarPoints(x, length, rows, self._context.project)
         first = len(trajectory)
-        values = self._context.query(points, "refresh")
+        values = trajectory.query(points.asked, "refresh")
         good = np.isfinite(values)
         arms = np.flatnonzero(good[1:]) + 1
         credible = without_outliers(values[arms]) if len(arms) else np.empty(0, dtype=bool)
         index = first + np.cumsum(good) - 1  # where the trajectory has them: failed ones are left out
-        if looks_back(points.shape[1]):
+        if looks_back(len(x)):
             self._memory.leave_out(index[arms[~credible]])
         good[arms[~credible]] = False
         return points, values, good
@@ -153,7 +160,17 @@ class StarClient:
         """
         trajectory = self._context.trajectory
         near = self._memory.nearest(x, _POINTS * len(x) + 1, private=control.mode is not Mode.SHARED)
-        return fit_slope(trajectory.x[near], trajectory.y[near] - self._centre, x, control.ridge).gradient
+        kept = len(x) >= _KEPT
+        near = self._kernel.order(near) if kept else near
+        offsets = trajectory.x[near]
+        offsets -= x
+        squares = row_squares(offsets)
+        kernel = self._kernel.renewed(near, offsets, squares) if kept else None
+        return slope_around(offsets, trajectory.y[near] - self._centre, control.ridge, squares, kernel).gradient
+
+    def rest(self) -> None:
+        """Give the kernel back."""
+        self._kernel.forget()
 
     def _own_pairs(self, x: FloatArray, length: float, slope: Slope, rows: FloatArray) -> dict[str, float]:
         """f_i(x + H v) - f_i(x - H v) along both parts of the own gradient: as it is, and as predicted."""
@@ -180,7 +197,7 @@ class StarClient:
         places = control.reach * np.array(LINE)
         points = [] if control.pilot else [x + places[:, None] * line for line in self._lines]
         if control.mode is not Mode.DEALT:
-            parts = halves(star_directions(control, len(x)).common, mean["fresh"])
+            parts = halves(common_rows(control, len(x)), mean["fresh"])
             points += [_pair(x, control.radius * math.sqrt(len(x)), part) for part in parts]
         if not np.array_equal(x, self._x):  # it missed the star
             self._x, self._centre = x, float(context.query(x[None], "active")[0])
@@ -218,32 +235,6 @@ def inward(line: FloatArray, x: FloatArray, projected: bool) -> FloatArray:
     return line / float(np.sqrt(np.sum(line * line)))
 
 
-def _arms(count: int) -> FloatArray:
-    """How long the arms are, over H: wide and narrow by turns, two of them on one side of x and two on the other."""
-    number = np.arange(count)
-    lengths = np.where(number % 2, SPREAD**-0.5, SPREAD**0.5)
-    arms: FloatArray = np.where(number // 2 % 2, lengths, -lengths)
-    return arms
-
-
-def _fresh(points: FloatArray, values: FloatArray, x: FloatArray, good: NDArray[np.bool_]) -> Slope:
-    """The gradient by a star alone: x first, then its arms, as far as they are `good`.
-
-    Arms are orthogonal, so that they can be taken a part at a time: each part shows the gradient along its own
-    directions, and they add up. All arms of a part are as long: should f be lower at x than around it, as it is where x
-    was chosen as the lowest of many places, then the trend explains that, and not the slopes.
-    """
-    number = np.arange(len(points))
-    parts = 2 * math.ceil(len(points) / (2 * _TOGETHER)) if len(points) > _FEW else 1  # each has a trend of its own
-    found = []
-    for k in range(parts):
-        arms = np.flatnonzero(good & (number > 0) & ((number - 1) % parts == k))
-        if len(arms):
-            part = np.append(0, arms)
-            found.append(fit_slope(points[part], values[part], x, _FLOOR))
-    return Slope(np.sum([s.gradient for s in found], axis=0), float(np.mean([s.curvature for s in found])))
-
-
 def halves(rows: FloatArray, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
     """What the wide arms of a star say of the gradient, and what the narrow ones say."""
     wide, narrow = rows[0::2], rows[1::2]
@@ -256,9 +247,9 @@ def _pair(x: FloatArray, length: float, gradient: FloatArray) -> FloatArray:
     return np.stack([x + length * u, x - length * u])
 
 
-def _for_all(gradient: FloatArray, directions: Directions, share: float) -> FloatArray:
+def _for_all(gradient: FloatArray, common: FloatArray, share: float) -> FloatArray:
     """A direction that only this client asked counts 1 / omega_i, so that the average over all has it once."""
-    inside = (directions.common @ gradient) @ directions.common
+    inside = (common @ gradient) @ common
     return inside + (gradient - inside) / share
 
 

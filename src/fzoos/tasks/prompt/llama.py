@@ -25,7 +25,8 @@ A prompt and all texts stand one after another in one sequence, without padding,
 matrix products are over all of it. For the attention it is cut into parts: the prompt, and some texts each; a part's
 queries see the prompt's keys and the part's own, behind a mask that keeps texts apart. So nothing is done for a prompt
 twice, and little for pairs that the mask hides. On CUDA in float16 one kernel does the turning and the attention of a
-part (`fzoos.tasks.prompt.attention`). In the last block only the texts' last tokens go on after the attention.
+part (`fzoos.tasks.prompt.attention`), and one the products with W_gate and W_up and what is between them
+(`fzoos.tasks.prompt.gated`). In the last block only the texts' last tokens go on after the attention.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fzoos.tasks.models import Tensor, torch
-from fzoos.tasks.prompt import attention
+from fzoos.tasks.prompt import attention, gated
 from fzoos.tasks.prompt.model_file import LlamaSizes, ModelFileError
 
 __all__ = ["Llama", "Packed", "fill_parts"]
@@ -99,7 +100,7 @@ class Llama:
     Args:
         sizes: its sizes and constants.
         weights: its tensors, by the names that GGUF files have for them.
-        device: "cpu" or "cuda". On CUDA, what is done number by number is compiled, and the attention is one kernel.
+        device: "cpu" or "cuda". On CUDA, what is done number by number is compiled or within other kernels.
         dtype: "float32" or "float16", of weights and activations; norms and softmax are computed in float32.
 
     Raises:
@@ -135,7 +136,9 @@ class Llama:
         factors = weights.get("rope_freqs.weight", np.ones(sizes.head_width // 2))
         exponents = np.arange(sizes.head_width // 2) * 2 / sizes.head_width
         self._frequencies = torch.as_tensor(sizes.rope_base**-exponents / factors, dtype=torch.float64)
-        self._fused = device != "cpu" and self.dtype == torch.float16 and attention.is_available(sizes.head_width)
+        on_gpu = device != "cpu" and self.dtype == torch.float16
+        self._attends = on_gpu and attention.is_available(sizes.head_width)
+        self._gates = on_gpu and gated.is_available(sizes.width, sizes.inner)
         del self._weights
 
     @staticmethod
@@ -174,7 +177,7 @@ class Llama:
             texts: B lists of tokens, none of them empty.
             before: p, the tokens of the prompts that they will follow.
         """
-        rows = attention.rows_for(max(before, *map(len, texts))) if self._fused else None
+        rows = attention.rows_for(max(before, *map(len, texts))) if self._attends else None
         parts = fill_parts([len(text) for text in texts], rows or _ROOM)
         order = [i for part in parts for i in part]
         lengths = [before, *(len(texts[i]) for i in order)]
@@ -212,7 +215,9 @@ class Llama:
             if block is last:
                 h, seen = h.index_select(1, texts.ends), seen.index_select(1, texts.ends)
             h = _add_product(h, seen, block.output)
-            inner = steps.gate(steps.norm(h, block.inner_norm, epsilon) @ block.gate_up.T)
+            x = steps.norm(h, block.inner_norm, epsilon)
+            apart = torch.is_grad_enabled() or not self._gates
+            inner = steps.gate(x @ block.gate_up.T) if apart else gated.gated(x, block.gate_up)
             h = _add_product(h, inner, block.down)
         output = self._output if tokens is None else self._output[tokens]
         return _norm(h.float(), self._norm.float(), epsilon) @ output.float().T

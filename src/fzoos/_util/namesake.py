@@ -1,0 +1,31 @@
+"""Files of users that are called like a module, such as random.py."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+__all__ = ["load_namesake"]
+
+
+def load_namesake(file: Path) -> None:
+    """Load the module that is called like a file, if there is one: later imports then find it, and not the file.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from fzoos._util.namesake import load_namesake
+        >>> load_namesake(Path("folder/colorsys.py"))
+        >>> import sys
+        >>> "colorsys" in sys.modules
+        True
+    """
+    name = file.stem
+    if not name.isidentifier() or name in sys.modules:
+        return
+    spec = find_spec(name)
+    if spec is not None and spec.origin is not None and Path(spec.origin).resolve() != file.resolve():
+        with suppress(ImportError):
+            import_module(name)

@@ -1,0 +1,136 @@
+"""The names of `fzoos` and of its packages: loaded when they are first used, and otherwise as ordinary imports are."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pickle
+import pydoc
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import fzoos
+from fzoos._util.lazy_package import load_on_use
+
+ROOT = Path(fzoos.__file__).parent
+FILES = [path for path in sorted(ROOT.rglob("__init__.py")) if "load_on_use(" in path.read_text(encoding="utf-8")]
+PACKAGES = [".".join(("fzoos", *path.parent.relative_to(ROOT).parts)) for path in FILES]
+
+
+def in_a_new_process(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
+
+
+def test_the_packages_that_import_fzoos_used_to_load() -> None:
+    rooms = {"algorithms", "engines", "federation", "messages", "objectives", "runs", "surrogates"}
+    assert set(PACKAGES) == {"fzoos", *(f"fzoos.{room}" for room in rooms)}
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_type_checkers_see_what_is_loaded(name: str) -> None:
+    """The table of `load_on_use`, the imports under `if TYPE_CHECKING:` and `__all__` have the same names."""
+    package = importlib.import_module(name)
+    (blocks,) = [
+        [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.If)]
+        for path, found in zip(FILES, PACKAGES, strict=True)
+        if found == name
+    ]
+    seen = {
+        alias.asname or alias.name: line.module
+        for block in blocks
+        for line in block.body
+        if isinstance(line, ast.ImportFrom)
+        for alias in line.names
+    }
+    assert package._places == seen
+    assert set(getattr(package, "__all__", [])) - {"__version__"} == seen.keys()
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_every_name_is_the_object_of_its_module(name: str) -> None:
+    package = importlib.import_module(name)
+    for found, place in package._places.items():
+        assert getattr(package, found) is getattr(importlib.import_module(place), found)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "import fzoos.minimize",
+        "from fzoos.minimize import minimize as other",
+        "import fzoos.cli.trial",
+        "from fzoos import minimize as other",
+        "import importlib; importlib.import_module('fzoos.minimize')",
+        "import threading; all = [threading.Thread(target=lambda: __import__('fzoos').minimize) for _ in range(8)]; "
+        "[t.start() for t in all]; [t.join() for t in all]",
+    ],
+)
+def test_minimize_is_the_function_whoever_loads_its_module(first: str) -> None:
+    code = f"{first}\nimport fzoos, inspect, sys\nfrom fzoos import minimize\n"
+    code += "assert inspect.isfunction(minimize) and fzoos.minimize is minimize\n"
+    code += "assert sys.modules['fzoos.minimize'].minimize is minimize"
+    done = in_a_new_process(code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_all_ways_to_a_name() -> None:
+    code = "from fzoos import *\nimport fzoos\n"
+    code += "assert all(name in globals() for name in fzoos.__all__)\n"
+    code += "assert fzoos.algorithms.fedzo.FedZO is FedZO is fzoos.algorithms.FedZO\n"
+    code += "assert fzoos.runs.reader.read and fzoos.objectives.box.Box and fzoos.surrogates.gp and fzoos.callbacks"
+    done = in_a_new_process(code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_dir_and_help_have_all_names() -> None:
+    """Of a package of which nothing has been used."""
+    done = in_a_new_process("import fzoos, sys\nprint(*dir(fzoos))\nassert 'numpy' not in sys.modules")
+    assert set(fzoos.__all__) <= set(done.stdout.split())
+    text = pydoc.render_doc(fzoos, renderer=pydoc.plaintext)
+    assert not [name for name in fzoos.__all__ if name not in text and name != "__version__"]
+    assert {"FZooS", "minimize"} <= {name for name, _ in inspect.getmembers(fzoos)}
+
+
+def test_a_name_that_is_not_there() -> None:
+    done = in_a_new_process("import fzoos\nfzoos.minimise")
+    assert done.stderr.endswith(
+        "AttributeError: module 'fzoos' has no attribute 'minimise'. Did you mean: 'minimize'?\n"
+    )
+    assert not hasattr(fzoos, "no_such_name")
+    assert not hasattr(fzoos.algorithms, "__wrapped__")
+    with pytest.raises(ImportError, match="cannot import name 'minimise' from 'fzoos'"):
+        exec("from fzoos import minimise")
+
+
+def test_a_module_that_lacks_another_one_says_which() -> None:
+    """It is there; so this is no AttributeError."""
+    done = in_a_new_process("import sys\nsys.modules['flwr'] = None\nimport fzoos\nfzoos.engines.flower")
+    assert done.stderr.endswith("ImportError: this engine needs Flower: pip install 'fzoos[flower]'\n")
+
+
+def test_names_can_be_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(fzoos, "minimize", len)
+        assert fzoos.minimize is len
+    assert fzoos.minimize.__module__ == "fzoos.minimize"
+
+
+def test_what_is_pickled_is_found_in_a_process_that_has_used_nothing() -> None:
+    data = pickle.dumps([fzoos.FedZO(), fzoos.minimize, fzoos.Space(a=fzoos.Real(0, 1))])
+    done = in_a_new_process(f"import pickle\nprint(pickle.loads({data!r})[0])")
+    assert done.stdout.strip() == str(fzoos.FedZO())
+
+
+def test_a_package_loads_a_name_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    package = ModuleType("example")
+    monkeypatch.setitem(sys.modules, "example", package)
+    load_on_use("example", {"fractions": "Fraction", "json": "loads dumps"})
+    assert "Fraction" not in vars(package)
+    assert package.Fraction is importlib.import_module("fractions").Fraction
+    assert "Fraction" in vars(package)
+    assert {"Fraction", "loads", "dumps"} <= set(dir(package))
