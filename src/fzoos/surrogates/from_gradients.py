@@ -89,11 +89,11 @@ class GradientProcess:
 def _weights(near: FloatArray, gap: FloatArray, length: float, gradients: FloatArray, ridges: FloatArray) -> FloatArray:
     """The covariance's inverse times the gradients, times l^2."""
     count, dim = gradients.shape
-    matrix = np.empty((count, dim, count, dim))
+    blocks = np.empty((count, dim, count, dim))
     scaled = gap * (near / -(length**2))[:, :, None]
-    np.multiply(scaled.transpose(0, 2, 1)[:, :, :, None], gap[:, None], out=matrix)
-    np.einsum("iaja->aij", matrix)[...] += near + np.diag(ridges)
-    matrix = matrix.reshape(count * dim, count * dim)
+    np.multiply(scaled.transpose(0, 2, 1)[:, :, :, None], gap[:, None], out=blocks)
+    np.einsum("iaja->aij", blocks)[...] += near + np.diag(ridges)
+    matrix = blocks.reshape(count * dim, count * dim)
     right = np.ascontiguousarray(gradients).ravel()
     _, found, failed = scipy.linalg.lapack.dposv(matrix.T, right, lower=1)
     if failed:  # rounding has left it no longer positive

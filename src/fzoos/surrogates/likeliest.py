@@ -187,7 +187,7 @@ class _Search:
         if self._factor is None:
             spectrum, vectors = np.linalg.eigh(self._kernel(i, j))
             roots = np.sqrt(np.maximum(spectrum, 0.0) + ridge * polynomial.unit)
-            upper = np.linalg.qr((vectors * roots).T, mode="r")
+            upper = np.linalg.qr((vectors * roots).T)[1]
             lower = np.asfortranarray((upper * np.sign(upper.diagonal())[:, None]).T)
             self._factor = lower, scipy.linalg.lapack.dtrtrs(lower, self._both, lower=1)[0]
         lower, z = self._factor
