@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import pickle
+import sqlite3
 import subprocess
 import sys
 from dataclasses import replace
@@ -238,6 +239,91 @@ def test_a_run_whose_process_was_killed_goes_on_after_its_last_round(tmp_path):
     more = minimize(then, np.zeros(4), rounds=5, algorithm=FedZO(), start="FedZO", store=path, **SETTINGS)
     same_history(more, minimize(bowls(), np.zeros(4), rounds=5, algorithm=FedZO(), **SETTINGS))
     assert asked(then) == 3 * 3 * 3 * 21
+
+
+# Constraints: multipliers go on
+
+
+def limited(at=0, do=None):
+    """Two of three have constraints, of which the first has two; they bind at the minimum."""
+    plain = bowls(at, do)
+
+    def first(x):
+        return plain[0](x), [float(x[0] - 0.15), float(x.sum() - 0.9)]
+
+    def second(x):
+        return plain[1](x), 0.2 - float(x[1])
+
+    return [first, second, plain[2]], plain
+
+
+CONSTRAINED = {"bounds": (-1, 1), "seed": 0, "local_steps": 3}
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("algorithm", [FZooS(), FedZO(), ScaffoldI(), FixedFZooS()], ids=lambda a: a.name)
+def test_a_run_with_constraints_goes_on(algorithm, stored, tmp_path):
+    """Multipliers and penalties are those of a run that was longer from the start, and what is known to be feasible."""
+    settings = CONSTRAINED | {"algorithm": algorithm}
+    file = {"store": tmp_path / "runs.db", "name": "limited"} if stored else {}
+    (first, one), (then, two), (whole, all_of_it) = limited(), limited(), limited()
+    start = minimize(first, np.zeros(4), rounds=4, **settings, **file)
+    more = minimize(then, np.zeros(4), rounds=9, start="limited" if stored else start, **settings, **file)
+    at_once = minimize(whole, np.zeros(4), rounds=9, **settings)
+    same_history(more, at_once)
+    assert (more.feasible, more.violation) == (at_once.feasible, at_once.violation)
+    assert [r.feasible for r in more.history] == [r.feasible for r in at_once.history]
+    assert any(r.violation > 0 for r in at_once.history), "the constraints bind"
+    assert asked(one) + asked(two) == asked(all_of_it)
+
+
+def test_constraints_that_were_not_stored(tmp_path):
+    """As in files of earlier versions, which have f alone."""
+    file = {"store": tmp_path / "runs.db", "name": "limited"}
+    minimize(limited()[0], np.zeros(4), rounds=2, **CONSTRAINED, **file)
+    with sqlite3.connect(tmp_path / "runs.db") as db:
+        rows = db.execute("SELECT round, client, y FROM answers WHERE client >= 0").fetchall()
+        db.execute("DELETE FROM answers WHERE client < 0")
+        for round, client, y in rows:
+            alone = np.frombuffer(y).reshape(-1, (3, 2, 1)[client])[:, 0].tobytes()
+            db.execute("UPDATE answers SET y = ? WHERE round = ? AND client = ?", (alone, round, client))
+    with pytest.raises(ValueError, match="start: the values of its constraints were not stored"):
+        minimize(limited()[0], np.zeros(4), rounds=4, start="limited", **CONSTRAINED, **file)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("how", ["raised", "returned", "from the first query on"])
+def test_failures_with_constraints_go_on(how, stored, tmp_path):
+    """A query that raised has no constraints, one that returned NaN has: each is again what it was."""
+
+    def make():
+        functions, _ = limited()
+        count = [0]
+
+        def sometimes(x):
+            count[0] += 1
+            if how == "from the first query on" and count[0] <= 6:
+                raise OSError("not yet")
+            if how == "raised" and count[0] in (7, 8):
+                raise OSError("no connection")
+            f, c = functions[0](x)
+            return (math.nan, [math.nan] * 2) if how == "returned" and count[0] in (7, 8) else (f, c)
+
+        return [sometimes, *functions[1:]], count
+
+    settings = CONSTRAINED | {"algorithm": FZooS(), "on_failure": "skip"}
+    file = {"store": tmp_path / "runs.db", "name": "limited"} if stored else {}
+    (first, one), (then, two), (whole, _) = make(), make(), make()
+    start = minimize(first, np.zeros(4), rounds=4, **settings, **file)
+    two[0] = one[0]
+    more = minimize(then, np.zeros(4), rounds=9, start="limited" if stored else start, **settings, **file)
+    at_once = minimize(whole, np.zeros(4), rounds=9, **settings)
+    if not stored:  # files of runs have no infinite violation, as it is where x has no value
+        same_history(more, at_once)
+    assert np.array_equal(more.x, at_once.x)
+    assert (more.queries_per_client, more.bytes_up) == (at_once.queries_per_client, at_once.bytes_up)
+    assert [r.feasible for r in more.history] == [r.feasible for r in at_once.history]
+    assert at_once.failed == more.failed > 0
 
 
 # What is refused

@@ -200,8 +200,6 @@ def minimize(
     settings |= {} if scale is None else {"scale": scale}
     settings |= {"share_values": True} if share_values else {}
     past = None if start is None else find_recording(start, store)
-    if past is not None and past.result.feasible is not None:
-        raise ValueError("start is a run with constraints, which cannot go on; begin a new one with x0=start.x")
     if past is not None:
         root = past.take_up(describe(settings), rounds, count)
         settings["seed"] = past.settings["seed"]

@@ -25,6 +25,7 @@ from nvflare.fuel.flare_api.api_spec import AuthorizationError
 from nvflare.fuel.flare_api.flare_api import new_secure_session
 from nvflare.recipe import ProdEnv
 
+from fzoos import Result
 from fzoos.engines import LocalStudy
 from fzoos.engines.flare import client_app, run, server_app
 from fzoos.engines.flare.settings import study_name
@@ -49,7 +50,7 @@ SITE, HERE, CENTRES = os.environ["SITE"], Path(__file__).parent, {CENTRES}
 def objective(x):
     with (HERE / f"{{SITE}}.log").open("a") as log:
         log.write(json.dumps(x.tolist()) + "\\n")
-    time.sleep(float((HERE / "seconds").read_text()))
+    time.sleep(json.loads((HERE / "seconds").read_text())[SITE])
     value = float(np.sum((x - CENTRES[SITE]) ** 2))
     limit = json.loads((HERE / "limits").read_text()).get(SITE)
     return value if limit is None else (value, [float(x.sum()) - limit])
@@ -105,12 +106,14 @@ class Federation:
     def session(self):
         return closing(new_secure_session(LEAD, str(self.kits / LEAD), timeout=30.0))
 
-    def prepare(self, study: Study, seconds: float, limits: Mapping[str, float] = {}) -> Path:
-        """Write the sites' own files for a study; gives their folder."""
+    def prepare(
+        self, study: Study, seconds: float, limits: Mapping[str, float] = {}, slow: Mapping[str, float] = {}
+    ) -> Path:
+        """Write the sites' own files for a study, with the seconds that a query takes there; gives their folder."""
         folder = self.folder / study.name
         folder.mkdir()
         (folder / "objective.py").write_text(OBJECTIVE)
-        (folder / "seconds").write_text(str(seconds))
+        (folder / "seconds").write_text(json.dumps(dict.fromkeys(SITES, seconds) | slow))
         (folder / "limits").write_text(json.dumps(limits))
         for site in SITES:
             settings = f'objective = "{folder / "objective.py"}"\njournal = "{folder / site}.journal"\nsite_seed = 5\n'
@@ -140,14 +143,14 @@ def make_study(name: str, **changes: object) -> Study:
     return Study(**{"name": name, **settings, **changes})
 
 
-def run_local(study: Study, folder: Path, limits: Mapping[str, float] = {}):
+def run_local(study: Study, folder: Path, limits: Mapping[str, float] = {}, repeat: Result | None = None):
     def box(site: str):
         def value(x: np.ndarray) -> float:
             return float(np.sum((x - CENTRES[site]) ** 2))
 
         return value if site not in limits else lambda x: (value(x), [float(x.sum()) - limits[site]])
 
-    return LocalStudy(study, folder, [box(site) for site in study.sites], site_seed=5).run()
+    return LocalStudy(study, folder, [box(site) for site in study.sites], site_seed=5, repeat=repeat).run()
 
 
 def wait_until(true: Callable[[], bool], seconds: float = 120.0) -> None:
@@ -202,6 +205,25 @@ def test_private_constraints_travel_as_well(federation: Federation, tmp_path: Pa
     assert (result.feasible, local.feasible) == (True, True)
     assert result.x.sum() == pytest.approx(1.2, abs=1e-3)
     assert [record.feasible for record in result.history] == [record.feasible for record in local.history]
+
+
+def test_fzoos_does_not_wait_for_a_slow_site(federation: Federation, tmp_path: Path) -> None:
+    """Asynchronous rounds: one of three sites needs half a second for a query. The others go on without it, and its
+    late answers are used. With the order in which they came, the local engine ends with the same numbers."""
+    study = make_study("late", rounds=16, algorithm={"name": "fzoos"}, enough=2)
+    folder = federation.prepare(study, seconds=0.0, slow={"site-3": 0.5})
+    result = federation.run(study)
+    assert (result.status, result.rounds) == ("completed", 16)
+    took_part = [any(2 in came for came in record.arrivals) for record in result.history]
+    assert not took_part[0], "its first star takes two seconds, which the others do not wait for"
+    assert any(took_part)
+    fast, other, slow = result.queries_per_client
+    assert 1 + study.dim <= slow < min(fast, other)
+    assert asked(folder, "site-3")[:slow] == kept(folder, "site-3")[:slow]
+    local = run_local(study, tmp_path, repeat=result)
+    assert np.array_equal(result.x, local.x)
+    assert result.queries_per_client[:2] == local.queries_per_client[:2]  # the third may be busy at the end
+    assert [record.arrivals for record in result.history] == [record.arrivals for record in local.history]
 
 
 def test_a_certificate_of_another_authority_is_refused(federation: Federation, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The values of runs in a file of runs, from which a run can be made again.
 
-They are in a table of their own, 8 bytes a query, written with each round; runs of the last release have none, and
+They are in a table of their own, 8 bytes a query, written with each round; with k constraints 1 + k numbers a query,
+and for each round and client i a row of client -1 - i that has this width. Runs of the last release have none, and
 cannot go on.
 """
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.sqlite import SqliteFile
+from fzoos.objectives.memory import join_answers
 from fzoos.runs.rows import ANSWERS, array_of, bytes_of
 from fzoos.runs.store import StoreError
 
@@ -57,6 +59,8 @@ class ValueTable(SqliteFile):
             with closing(self._db.cursor()) as cursor:
                 cursor.execute("BEGIN IMMEDIATE")
                 rows = [(run, round, client, bytes_of(y)) for client, y in enumerate(values) if len(y)]
+                wide = [(client, y.shape[1]) for client, y in enumerate(values) if len(y) and y.ndim == 2]
+                rows += [(run, round, -1 - client, bytes_of(np.array([float(width)]))) for client, width in wide]
                 cursor.execute("DELETE FROM answers WHERE run = ? AND round >= ?", (run, round))
                 cursor.executemany("INSERT INTO answers VALUES (?, ?, ?, ?)", rows)
                 cursor.execute("COMMIT")
@@ -66,9 +70,14 @@ class ValueTable(SqliteFile):
     def read(self, run: int, clients: int) -> tuple[FloatArray, ...]:
         """All of a run, of each client."""
         found: list[list[FloatArray]] = [[np.empty(0)] for _ in range(clients)]
-        for client, y in self._db.execute("SELECT client, y FROM answers WHERE run = ? ORDER BY round", (run,)):
-            found[client].append(array_of(y))
-        return tuple(np.concatenate(parts) for parts in found)
+        widths: dict[int, int] = {}  # of this round: its rows of negative clients come first
+        for client, y in self._db.execute("SELECT client, y FROM answers WHERE run = ? ORDER BY round, client", (run,)):
+            if client < 0:
+                widths[-1 - client] = int(array_of(y)[0])
+                continue
+            width = widths.pop(client, 0)
+            found[client].append(array_of(y).reshape(-1, width) if width else array_of(y))
+        return tuple(join_answers(parts) for parts in found)
 
     def walk(self, run: int) -> tuple[FloatArray, ...]:
         """x after each round of a run."""
