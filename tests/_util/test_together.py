@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any
@@ -229,3 +230,21 @@ def test_an_error_of_joint_work_is_that_of_all() -> None:
     failures: list[int] = []
     assert in_step([partial(jointly, work, i) for i in range(3)], lambda i, error: not failures.append(i)) == []
     assert failures == [0, 1, 2]
+
+
+def test_threads_are_kept_and_do_not_grow_in_number() -> None:
+    """A client's thread is one that has finished, if there is any; and it knows nothing of the client before."""
+
+    def client(i: int) -> int:
+        together(np.negative, np.zeros(1))
+        return i
+
+    def count() -> int:
+        return sum(thread.name == "fzoos-in-step" for thread in threading.enumerate())
+
+    in_step([partial(client, i) for i in range(6)])
+    before = count()
+    for _ in range(20):
+        assert in_step([partial(client, i) for i in range(6)]) == list(range(6))
+        time.sleep(0.01)  # the last of them is on its way to be idle
+    assert count() <= before + 1

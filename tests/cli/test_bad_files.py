@@ -165,3 +165,11 @@ def test_broken_contents_are_one_line(fzoos):
     assert (code, out) == (2, "")
     assert err.startswith("fzoos: runs.db is damaged: ")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [["run", "quadratic"], ["compare", "quadratic", "--output", "a.png"]])
+@pytest.mark.parametrize("path", ["nowhere/a.json", "."])
+def test_a_result_that_cannot_be_written_is_said_before_the_run(fzoos, command, path):
+    code, out, err = fzoos(*command, "--dim", "1000", "--rounds", "1000", "--json", path)
+    assert (code, out) == (2, "")
+    assert err == f"fzoos: --json: {path} cannot be written: no such directory, or a directory itself\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fzoos import Choice, Integer, Optimizer, Real, Space, minimize
+from fzoos import Choice, FedZO, Integer, Optimizer, Real, Space, minimize
 from fzoos.federation.settings import make_algorithm
 
 ALGORITHM = {"name": "fedzo", "differences": {"count": 3}}
@@ -122,3 +122,24 @@ def test_what_is_refused():
         optimizer.tell(0, [points[0] + 0.1], [1.0])
     with pytest.raises(ValueError, match="finite number"):
         optimizer.tell(0, points[:1], [float("nan")])
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"clients": 0}, ValueError, "clients must be at least 1, got 0"),
+        ({"colour": "red"}, TypeError, "Optimizer has no setting 'colour'; it has dim, rounds, "),
+        ({"sites": ("a",)}, TypeError, "Optimizer has no setting 'sites'"),
+        ({"algorithm": FedZO()}, TypeError, "algorithm must be a table .* such as {'name': 'fedzo'}, got FedZO"),
+        ({"optimizer": "adam"}, TypeError, "optimizer must be a table .* such as {'name': 'adam'}, got 'adam'"),
+    ],
+)
+def test_wrong_settings_are_named_as_they_are_here(settings, error, message):
+    with pytest.raises(error, match=message):
+        Optimizer(bounds=(-1, 1), x0=[0.0, 0.0], **settings)
+
+
+def test_a_folder_that_is_a_file(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="file is a file"):
+        Optimizer(bounds=(-1, 1), x0=[0.0, 0.0], folder=tmp_path / "file")

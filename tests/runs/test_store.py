@@ -227,8 +227,11 @@ def test_a_path_that_cannot_be(tmp_path):
     """A folder where the file should be, a file where the folder should be."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
-    for path in (tmp_path / "folder", tmp_path / "file" / "runs.db"):
-        with pytest.raises(StoreError, match="cannot be read as a file of runs"):
+    for path, words in (
+        (tmp_path / "folder", "is a folder; a file of runs was expected"),
+        (tmp_path / "file" / "runs.db", "cannot be read as a file of runs"),
+    ):
+        with pytest.raises(StoreError, match=words):
             Store(path)
 
 

@@ -24,6 +24,7 @@ itself is done on the caller's thread: each thread that multiplies on a GPU has 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
@@ -31,6 +32,7 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from fzoos._util.arrays import Array, is_array, stack
@@ -142,6 +144,35 @@ class _Request:
         hash(self.kind)  # an error here is of the one who asks
 
 
+class _Worker:
+    """A thread that is kept: to start one takes longer than much of what a client does between two meetings."""
+
+    def __init__(self) -> None:
+        self._given = threading.Lock()  # held, except when there is something to do
+        self._given.acquire()
+        self._task: Callable[[], None] | None = None
+        threading.Thread(target=self._run, name="fzoos-in-step", daemon=True).start()
+
+    def give(self, task: Callable[[], None]) -> None:
+        """Let it run a task that raises nothing."""
+        self._task = task
+        self._given.release()
+
+    def _run(self) -> None:
+        while True:
+            self._given.acquire()
+            task, self._task = self._task, None
+            assert task is not None
+            task()
+            del task  # and with it all that the client's task refers to
+            _idle.append(self)
+
+
+_idle: list[_Worker] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_idle.clear)  # a fork has none of its parent's threads
+
+
 class _Member:
     """One task, its thread, and what it waits for."""
 
@@ -157,7 +188,7 @@ class _Member:
 
     def begin(self) -> None:
         context = copy_context()  # NumPy's error state, among others
-        threading.Thread(target=context.run, args=(self._run,), name="fzoos-in-step", daemon=True).start()
+        (_idle.pop() if _idle else _Worker()).give(partial(context.run, self._run))
 
     def _run(self) -> None:
         _here.member = self
@@ -168,6 +199,7 @@ class _Member:
                 self.finished = True
         except BaseException as error:
             self._crew.failed(self, error)
+        _here.member = None
         self._crew.pass_on()
 
     def wait_for(self, work: Callable[..., Any], arguments: tuple[Any, ...], key: Hashable = None) -> Any:

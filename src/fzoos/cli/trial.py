@@ -134,6 +134,8 @@ def check_files(json_file: Path | None, store: Path | None) -> None:
     if store is not None:
         check_run_file(store)
     if json_file is not None and json_file != STDOUT:
+        if json_file.is_dir() or not json_file.parent.is_dir():
+            raise ValueError(f"--json: {json_file} cannot be written: no such directory, or a directory itself")
         json_file.touch()
 
 

@@ -7,13 +7,14 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.checks import check_count
 from fzoos.engines.local_study import LocalStudy
 from fzoos.federation.study import Study
 from fzoos.objectives.manual import ManualObjective, point_id
@@ -38,6 +39,7 @@ class Optimizer:
         clients: N, the number of clients.
         folder: where the state is; None: in a temporary folder, which goes with the object.
         settings: further settings of a `Study`, such as `rounds`, `local_steps`, `algorithm`, `seed` and `on_failure`.
+            `algorithm` and `optimizer` are tables, as in a study's file: {"name": "scaffoldi", "projected": False}.
             With `seed` the clients draw from it, too, and the run can be repeated; without it they have secret ones.
 
     Example:
@@ -54,11 +56,15 @@ class Optimizer:
     def __init__(
         self, bounds: Any, x0: Any, clients: int = 1, *, folder: str | Path | None = None, **settings: Any
     ) -> None:
+        check_count("clients", clients, low=1)
+        _check_settings(settings)
         sites = tuple(f"client-{i}" for i in range(clients))
         study = Study("optimizer", x0=x0, bounds=bounds, sites=sites, **settings)
         place = Path(tempfile.mkdtemp(prefix="fzoos-") if folder is None else folder)
         if folder is None:
             weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
+        if place.is_file():
+            raise ValueError(f"folder {place} is a file")
         if (place / _SETTINGS).exists():
             raise ValueError(f"folder {place} has an optimizer: go on with Optimizer.load")
         place.mkdir(parents=True, exist_ok=True)
@@ -174,3 +180,16 @@ class Optimizer:
             return
         result = LocalStudy(self.study, self.folder, self._clients, site_seed=self._site_seed).run(resume=True)
         self._ended = result.status != "stopped"
+
+
+def _check_settings(settings: Mapping[str, Any]) -> None:
+    """Before a study does: it would speak of files and sites."""
+    known = [field.name for field in fields(Study) if field.name not in ("name", "x0", "bounds", "sites")]
+    for name, value in settings.items():
+        if name not in known:
+            raise TypeError(f"Optimizer has no setting {name!r}; it has {', '.join(known)}")
+        if name in ("algorithm", "optimizer") and not isinstance(value, Mapping):
+            example = "fedzo" if name == "algorithm" else "adam"
+            raise TypeError(
+                f"{name} must be a table as in a study's file, such as {{'name': '{example}'}}, got {value!r}"
+            )

@@ -125,7 +125,7 @@ def check_weights(weights: Any, count: int) -> FloatArray:
     except (TypeError, ValueError):
         raise TypeError(f"weights must be a vector of numbers, got {weights!r}") from None
     if omega.shape != (count,):
-        raise ValueError(f"weights has shape {omega.shape} but there are {count} objectives")
+        raise ValueError(f"weights has shape {omega.shape} but the number of clients is {count}")
     if not np.all(np.isfinite(omega)) or np.any(omega < 0):
         raise ValueError(f"weights must be finite and not negative, got {omega.tolist()}")
     if not np.any(omega):

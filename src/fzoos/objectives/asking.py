@@ -126,7 +126,7 @@ class Asking:
 
     def _recalled(self, points: FloatArray) -> FloatArray:
         """Values of a batch: those that are remembered, and the rest from the objective."""
-        known = self._memory.recall(len(points))
+        known = self._memory.recall(len(points)) if self._memory.left else np.empty(0)
         if len(known) == len(points):
             return known
         y = self._evaluate(points[len(known) :], copied=not self._gives_away)

@@ -103,7 +103,7 @@ class Trajectory(Asking):
         """
         if not len(x):
             return np.empty(0)
-        at = self._row_of_centre(x)
+        wanted = x
         if self.box.rounds:  # surrogates learn from what is really asked
             parts = [x] if spread else [x[i : i + 1] for i in range(len(x))]
             alike = purpose == "difference"
@@ -114,7 +114,8 @@ class Trajectory(Asking):
         else:
             rest, values = self._asked(x[1:], purpose) if len(x) > 1 else (x[1:], np.empty(0))
             x, values = np.vstack([x[:1], rest]), np.append(known, values)
-        return self.adopt(x, values, at)
+        constrained = values.ndim > 1 or self.merit is not None
+        return self.adopt(x, values, self._row_of_centre(wanted) if constrained else None)
 
     def value(self, x: FloatArray) -> float:
         """f at what x, shape (d,), means, for whoever shares it; NaN: it failed. It does not join the trajectory.
@@ -201,12 +202,13 @@ class Trajectory(Asking):
             centre: which of them is the server's x.
         """
         good = is_finite(values)
-        self.failed += int(np.sum(~good))
+        all_good = bool(good.all())
+        self.failed += 0 if all_good else int(np.sum(~good))
         y = values if values.ndim == 1 and self.merit is None else self._constrained(x, values, good, centre)
         if self._keep:
             n = self._x.rows
             # Sums of rows in another order of memory would have other last bits.
-            kept, observed = (np.ascontiguousarray(x), y) if good.all() else (x[good], y[good])
+            kept, observed = (np.ascontiguousarray(x), y) if all_good else (x[good], y[good])
             self._x.grow(len(kept))[n:] = kept
             self._y.grow(len(kept))[n:, 0] = observed
             self._norms.grow(len(kept))[n:, 0] = np.vecdot(kept, kept)

@@ -89,6 +89,8 @@ class Store(SqliteFile):
 
     def __init__(self, path: str | Path, create: bool = True) -> None:
         self.path = Path(path)
+        if self.path.is_dir():
+            raise StoreError(f"{path} is a folder; a file of runs was expected")
         try:
             begun = self.path.exists() and self._check()
             if not begun and not create:

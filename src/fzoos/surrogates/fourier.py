@@ -93,12 +93,12 @@ class FourierFeatures:
         angles += self.phases
         return cos_in_place(angles, self._amplitude)
 
-    def grad(self, x: FloatArray, w: Array) -> FloatArray:
-        """grad phi(x)^T w at one point, shape (d,)."""
+    def grad(self, x: Array, w: Array) -> FloatArray:
+        """grad phi(x)^T w at one point, shape (d,), which may be on the device already."""
         gradient: FloatArray = together(self._gradients, x, w)
         return gradient
 
-    def _gradients(self, x: FloatArray, w: Array) -> FloatArray:
+    def _gradients(self, x: Array, w: Array) -> FloatArray:
         """The same at a point, or at several with a w each: (d,) and (M,), or (N, d) and (N, M)."""
         x = to_device(x, self.device)
         gradient = namespace(x).zeros_like(x)

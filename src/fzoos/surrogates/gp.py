@@ -64,7 +64,7 @@ class DerivedGP:
         self, kernel: Kernel, noise: float, dim: int, device: str | None = None, amplitude: float | None = None
     ) -> None:
         like = to_device(np.empty(0), device)
-        self.kernel, self.noise, self.dim, self._device, self._amplitude = kernel, noise, dim, device, amplitude
+        self.kernel, self.noise, self.dim, self.device, self._amplitude = kernel, noise, dim, device, amplitude
         self.factor = GrowingCholesky(like)
         self._x = Buffer(like, columns=dim)
         self._distances = Buffer(like)
@@ -80,7 +80,7 @@ class DerivedGP:
     @property
     def kind(self) -> Hashable:
         """Processes of the same kind can be joined."""
-        settings = self.kernel, self.noise, self.dim, self._device, self._amplitude
+        settings = self.kernel, self.noise, self.dim, self.device, self._amplitude
         return *settings, self.factor.shape, *(buffer.shape for buffer in self._buffers)
 
     @property
@@ -127,23 +127,23 @@ class DerivedGP:
         self._y = np.concatenate([self._y, y], axis=-1)
         self._scaled_alpha = None
         cross, block = together(
-            _append, Written(points), Written(distances), np.ascontiguousarray(x), self.kernel, self.noise, self._device
+            _append, Written(points), Written(distances), np.ascontiguousarray(x), self.kernel, self.noise, self.device
         )
         rows = self.factor.append(cross, block)
         together(_add_inverse, Written(self._inverse.grow(m)), rows)
 
-    def grad_mean(self, x: FloatArray) -> FloatArray:
-        """grad mu(x) in the units of y, shape (d,); zero while there is no observation."""
+    def grad_mean(self, x: Array) -> FloatArray:
+        """grad mu(x) in the units of y, shape (d,); zero while there is no observation. x may be on the device."""
         if not len(self):
-            return np.zeros(x.shape)
-        gradient: FloatArray = together(_grad_mean, self._x.array, self._weights(), x, self.kernel, self._device)
+            return np.zeros(tuple(x.shape))
+        gradient: FloatArray = together(_grad_mean, self._x.array, self._weights(), x, self.kernel, self.device)
         return gradient
 
     def mean(self, x: FloatArray) -> float:
         """mu(x) in the units of y; zero while there is no observation."""
         if not len(self):
             return 0.0
-        above = together(_mean, self._x.array, self._weights(), x[None, :], self.kernel, self._device)
+        above = together(_mean, self._x.array, self._weights(), x[None, :], self.kernel, self.device)
         return float(np.mean(self._y)) + float(above)
 
     @property
@@ -157,7 +157,7 @@ class DerivedGP:
             return self._amplitude
         if not len(self):
             return 1.0
-        square = together(_fit, self._weights(), Standardised.of(self._y).values, self._device)
+        square = together(_fit, self._weights(), Standardised.of(self._y).values, self.device)
         return float(np.sqrt(max(self.scale * float(square) / len(self), 0.0)))
 
     def _weights(self) -> Array:
@@ -165,7 +165,7 @@ class DerivedGP:
         if self._scaled_alpha is None:
             y = Standardised.of(self._y)
             w = self.factor.inverse_factor
-            self._scaled_alpha = together(_scaled_alpha, w, y.values, np.asarray(y.scale), self._device)
+            self._scaled_alpha = together(_scaled_alpha, w, y.values, np.asarray(y.scale), self.device)
         return self._scaled_alpha
 
     @property
@@ -185,7 +185,7 @@ class DerivedGP:
             self._x.array,
             self._inverse.array,
             self._distances.array,
-            to_device(x, self._device),
+            to_device(x, self.device),
             self.kernel,
         )
         # The true value is never negative; rounding can make it so where the surrogate is certain.

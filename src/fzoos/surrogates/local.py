@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fzoos._util.arrays import Array, FloatArray
+from fzoos._util.arrays import Array, FloatArray, host_block
 from fzoos.objectives.trajectory import Trajectory
 from fzoos.surrogates.evidence import Ridge
 from fzoos.surrogates.gp import DerivedGP
@@ -73,16 +74,17 @@ class LocalSurrogate:
         """The process, as it was conditioned last."""
         return self._gp
 
-    @property
-    def data(self) -> tuple[FloatArray, FloatArray]:
-        """The trajectory's points and observations."""
-        return self._trajectory.x, self._trajectory.y
+    def data(self, index: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+        """Points of the trajectory and their observations; neighbours are not copied."""
+        rows: Any = index
+        if len(index) and index[-1] - index[0] == len(index) - 1:  # they are in order
+            rows = slice(int(index[0]), int(index[-1]) + 1)
+        return self._trajectory.x[rows], self._trajectory.y[rows]
 
     def at(self, x: FloatArray) -> DerivedGP:
         """The process conditioned on the points in use around x."""
         new = self.due(x)
-        points, y = self.data
-        self._gp.append(points[new], y[new])
+        self._gp.append(*self.data(new))
         self.conditioned(x, new)
         return self._gp
 
@@ -140,8 +142,7 @@ class LocalSurrogates:
             self._groups = self._grouped(due)
         for group in self._groups:
             if len(due[group.members[0]]):
-                data = [(self._surrogates[i].data, due[i]) for i in group.members]
-                group.append([points[new] for (points, _), new in data], [y[new] for (_, y), new in data])
+                group.append([self._surrogates[i].data(due[i]) for i in group.members])
         for surrogate, row, new in zip(self._surrogates, x, due, strict=True):
             surrogate.conditioned(row, new)
 
@@ -152,9 +153,9 @@ class LocalSurrogates:
             alike.setdefault((surrogate.process.kind, len(due[i])), []).append(i)
         return [_Group(members, [self._surrogates[i].process for i in members]) for members in alike.values()]
 
-    def grad_mean(self, x: FloatArray) -> FloatArray:
-        """grad mu of each at its row of x, shape (N, d)."""
-        return self._each(x, lambda process, rows: process.grad_mean(rows), x.shape)
+    def grad_mean(self, x: Array) -> FloatArray:
+        """grad mu of each at its row of x, shape (N, d), which may be on the device already."""
+        return self._each(x, lambda process, rows: process.grad_mean(rows), tuple(x.shape))
 
     def grad_uncertainty(self, x: Array) -> FloatArray:
         """trace Sigma_grad of each at its points: shape (N, m, d) -> (N, m)."""
@@ -196,11 +197,13 @@ class _Group:
             for i, own in zip(self.members, self._own, strict=True)
         )
 
-    def append(self, x: Sequence[FloatArray], y: Sequence[FloatArray]) -> None:
-        if len(self._own) == 1:
-            self.process.append(x[0], y[0])
-        else:
-            self.process.append(np.stack(x), np.stack(y))
+    def append(self, data: Sequence[tuple[FloatArray, FloatArray]]) -> None:
+        if len(data) == 1:
+            self.process.append(*data[0])
+            return
+        x = host_block((len(data), *data[0][0].shape), self.process.device)
+        np.stack([points for points, _ in data], out=x)
+        self.process.append(x, np.stack([y for _, y in data]))
 
     def hand_back(self) -> None:
         if len(self._own) > 1:

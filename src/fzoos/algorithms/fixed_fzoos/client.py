@@ -111,6 +111,11 @@ class FZooSClient(ClientHalf):
         return jointly(walk, Walker(self, x, descent, steps), (self.queries.key, steps, self.corrections.known))
 
     @property
+    def device(self) -> str | None:
+        """Where the surrogates are."""
+        return self._settings.device
+
+    @property
     def step_scale(self) -> float:
         """s."""
         return self._steps.scale

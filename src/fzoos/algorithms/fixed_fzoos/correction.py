@@ -57,8 +57,11 @@ class Correction(Part, ABC):
         return self.vector(x) if self._fixed is None else self._fixed
 
     @staticmethod
-    def several(corrections: Sequence[Correction]) -> Callable[[FloatArray], FloatArray]:
-        """`at` of several clients at once, each at its row of x, shape (N, d) -> (N, d); during one round."""
+    def several(corrections: Sequence[Correction]) -> Callable[[Array], FloatArray]:
+        """`at` of several clients at once, each at its row of x, shape (N, d) -> (N, d); during one round.
+
+        x may be on the device already.
+        """
         first = corrections[0]
         if len(corrections) > 1 and isinstance(first, WeightsCorrection) and first._fixed is None:
             whole = first.joined(corrections)
@@ -148,7 +151,7 @@ class WeightsCorrection(Correction):
         """grad phi(x)^T (w - w_i)."""
         return self._features.grad(x, self._average - self._own)
 
-    def joined(self, corrections: Sequence[Correction]) -> Callable[[FloatArray], FloatArray] | None:
+    def joined(self, corrections: Sequence[Correction]) -> Callable[[Array], FloatArray] | None:
         """`vector` of several clients at once; None: they have other features, or know other averages."""
         features, average, own = self._features, self._average, list[Array]()
         for correction in corrections:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fzoos._util.arrays import FloatArray
+from fzoos._util.arrays import FloatArray, to_device
 from fzoos._util.together import GoOn
 from fzoos.algorithms.descent import Descent, Descents
 from fzoos.algorithms.fixed_fzoos.correction import Correction
@@ -86,24 +86,27 @@ class _Crew:
         self._vectors = Correction.several([half.corrections for half in self._halves]) if known else None
         self._scales = np.array([[half.step_scale] for half in self._halves])
         self._descents = Descents([walker.descent for walker in walkers])
+        self._device = self._halves[0].device
+        self._there = to_device(self._x, self._device)  # x on the device
 
     def step(self, t: int) -> None:
         """x - s descend(grad mu_i(x) + gamma_t correction(x)), within the box."""
         for half in self._halves:
             half.context.trajectory.step = t
         self._surrogates.condition(self._x)
-        gradient, gamma = self._surrogates.grad_mean(self._x), np.zeros((len(self._x), 1))
+        gradient, gamma = self._surrogates.grad_mean(self._there), np.zeros((len(self._x), 1))
         if self._vectors is not None:
             gamma = np.array([[half.length_at(x, t)] for half, x in zip(self._halves, self._x, strict=True)])
-            gradient = gradient + gamma * self._vectors(self._x)
+            gradient = gradient + gamma * self._vectors(self._there)
         for half, length in zip(self._halves, gamma[:, 0].tolist(), strict=True):
             half.note_length(length)
         moved = self._x - self._scales * self._descents(gradient)
         self._x = self._halves[0].context.project(moved)
+        self._there = to_device(self._x, self._device)
 
     def explore(self, go_on: GoOn) -> list[int] | None:
         """Active queries around the new iterates: who failed, or None if the others do not go on."""
-        return explore([half.queries for half in self._halves], self._surrogates, self._x, go_on)
+        return explore([half.queries for half in self._halves], self._surrogates, self._x, self._there, go_on)
 
     def close(self) -> None:
         """Let each client have what is its own."""

@@ -61,7 +61,8 @@ class Queries:
 
     def explore(self, x: FloatArray) -> None:
         """Ask around the iterate x, where there are active queries; note how uncertain the gradient was before."""
-        explore([self], Model.several([self._model]), x[None], raise_it)
+        there = to_device(x[None], self._settings.device)
+        explore([self], Model.several([self._model]), x[None], there, raise_it)
 
     def end(self, x: FloatArray) -> None:
         """Note where the local steps ended."""
@@ -102,8 +103,17 @@ class Queries:
 # Of one client, or of several with the same settings at once
 
 
-def explore(several: Sequence[Queries], surrogates: LocalSurrogates, x: FloatArray, go_on: GoOn) -> list[int] | None:
-    """Ask around the iterates x, shape (N, d), and note how uncertain the gradients were before.
+def explore(
+    several: Sequence[Queries], surrogates: LocalSurrogates, x: FloatArray, there: Array, go_on: GoOn
+) -> list[int] | None:
+    """Ask around the iterates x, and note how uncertain the gradients were before.
+
+    Args:
+        several: the clients' queries.
+        surrogates: their surrogates.
+        x: shape (N, d).
+        there: x on the device.
+        go_on: whom to tell when one fails.
 
     Returns:
         who has failed; None: the others do not go on.
@@ -111,9 +121,9 @@ def explore(several: Sequence[Queries], surrogates: LocalSurrogates, x: FloatArr
     design, failed = several[0]._settings.active, list[int]()
     surrogates.condition(x)
     if design is None:
-        _uncertainty(several, surrogates, x, None)
+        _uncertainty(several, surrogates, there, None)
     else:
-        for i, points in enumerate(_choose(several, surrogates, design, x)):
+        for i, points in enumerate(_choose(several, surrogates, design, x, there)):
             try:
                 several[i]._context.query(points, "active")
             except Exception as error:
@@ -131,26 +141,26 @@ def _choose_apart(items: Sequence[tuple[Queries, FloatArray, ActiveQueries]], go
     surrogates = Model.several([queries._model for queries in several])
     x = np.stack([x for _, x, _ in items])
     surrogates.condition(x)
-    chosen = _choose(several, surrogates, items[0][2], x)
+    chosen = _choose(several, surrogates, items[0][2], x, to_device(x, several[0]._settings.device))
     surrogates.close()
     return list(chosen)
 
 
 def _choose(
-    several: Sequence[Queries], surrogates: LocalSurrogates, design: ActiveQueries, x: FloatArray
+    several: Sequence[Queries], surrogates: LocalSurrogates, design: ActiveQueries, x: FloatArray, there: Array
 ) -> FloatArray:
     """The most uncertain candidates around each row of x, shape (N, picks, d)."""
     radius = np.array([queries._radius(design, row) for queries, row in zip(several, x, strict=True)])
     rngs = [queries._context.rng for queries in several]
-    uncertainty = partial(_uncertainty, several, surrogates, x)
-    return design.around_several(x, radius, rngs, uncertainty, several[0]._settings.device)
+    uncertainty = partial(_uncertainty, several, surrogates, there)
+    return design.around_several(x, there, radius, rngs, uncertainty, several[0]._settings.device)
 
 
 def _uncertainty(
-    several: Sequence[Queries], surrogates: LocalSurrogates, x: FloatArray, points: Array | None
+    several: Sequence[Queries], surrogates: LocalSurrogates, there: Array, points: Array | None
 ) -> FloatArray:
     """trace Sigma_grad where the points, shape (N, n, d), would be asked; that at x, in the same product, is noted."""
-    places = to_device(x[:, None, :], several[0]._settings.device)
+    places = there[:, None, :]
     if points is not None:
         places = namespace(places).concat([places, several[0]._context.project(points)], axis=1)
     traces = surrogates.grad_uncertainty(places)

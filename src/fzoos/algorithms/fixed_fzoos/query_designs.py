@@ -65,14 +65,14 @@ class ActiveQueries:
         uncertainty = here.uncertainty
         if uncertainty is None:
             return uniform_around(here.x, self.candidates, here.radius, here.rng)[: self.picks]
-        points: FloatArray = self.around_several(
-            here.x[None], np.array([here.radius]), [here.rng], lambda points: uncertainty(points[0])[None]
-        )[0]
+        x, radius = here.x[None], np.array([here.radius])
+        points: FloatArray = self.around_several(x, x, radius, [here.rng], lambda p: uncertainty(p[0])[None])[0]
         return points
 
     def around_several(
         self,
         x: FloatArray,
+        there: Array,
         radius: FloatArray,
         rngs: Sequence[np.random.Generator],
         uncertainty: Callable[[Array], FloatArray],
@@ -82,13 +82,14 @@ class ActiveQueries:
 
         Args:
             x: the place of each, shape (N, d).
+            there: the same on the device.
             radius: of each, shape (N,).
             rngs: of each.
             uncertainty: at points of each, shape (N, n, d) -> (N, n).
             device: where the points are wanted.
         """
         drawn = _drawn(rngs, (self.candidates, x.shape[-1]), device)
-        ranks = -uncertainty(_spread(to_device(drawn, device), x, radius, device))
+        ranks = -uncertainty(_spread(to_device(drawn, device), there, radius, device))
         best = np.argsort(ranks, axis=-1, kind="stable")[:, : self.picks]
         return np.asarray(_spread(np.take_along_axis(drawn, best[..., None], axis=1), x, radius))
 
@@ -223,10 +224,10 @@ def _drawn(rngs: Sequence[np.random.Generator], shape: tuple[int, int], device: 
     return drawn
 
 
-def _spread(drawn: Array, x: FloatArray, radius: FloatArray, device: str | None = None) -> Array:
+def _spread(drawn: Array, x: Array, radius: FloatArray, device: str | None = None) -> Array:
     """Numbers between 0 and 1, shape (N, n, d), as points of the boxes of half-widths `radius` around x."""
-    centre, half = to_device(x[:, None, :], device), to_device(radius[:, None, None], device)
+    half = to_device(radius[:, None, None], device)
     points = drawn * (2.0 * half)
     points -= half
-    points += centre
+    points += x[:, None, :]
     return points
