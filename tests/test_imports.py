@@ -97,19 +97,24 @@ def test_minimize_loads_neither_files_nor_processes_nor_other_algorithms() -> No
     assert not found & {*PARTS, *DISPLAYS, *EXTRAS, *RARE, "typer"} - loaded_by("import numpy, scipy")
 
 
+LEAST = (
+    "from fzoos.algorithms.fzoos.minimum import least_point\n"
+    "least_point(lambda t: (float(t @ t), 2.0 * t), __import__('numpy').ones(1), [(-1.0, 1.0)])"
+)
 RUN = "import fzoos\nfzoos.minimize(lambda x: float(x @ x), [0.5] * 3, bounds=(-1, 1), rounds=3"
 
 
 @pytest.mark.parametrize(
     ("code", "present"),
     [
-        (f"{RUN}, progress=True)", ["scipy.linalg", "scipy.optimize", *DISPLAYS]),
+        (f"{RUN}, progress=True)", ["scipy.linalg", *DISPLAYS]),
+        (LEAST, ["scipy.optimize"]),
         (f"{RUN}, store='runs.db')", ["sqlite3", "fzoos.runs.value_table"]),
         (f"{RUN}, algorithm=fzoos.FZooS.paper())", ["fzoos.algorithms.fixed_fzoos"]),
         (f"{RUN}, workers=2)", ["fzoos.objectives.process_workers"]),
         (fzoos_with("run", "levy", "--dim", "2", "--rounds", "1", "-q"), ["fzoos.algorithms.fedzo", "fzoos.tasks"]),
     ],
-    ids=["progress", "store", "paper", "workers", "run"],
+    ids=["progress", "constraints", "store", "paper", "workers", "run"],
 )
 def test_a_run_loads_what_it_needs(
     code: str, present: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -6,14 +6,14 @@
 One core; N = 2, so that seconds per client are not those of a single one. The floor is what the round has to compute,
 counted in multiplications and additions, at the rate of a large matrix product in the same run:
 
-    trust region    evidence: 15 matrices of n x n to tridiagonal form (4/3 n^3 each), eigenvectors of two (9 n^3),
-                    averaged gradients: a system of n' (n' - 1) equations; no more than that is counted. n is what a
-                    client has at round 20, where the time is taken
+    trust region    evidence: 27 Cholesky factors of n x n (n^3 / 3 each) and the inverse of one (n^3 / 3); averaged
+                    gradients: a system of n' (n' - 1) equations; a minimum: 5 matrices of second derivatives and their
+                    factors (2 n d^2 + d^3 / 3 each). n is what a client has at round 20, where the time is taken
     star            bytes that have to be moved are counted as well: see `benchmarks/speed/star.py`, which also leaves
                     out the objective's own time
 
 A matrix of 60 x 60 is too small for that rate: the calls of LAPACK alone are timed as well, and for the trust region
-SciPy's L-BFGS-B around a function that does nearly nothing, for 35 evaluations.
+the matrix products and the exponentials of kernels and evaluations.
 """
 
 from __future__ import annotations
@@ -39,7 +39,13 @@ from fzoos._util.arrays import FloatArray
 N = 2
 REGION, STAR = (2, 10, 20, 50), (100, 300, 1_000, 2_000, 5_000, 20_000)
 EARLY, LATE = 20, 200
-GRID, GRADIENTS, EVALUATIONS = 15, 15, 35  # length scales times polynomials; averaged gradients; of the surrogates
+FACTORS, LENGTHS, GRADIENTS, EVALUATIONS = (
+    27,
+    4,
+    15,
+    5,
+)  # and length scales tried; averaged gradients; of the surrogates
+CYCLE = 16  # rounds that are averaged: every eighth search goes through all length scales
 
 
 class Measured(NamedTuple):
@@ -83,6 +89,9 @@ def rounds(dim: int, last: int) -> Measured:
         seed=0,
     )
     seconds = np.diff(spent) / N
+    if dim in REGION:
+        early, late = seconds[EARLY - CYCLE // 2 : EARLY + CYCLE // 2], seconds[-CYCLE:]
+        return Measured(float(np.mean(early)), float(np.mean(late)), (queries[-1] - queries[1]) / N / (last - 1))
     early = seconds[max(min(EARLY, last) - 5, 1) : min(EARLY, last) + 5]
     return Measured(
         float(np.median(early)),
@@ -113,40 +122,24 @@ def region_points(dim: int) -> int:
 
 def region_flops(dim: int) -> float:
     n, equations = region_points(dim), GRADIENTS * min(GRADIENTS - 1, dim)
-    return GRID * 4 / 3 * n**3 + 2 * 9 * n**3 + 2 / 3 * equations**3
+    return (FACTORS + 1) * n**3 / 3 + equations**3 / 3 + EVALUATIONS * (2 * n * dim**2 + dim**3 / 3)
 
 
 def region_calls(dim: int) -> float:
-    """Tridiagonal forms, two eigendecompositions, the system of equations and L-BFGS-B, alone."""
+    """Factors and what is solved with them, the system of equations, kernels, and second derivatives, alone."""
     rng, n, equations = np.random.default_rng(0), region_points(dim), GRADIENTS * min(GRADIENTS - 1, dim)
+    lapack = scipy.linalg.lapack
     points, many = rng.random((n, dim)), rng.random((equations, equations))
-    kernel = np.exp(-np.sum((points[:, None] - points) ** 2, axis=-1)) + 200.0 * points @ points.T
-    system, right = many @ many.T + np.eye(equations), np.ones(equations)
-    tridiagonal = cpu(lambda: scipy.linalg.lapack.dsytrd(kernel.T, lower=1, lwork=64 * n))
-    decomposed, solved = cpu(lambda: np.linalg.eigh(kernel)), cpu(lambda: np.linalg.solve(system, right))
-    return GRID * tridiagonal + 2 * decomposed + solved + EVALUATIONS * evaluation(dim)
-
-
-def evaluation(dim: int) -> float:
-    """L-BFGS-B's own time for one evaluation."""
-    scales, bounds = np.geomspace(1.0, 1e4, dim), [(-1.0, 1.0)] * dim
-
-    def slope(x: FloatArray) -> FloatArray:
-        found: FloatArray = scales * (x - 0.3)
-        return found
-
-    def least() -> int:
-        start, options = np.zeros(dim), {"ftol": 1e-15, "gtol": 1e-10}
-        return scipy.optimize.minimize(  # type: ignore[no-any-return,call-overload]
-            lambda x: float(0.5 * scales @ (x - 0.3) ** 2),
-            start,
-            jac=slope,
-            method="L-BFGS-B",
-            bounds=bounds,
-            options=options,
-        ).nfev
-
-    return cpu(least) / least()
+    squares = np.sum((points[:, None] - points) ** 2, axis=-1)
+    kernel = np.exp(-squares) + 200.0 * points @ points.T + 1e-3 * np.eye(n)
+    system, right, both = many @ many.T + np.eye(equations), np.ones(equations), np.ones((n, 2), order="F")
+    lower = lapack.dpotrf(kernel.T, lower=1)[0]
+    bend = points.T @ points + np.eye(dim)
+    factor = cpu(lambda: lapack.dpotrf(kernel.T, lower=1, clean=0)) + cpu(lambda: lapack.dtrtrs(lower, both, lower=1))
+    inverse, solved = cpu(lambda: lapack.dtrtri(lower, lower=1)), cpu(lambda: lapack.dposv(system, right, lower=1))
+    made = cpu(lambda: np.exp(squares)) * LENGTHS
+    one = cpu(lambda: points.T @ points) + cpu(lambda: np.exp(points[:, 0])) + cpu(lambda: lapack.dposv(bend, bend[0]))
+    return FACTORS * factor + inverse + solved + made + EVALUATIONS * one
 
 
 def main() -> None:

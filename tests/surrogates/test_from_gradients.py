@@ -45,6 +45,16 @@ def test_against_conditioning(ridges):
     np.testing.assert_allclose(gradient, [conditioned(ridges, at, order) for order in DERIVATIVES], rtol=1e-9)
 
 
+@pytest.mark.parametrize("ridges", [np.full(3, 1e-12), np.array([0.1, 1e-3, 2.0])])
+def test_second_derivatives_against_conditioning(ridges):
+    process, at = GradientProcess(POINTS, GRADIENTS, LENGTH, ridges), np.array([0.35, 0.6])
+    value, gradient, bend = process.curved(at)
+    orders = [[(2, 0), (1, 1)], [(1, 1), (0, 2)]]
+    np.testing.assert_allclose(bend, [[conditioned(ridges, at, order) for order in row] for row in orders], rtol=1e-8)
+    assert value == pytest.approx(process(at)[0], rel=1e-12)
+    np.testing.assert_allclose(gradient, process(at)[1], rtol=1e-12)
+
+
 def test_exact_where_gradients_are_known():
     """Without noise the gradients come back."""
     process = GradientProcess(POINTS, GRADIENTS, LENGTH, np.full(3, 1e-13))

@@ -70,6 +70,43 @@ def test_posterior(polynomial, ridge):
     assert process.choice == choice
 
 
+@pytest.mark.parametrize("polynomial", [NONE, BOWL, QUADRATIC], ids=("none", "bowl", "quadratic"))
+def test_second_derivatives_of_the_mean(polynomial):
+    """By sympy from the kernel's expression: sum_j alpha_j d^2 k / du^2, alpha from the dense matrix."""
+    points, values = data()
+    choice = Choice(0.8, polynomial, 1e-4)
+    k, u, at = kernel_of(choice, rho2(points)), points - CENTRE, AT - CENTRE
+    value = sympy.lambdify(U, k)
+    bends = [[sympy.lambdify(U, sympy.diff(k, U[i], U[j])) for j in range(2)] for i in range(2)]
+    inverse = np.linalg.inv(
+        np.array([[value(*a, *b) for b in u] for a in u]) + choice.ridge * polynomial.unit * np.eye(len(u))
+    )
+    alpha = inverse @ (values - inverse.sum(axis=0) @ values / inverse.sum())
+    expected = [[sum(a * bend(*at, *b) for a, b in zip(alpha, u, strict=True)) for bend in row] for row in bends]
+    process = RegionProcess(points, values, CENTRE, choice)
+    mean, slope, bend = process.curved(AT)
+    np.testing.assert_allclose(bend, expected, rtol=1e-6, atol=1e-8)
+    assert mean == process(AT)[0]
+    np.testing.assert_array_equal(slope, process(AT)[1])
+
+
+@pytest.mark.parametrize("polynomial", [NONE, BOWL, QUADRATIC], ids=("none", "bowl", "quadratic"))
+def test_gradients_at_many_points(polynomial):
+    points, values = data(30, 4)
+    process, at = RegionProcess(points, values, points[0], Choice(0.8, polynomial, 1e-6)), points[3:9] + 0.02
+    each = np.array([process(x)[1] for x in at])
+    np.testing.assert_allclose(process.gradients(at), each, atol=1e-9 * np.max(np.abs(each)))
+
+
+def test_rounding():
+    """What values near the centre differ by beyond a cubic through them, or up to a thousand times as much."""
+    points, values = data(40, 3)
+    process, steps = RegionProcess(points, values, points[0]), np.linspace(-1.0, 1.0, 200)
+    line = np.array([process(points[0] + 1e-4 * step)[0] for step in steps])
+    error = np.std(line - np.polyval(np.polyfit(steps, line, 3), steps))
+    assert error < process.rounding < 1e3 * error
+
+
 @pytest.mark.parametrize("dim", [1, 5])
 def test_gradient_of_the_mean(dim):
     """By central differences, in other dimensions and with the choice of the evidence."""

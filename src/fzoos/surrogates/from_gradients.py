@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+import scipy
 
 from fzoos._util.arrays import FloatArray
 
@@ -59,11 +62,40 @@ class GradientProcess:
         gap *= near[:, None]
         return float(near @ along), _sum(gap, 0)
 
+    @property
+    def rounding(self) -> float:
+        """The error of the mean near the last point due to rounding, about."""
+        terms = _sum((self._points[-1] - self._points) * self._weights, 1)
+        return float(np.finfo(float).eps) * math.sqrt(float(terms @ terms))
+
+    def curved(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """The same, and second derivatives, shape (d, d)."""
+        gap = x - self._points
+        near = _sum(gap * gap, 1)
+        near /= -2.0 * self._length2
+        np.exp(near, out=near)
+        along = _sum(gap * self._weights, 1)
+        along *= near
+        value = float(_sum(along))
+        along /= self._length2
+        bend: FloatArray = (
+            (along / (2.0 * self._length2))[:, None] * gap - (near / self._length2)[:, None] * self._weights
+        ).T @ gap
+        bend = bend + bend.T
+        bend[np.diag_indices(len(x))] -= _sum(along)
+        return value, near @ self._weights - along @ gap, bend
+
 
 def _weights(near: FloatArray, gap: FloatArray, length: float, gradients: FloatArray, ridges: FloatArray) -> FloatArray:
     """The covariance's inverse times the gradients, times l^2."""
     count, dim = gradients.shape
-    blocks = near[:, :, None, None] * (np.eye(dim) - gap[..., :, None] * gap[..., None, :] / length**2)
-    matrix = blocks.transpose(0, 2, 1, 3).reshape(count * dim, count * dim)
-    matrix[np.diag_indices(count * dim)] += np.repeat(ridges, dim)
-    return np.asarray(np.linalg.solve(matrix, gradients.ravel()), dtype=np.float64).reshape(count, dim)
+    blocks = np.empty((count, dim, count, dim))
+    scaled = gap * (near / -(length**2))[:, :, None]
+    np.multiply(scaled.transpose(0, 2, 1)[:, :, :, None], gap[:, None], out=blocks)
+    np.einsum("iaja->aij", blocks)[...] += near + np.diag(ridges)
+    matrix = blocks.reshape(count * dim, count * dim)
+    right = np.ascontiguousarray(gradients).ravel()
+    _, found, failed = scipy.linalg.lapack.dposv(matrix.T, right, lower=1)
+    if failed:  # rounding has left it no longer positive
+        found = np.linalg.solve(matrix, right)
+    return np.asarray(found, dtype=np.float64).reshape(count, dim)

@@ -86,6 +86,10 @@ class MeritProcess:
         terms = self._share * float(self._merit.terms(c).sum())
         return value + terms, gradient + slopes @ np.array([g for _, g in constraints])
 
+    def gradients(self, x: FloatArray) -> FloatArray:
+        """grad mu at many points, shape (m, d)."""
+        return np.array([self(row)[1] for row in x])
+
     def constraints(self, x: FloatArray) -> FloatArray:
         """mu_cj(x), shape (k,)."""
         return np.array([process(x)[0] for process in self._each[1:]])

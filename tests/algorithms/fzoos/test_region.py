@@ -228,8 +228,8 @@ def test_excess_of_several_rounds():
     class Mine:
         choice = SimpleNamespace(length=0.7)
 
-        def __call__(self, x):
-            return 0.0, gradients[x.tobytes()]
+        def gradients(self, x):
+            return np.array([gradients[row.tobytes()] for row in x])
 
     size = np.sum((averages[2] - now[2]) ** 2)
     expected = GradientProcess(centres, averages - now, 0.7, 1e-12 + np.array([0.0, 0.25, 0.01]) / size)
@@ -329,6 +329,11 @@ def test_the_fence():
     differences = [(points.fence(at + h * e)[0] - points.fence(at - h * e)[0]) / (2 * h) for e in np.eye(2)]
     assert max(np.abs(differences)) > 1.0
     np.testing.assert_allclose(points.fence(at)[1], differences, rtol=1e-4, atol=1e-3)
+    value, slope, bend = points.curved_fence(at)
+    differences = [(points.fence(at + h * e)[1] - points.fence(at - h * e)[1]) / (2 * h) for e in np.eye(2)]
+    np.testing.assert_allclose(bend, differences, rtol=1e-3, atol=0.1)
+    assert value == points.fence(at)[0] > 0.0
+    np.testing.assert_array_equal(slope, points.fence(at)[1])
     free, _ = neighbours(limit=2.0)
     value, slope = free.fence(at)
     assert value == 0.0

@@ -10,8 +10,6 @@ quasi-Newton one, which knows how the clients' curvatures differ. For one client
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
@@ -25,6 +23,28 @@ _MEMORY, _LEAST_MEMORY = 15, 3  # averaged gradients
 _LARGEST = 1500  # numbers in them: a system of so many equations is solved once a round
 _JITTER = 1e-12
 _TINY, _MOST = 1e-300, 1e300
+
+
+class Plane:
+    """slope.(x - start): what one gradient says.
+
+    Args:
+        start: shape (d,).
+        slope: shape (d,).
+    """
+
+    rounding = 0.0
+
+    def __init__(self, start: FloatArray, slope: FloatArray) -> None:
+        self._start, self._slope = start, slope
+
+    def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
+        """Value and gradient."""
+        return float(self._slope @ (x - self._start)), self._slope
+
+    def curved(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """The same, and second derivatives, which are zero."""
+        return *self(x), np.zeros((len(x), len(x)))
 
 
 class Excess:
@@ -65,13 +85,12 @@ class Excess:
         """All multipliers have changed, and past gradients with them: on average, and those of this client."""
         self._rows = [(x, g + averaged, g_own + own) for x, g, g_own in self._rows]
 
-    def process(self, mine: RegionProcess | MeritProcess) -> Callable[[FloatArray], tuple[float, FloatArray]]:
+    def process(self, mine: RegionProcess | MeritProcess) -> GradientProcess | Plane:
         """delta_i and its gradient, given the client's surrogate as it is now."""
         centres, averaged, sent = (np.array(rows) for rows in zip(*self._rows, strict=True))
         if len(centres) == 1:
-            slope = averaged[0] - sent[0]
-            return lambda point: (float(slope @ (point - centres[0])), slope)
-        now = np.array([mine(x)[1] for x in centres])
+            return Plane(centres[0], averaged[0] - sent[0])
+        now = mine.gradients(centres)
         gradients, stale = averaged - now, np.mean((now - sent) ** 2, axis=1)
         size = float(np.mean(gradients[-1] ** 2)) + _TINY
         with np.errstate(over="ignore"):

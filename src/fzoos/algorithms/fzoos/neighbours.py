@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext
+from fzoos.surrogates.likeliest import Known
 from fzoos.surrogates.merit import Choices, MeritProcess
 from fzoos.surrogates.region import Choice, RegionProcess, Shape
 from fzoos.surrogates.trend import without_outliers
@@ -25,6 +26,7 @@ _REACH = 30.0  # points further than this many Delta sqrt(d) cost digits, and ar
 _HEIGHT, _STEEP = 0.25, 100.0  # of the fence, from where on it counts and how much
 _HALVINGS = 30
 _NEW = 1.0 / 30.0  # share of the points from which on shapes are compared again where there is noise: of 180 six
+_SAME = 1e-9  # share by which distances differ that are the same but for rounding
 _STAR = 5  # values of a star with which an outlier can be told
 
 
@@ -42,6 +44,7 @@ class Neighbours:
         self._fence: RegionProcess | None = None
         self._noisy = False
         self._shape: Shape | None = None  # of the last surrogate
+        self._known: Known | None = None  # where the last search ended
         self._searched = 0, 0  # points there were, and points in use, when all shapes were tried
 
     @property
@@ -72,8 +75,12 @@ class Neighbours:
             self.ask(self.inside(self._aside(x, offset), x))
 
     def _aside(self, x: FloatArray, offset: FloatArray) -> FloatArray:
-        both = [self._context.project(x + sign * offset) for sign in (1.0, -1.0)]
-        return max(both, key=lambda u: (self._allowed(u), round(float(np.sum((u - x) ** 2)), 15)))
+        one, other = (self._context.project(x + sign * offset) for sign in (1.0, -1.0))
+        allowed = self._allowed(one), self._allowed(other)
+        if allowed[0] != allowed[1]:
+            return one if allowed[0] else other
+        near, far = float(np.sum((one - x) ** 2)), float(np.sum((other - x) ** 2))
+        return other if far > near * (1.0 + _SAME) else one
 
     def doubt_star(self, count: int) -> None:
         """Leave out what is not credible of the last `count` values, which are those of a star."""
@@ -108,6 +115,15 @@ class Neighbours:
         over = max(height - _HEIGHT, 0.0)
         return _STEEP * over**2, 2.0 * _STEEP * over * slope
 
+    def curved_fence(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """The same, and second derivatives, shape (d, d)."""
+        assert self._fence is not None
+        height, slope, bend = self._fence.curved(x)
+        over = height - _HEIGHT
+        if over <= 0.0:
+            return 0.0, np.zeros_like(x), np.zeros_like(bend)
+        return _STEEP * over**2, 2.0 * _STEEP * over * slope, 2.0 * _STEEP * (np.outer(slope, slope) + over * bend)
+
     def fit(
         self, centre: FloatArray, delta: float, like: Choice | Choices | None = None
     ) -> RegionProcess | MeritProcess:
@@ -120,6 +136,7 @@ class Neighbours:
             out = process.outliers() if len(near) > len(centre) + 2 else []
             if isinstance(process, RegionProcess):
                 self._shape = None if out else process.shape
+                self._known = process.known if len(process.known.places) > 1 else self._known
             if not out:
                 self._noisy = self._noisy or process.choice.ridge >= _NOISY
                 return process
@@ -136,13 +153,13 @@ class Neighbours:
         shape = self._known_shape(len(near)) if like is None else like
         return RegionProcess(trajectory.x[near], trajectory.y[near], centre, shape)
 
-    def _known_shape(self, used: int) -> Shape | None:
-        """With noise that of the last search through all, until a thirtieth of the points is new or more are used."""
+    def _known_shape(self, used: int) -> Shape | Known | None:
+        """With noise that of the last search, until a thirtieth of the points is new or more are used."""
         asked, then = len(self._context.trajectory), self._searched
         if self._noisy and self._shape is not None and asked - then[0] + abs(used - then[1]) < used * _NEW:
             return self._shape
         self._searched = asked, used
-        return None
+        return self._known
 
     def _near(self, x: FloatArray, delta: float) -> NDArray[np.intp]:
         """The nearest max(60, 3 d) credible points, thrice that with noise; those beyond the reach cost digits."""

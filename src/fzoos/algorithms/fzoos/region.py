@@ -3,7 +3,7 @@
 first time   ask x and d orthonormal directions at distance Delta sqrt(d)
 exchange 1   p = mu_i(x);  ask y = f_i(x);  ask x +- Delta sqrt(d) v, v the direction of which least is known
              sent: g_i = grad mu_i(x), log Delta + power_i log 2, the unknown share, whether y failed
-exchange 2   x_i = argmin mu_i + delta_i over the box and |. - x|_inf <= Delta   (L-BFGS-B, no queries)
+exchange 2   x_i = argmin mu_i + delta_i over the box and |. - x|_inf <= Delta   (no queries)
              sent: x_i
 
 e_i = max(|p - y| - sqrt2 sigma, 0) / (|p - mu(x')| + |y - mu(x')|),    x' the centre before
@@ -16,6 +16,7 @@ power_i = min(1 - e_i / 0.2, 4 cos of the last two moves) in [-1, 1]
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from fzoos.algorithms.fzoos.excess import Excess
 from fzoos.algorithms.fzoos.minimum import least_point
 from fzoos.algorithms.fzoos.multipliers import Multipliers
 from fzoos.algorithms.fzoos.neighbours import Neighbours
+from fzoos.algorithms.fzoos.newton import Curved, newton_point
 from fzoos.messages.message import Arrays
 from fzoos.surrogates.merit import MeritProcess
 from fzoos.surrogates.region import RegionProcess
@@ -198,19 +200,20 @@ class RegionClient:
         if process is None or not self._excess.known:
             return {"x": x}
         self.process = process
-        mine = process.with_share(share) if isinstance(process, MeritProcess) else process
-        local, bounds = self._local(mine, x, delta, mean["gradient"]), self._bounds(x, delta)
-
-        def least(t: FloatArray) -> FloatArray:
-            return least_point(local, t, bounds)
 
         def place(t: FloatArray) -> FloatArray:
             return self._context.project(x + delta * t)
 
+        low, high = self._bounds(x, delta)
         if isinstance(process, MeritProcess):
-            t = self._multipliers.meet(process, place, least)
+            local, bounds = (
+                self._local(process.with_share(share), x, delta, mean["gradient"]),
+                [*zip(low, high, strict=True)],
+            )
+            t = self._multipliers.meet(process, place, lambda start: least_point(local, start, bounds))
         else:
-            t = least(np.zeros(len(x)))
+            curved, rounding = self._curved(process, x, delta, mean["gradient"])
+            t = newton_point(curved, np.zeros(len(x)), low, high, rounding)
         return {"x": self._neighbours.inside(place(t), x)}
 
     def rest(self) -> None:
@@ -218,12 +221,36 @@ class RegionClient:
         if self.process is not None:
             self.process.rest()
 
-    def _bounds(self, x: FloatArray, delta: float) -> list[tuple[float, float]]:
+    def _bounds(self, x: FloatArray, delta: float) -> tuple[FloatArray, FloatArray]:
         """Of t: within the region, and within the box if there is one."""
         low, high = (self._context.project(x + sign * delta) for sign in (-1.0, 1.0))
-        return list(zip((low - x) / delta, (high - x) / delta, strict=True))
+        return (low - x) / delta, (high - x) / delta
 
-    def _local(self, process: RegionProcess | MeritProcess, x: FloatArray, delta: float, gradient: FloatArray):  # type: ignore[no-untyped-def]
+    def _curved(
+        self, process: RegionProcess, x: FloatArray, delta: float, gradient: FloatArray
+    ) -> tuple[Callable[[FloatArray], Curved], float]:
+        """t -> [mu_i + delta_i](x + Delta t) as below, with second derivatives; and the error of its values."""
+        excess, fenced = self._excess.process(process), self._neighbours.fenced
+        unit, reference, other_reference = float(np.linalg.norm(gradient)) * delta + _TINY, process(x)[0], excess(x)[0]
+
+        def local(t: FloatArray) -> Curved:
+            point = x + delta * t
+            own, slope, bend = process.curved(point)
+            other, other_slope, other_bend = excess.curved(point)
+            value = (own - reference + (other - other_reference)) / unit
+            slope = (slope + other_slope) * (delta / unit)
+            bend += other_bend
+            bend *= delta * delta / unit
+            if fenced:
+                fence, fence_slope, fence_bend = self._neighbours.curved_fence(point)
+                value, slope, bend = value + fence, slope + delta * fence_slope, bend + delta * delta * fence_bend
+            return Curved(value, slope, bend)
+
+        return local, (process.rounding + excess.rounding) / unit
+
+    def _local(
+        self, process: MeritProcess, x: FloatArray, delta: float, gradient: FloatArray
+    ) -> Callable[[FloatArray], tuple[float, FloatArray]]:
         """t -> [mu_i + delta_i](x + Delta t) in units of |g| Delta, and what keeps away from where values failed."""
         excess = self._excess.process(process)
         unit, reference = float(np.linalg.norm(gradient)) * delta + _TINY, process(x)[0]
