@@ -63,7 +63,11 @@ class ValueMemory:
     def note(self, values: FloatArray) -> None:
         """Values that were made, of one call."""
         good = is_finite(values)
-        if not self._keeps_failures and not np.all(good):
+        if not self._keeps_failures and not good.all():
+            return
+        if values.ndim == 1 and self._width == 1:
+            self._numbers.extend(values.tolist())
+            self._used += len(values)
             return
         if values.ndim == 2:
             values = np.where(good[:, None], values, np.nan)
