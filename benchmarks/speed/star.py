@@ -173,7 +173,7 @@ def floor(dim: int, seen: Round, rates: Rates) -> float:
 
 
 def calls(dim: int, seen: Round, repeats: int = 5) -> float:
-    """Seconds of the calls alone, at their sizes; a fifth of those of the directions and points is not measured."""
+    """Seconds of the calls alone, at their sizes: transforms, a copy, products, exponentials, factors, passes."""
     rng, arms = np.random.default_rng(0), int(seen.queries) - QUERIES
     rows = max(1, int(seen.rows))
     star = rng.standard_normal((arms, dim))
