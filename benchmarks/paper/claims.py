@@ -15,7 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-MARKS = {"gap": (5, 10, 20, 50), "success": (5, 10, 20, 50, 100), "percent": (5, 10, 20, 50), "cosine": (1, 5, 10, 20)}
+MARKS = {
+    "gap": (5, 10, 20, 50),
+    "success": (5, 10, 20, 50, 100, 150),
+    "percent": (5, 10, 20, 50),
+    "cosine": (1, 5, 10, 20),
+}
 NAMES = {"gap": "F − F*", "success": "success rate", "percent": "100 F", "cosine": "cumulative mean cosine"}
 TARGETS = {"gap": 0.1, "success": 0.5}  # rounds and queries to get there are printed
 AFFORDED = {"percent": 30_000}  # queries: what was reached with them is printed

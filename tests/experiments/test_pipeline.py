@@ -269,18 +269,21 @@ def test_the_workers_leave_the_environment_to_the_user(tmp_path, monkeypatch):
     assert runner.os.environ["OPENBLAS_NUM_THREADS"] == "3"
 
 
-def test_a_partial_figure_has_the_finished_panels(tmp_path):
-    """Of two panels, one misses a run: the other is drawn, and nothing is run."""
+def test_a_partial_figure_has_the_finished_lines(tmp_path, monkeypatch):
+    """Of two lines in one panel, and of one in another, some miss a run: the rest is drawn as it would be with them."""
     done, missing = run(), run(seed=99)
     execute([done], tmp_path / "runs", console=QUIET)
-    panels = tuple(Panel(f"panel {k}", (Line("line", ((r,),)),)) for k, r in enumerate((done, missing)))
-    made = Figure("figx", "a caption", "gap", panels)
+    first, second = Line("first", ((missing,),)), Line("second", ((done,),))
+    made = Figure("figx", "a caption", "gap", (Panel("panel 0", (first, second)), Panel("panel 1", (first,))))
+    orders = []
+    monkeypatch.setattr("fzoos.experiments.reproduce.plot_curves", lambda *_, labels, **__: orders.append(labels))
     folder = reproduce(made, tmp_path, partial=True)
     with open(folder / "curves.csv", newline="") as file:
-        assert {row["panel"] for row in csv.DictReader(file)} == {"panel 0"}
+        assert {(row["panel"], row["line"]) for row in csv.DictReader(file)} == {("panel 0", "second")}
+    assert set(orders) == {("first", "second")}
     assert Store(tmp_path / "runs").load(missing) is None
-    with pytest.raises(ValueError, match="no panel of figx is finished yet"):
-        reproduce(Figure("figx", "", "gap", panels[1:]), tmp_path, partial=True)
+    with pytest.raises(ValueError, match="no line of figx is finished yet"):
+        reproduce(Figure("figx", "", "gap", made.panels[1:]), tmp_path, partial=True)
 
 
 def test_success_by_hand(tmp_path):

@@ -310,7 +310,7 @@ def test_runs_of_other_rounds_do_not_finish_an_attack_figure(copy, capsys):
     results = copy("fig7")
     capsys.readouterr()
     assert command("fig7", results, "--partial", rounds=2) == 2
-    assert "no panel of fig7 is finished yet" in capsys.readouterr().err
+    assert "no line of fig7 is finished yet" in capsys.readouterr().err
     assert command("fig7", results, "--partial") == 0
 
 
@@ -330,7 +330,7 @@ def test_changed_data_are_not_mixed_in(copy, toy_archives, tmp_path, monkeypatch
     monkeypatch.setenv("FZOOS_DATA", other_covertype(tmp_path / "other", rows.x[::-1], rows.y[::-1]))
     runs_made.clear()
     assert command("fig9", results, "--partial") == 2
-    assert "no panel of fig9 is finished yet" in capsys.readouterr().err
+    assert "no line of fig9 is finished yet" in capsys.readouterr().err
     assert command("fig9", results) == 0
     assert len(runs_made) == len(LINES)
     assert (results / "fig9" / "curves.csv").read_bytes() != first

@@ -95,7 +95,7 @@ def test_more_sizes_than_are_kept_and_several_threads():
 
 
 @on_gpu
-def test_graphs_share_their_memory_and_do_not_disturb_each_other():
+def test_graphs_of_two_networks_do_not_disturb_each_other():
     networks = [Recorded(trained(resnet18(3, 10, width=width)).to("cuda")) for width in (16, 32)]
     parts = [images(n, 3, 32, seed=n).to("cuda") for n in (1, 21, 50)]
     expected = [[network(part) for part in parts] for network in networks for _ in range(4)][3::4]

@@ -33,7 +33,7 @@ def reproduce(
     jobs: Annotated[int, typer.Option(min=1, help="Runs made at the same time.")] = 1,
     rounds: Annotated[int | None, typer.Option(min=1, help="Rounds, in place of the figure's own number.")] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="Rows of Covertype, in place of all.")] = None,
-    partial: Annotated[bool, typer.Option("--partial", help="Make no run; draw the panels that are finished.")] = False,
+    partial: Annotated[bool, typer.Option("--partial", help="Make no run; draw the lines that are finished.")] = False,
     output: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results"),
     quiet: Quiet = False,
 ) -> int:

@@ -45,7 +45,7 @@ def reproduce(
             table.md, queries.md and answers.md; `results/runs` keeps the runs of all figures.
         jobs: runs made at the same time.
         console: where progress is shown; default: standard error.
-        partial: make no run; draw the panels whose runs are all there.
+        partial: make no run; draw the lines whose runs are all there.
 
     Example:
         >>> from pathlib import Path
@@ -61,6 +61,7 @@ def reproduce(
     """
     runs = results / "runs"
     store = Store(runs)
+    labels = _labels(figure)
     if partial:
         figure = _finished(figure, store)
     else:
@@ -79,7 +80,7 @@ def reproduce(
         "panels": describe(figure.panels),
     }
     (folder / "settings.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
-    _plot(figure, curves, folder)
+    _plot(figure, curves, folder, labels)
     if figure.quantity == "loss":
         write_prompt_report(figure, curves, store, folder)
     return folder
@@ -107,11 +108,19 @@ def _is_finished(panel: Panel, store: Store) -> bool:
 
 
 def _finished(figure: Figure, store: Store) -> Figure:
-    """The figure without the panels that miss runs."""
-    panels = tuple(panel for panel in figure.panels if _is_finished(panel, store))
-    if not panels:
-        raise ValueError(f"no panel of {figure.name} is finished yet: run it without --partial")
-    return replace(figure, panels=panels)
+    """The figure without the lines that miss runs, and without panels that have no other."""
+    panels = tuple(
+        replace(panel, lines=tuple(line for line in panel.lines if _is_finished(Panel("", (line,)), store)))
+        for panel in figure.panels
+    )
+    if not any(panel.lines for panel in panels):
+        raise ValueError(f"no line of {figure.name} is finished yet: run it without --partial")
+    return replace(figure, panels=tuple(panel for panel in panels if panel.lines))
+
+
+def _labels(figure: Figure) -> tuple[str, ...]:
+    """Of all lines, in their order: the same line has the same colour in every panel, whatever is missing."""
+    return tuple(dict.fromkeys(line.label for panel in figure.panels for line in panel.lines))
 
 
 def figure_list() -> Table:
@@ -145,7 +154,7 @@ def _asked(curve: Curve) -> FloatArray:
     return curve.queries if curve.queries.any() else np.full(len(curve.queries), np.nan)
 
 
-def _plot(figure: Figure, curves: list[Curve], folder: Path) -> None:
+def _plot(figure: Figure, curves: list[Curve], folder: Path, labels: Sequence[str]) -> None:
     panels = {
         panel.title: {curve.label: (_asked(curve), curve.values) for curve in curves if curve.panel == panel.title}
         for panel in figure.panels
@@ -160,4 +169,5 @@ def _plot(figure: Figure, curves: list[Curve], folder: Path) -> None:
             xlabels=("local steps", "queries within the round") if within else ("rounds", "queries of all clients"),
             start=1 if within else 0,
             ylim=(-0.02, 1.02) if figure.quantity == "success" else None,
+            labels=labels,
         )

@@ -161,6 +161,7 @@ def plot_curves(
     xlabels: tuple[str, ...] = ("rounds", "queries of all clients"),
     start: int = 0,
     ylim: tuple[float, float] | None = None,
+    labels: Sequence[str] = (),
 ) -> None:
     """Draw one or more sets of curves, each against rounds and against costs, and write the figure to `path`.
 
@@ -175,6 +176,7 @@ def plot_curves(
         xlabels: the labels of the horizontal axes: of rounds and of each cost.
         start: number of the first round.
         ylim: range of the vertical axis; None: that of the values.
+        labels: curves whose places in this order give them their colours and markers; others come after them.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -184,8 +186,9 @@ def plot_curves(
     figure = Figure(figsize=(1.0 + 4.5 * count, 4.6) if one else (4.4 * len(panels), 3.7 * count), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(*((1, count) if one else (count, len(panels))), squeeze=False, sharey=True)
+    known = list(dict.fromkeys([*labels, *(label for curves in panels.values() for label in curves)]))
     for (title, curves), row in zip(panels.items(), grid if one else grid.T, strict=True):
-        _draw(curves, start, row)
+        _draw(curves, start, row, known)
         for axes, name in zip(row, xlabels, strict=True):
             axes.set(yscale="log" if log else "linear", xlabel=name)
             if name == BYTES:
@@ -195,12 +198,17 @@ def plot_curves(
         axes.set_ylabel(ylabel)
         if ylim is not None:
             axes.set_ylim(ylim)  # the others share it
-    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
+    shown = {
+        label: handle for axes in grid.flat for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    drawn = [label for label in known if label in shown]
+    figure.legend([shown[label] for label in drawn], drawn, loc="outside lower center", ncols=6, frameon=False)
     figure.savefig(path, dpi=150)
 
 
-def _draw(curves: Curves, start: int, row: Sequence[Any]) -> None:
-    for i, (label, (costs, values)) in enumerate(curves.items()):
+def _draw(curves: Curves, start: int, row: Sequence[Any], labels: Sequence[str]) -> None:
+    for label, (costs, values) in curves.items():
+        i = labels.index(label)
         marker, dashes = (styles[i % len(styles)] for styles in (_MARKERS, DASHES))
         places = [start + np.arange(values.shape[1]), *np.atleast_2d(costs)]
         apart = max(1, values.shape[1] // 8)

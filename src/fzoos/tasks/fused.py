@@ -16,15 +16,13 @@ from __future__ import annotations
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from functools import cache
-from typing import Any
 
 from fzoos.tasks.models import Module, Residual, Tensor, laid_out, nn, torch
 
 __all__ = ["Recorded", "as_queried", "fused"]
 
 _WORTH_RECORDING = 3  # times that a size of batch must come
-_KEPT = 8  # graphs of a network
+_KEPT = 3  # graphs of a network: each has memory of its own
 _AT_ONCE = 512  # images
 _recording = threading.RLock()  # while a graph is recorded, nothing else may be asked of the GPU
 
@@ -146,7 +144,7 @@ class Recorded:
             self._compute(inside)
         torch.cuda.current_stream().wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=_memory(), capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             outside = self._compute(inside)
 
         def replay(images: Tensor) -> Tensor:
@@ -155,9 +153,3 @@ class Recorded:
             return outside.clone()
 
         return replay
-
-
-@cache
-def _memory() -> Any:
-    """Of all graphs: they may share it, as one is replayed at a time and what it computed is copied at once."""
-    return torch.cuda.graph_pool_handle()
