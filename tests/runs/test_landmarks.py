@@ -107,15 +107,18 @@ def test_worse_is_never_called_better(tmp_path, capsys):
     assert is_advised(replace(result, history=(*result.history, replace(result.history[-1], monitor=0.6))))
 
 
-@pytest.mark.parametrize(("task", "seed"), [("levy", 4), ("quadratic", 1)])
-def test_show_says_which_x_is_lower(task, seed, tmp_path, capsys):
-    """The recommended x of these runs, without noise, is worse than the last: `show` and `run` say so."""
-    path = tmp_path / "runs.db"
-    line = ["run", task, "--dim", "5", "--clients", "3", "--rounds", "15", "--seed", str(seed), "--store", str(path)]
-    assert _run(line) == 0
-    said = capsys.readouterr().out
-    kept = read(str(path))
-    assert kept.landmarks.recommended > kept.result.fun  # otherwise this proves nothing
+@pytest.mark.parametrize("task", ["levy", "quadratic"])
+def test_show_says_which_x_is_lower(task, tmp_path, capsys):
+    """Of a run, without noise, whose recommended x is worse than the last: `show` and `run` say so."""
+    for seed in range(20):  # there are such runs, but which ones is a matter of rounding
+        path = tmp_path / f"{seed}.db"
+        line = ["run", task, "--dim", "5", "--clients", "3", "--rounds", "15", "--seed", str(seed)]
+        assert _run([*line, "--store", str(path)]) == 0
+        said, kept = capsys.readouterr().out, read(str(path))
+        if (kept.landmarks.recommended or -np.inf) > kept.result.fun:
+            break
+    else:
+        pytest.fail("no such run")
     assert "no lower: take x" in said
     assert "at the recommended x" not in said
     assert _run(["show", str(path)]) == 0

@@ -332,13 +332,13 @@ ALL = tuple(name for name in FIGURES if name != "newsgroups")
 
 DURATIONS: dict[str, tuple[str, str]] = {
     "fig1": ("20 min", "20 s"),
-    "fig2": ("hours, on a GPU", "2.5 min"),
+    "fig2": ("20 min, on a GPU", "2.5 min"),
     "fig3": ("hours", "20 s"),
     "fig4": ("10 s", "5 s"),
     "fig5": ("20 min", "20 s"),
     "fig6a": ("8 min", "5 s"),
     "fig6b": ("7 min", "15 s"),
-    "fig7": ("hours, on a GPU", "40 s"),
+    "fig7": ("20 min, on a GPU", "40 s"),
     "fig8": ("4 h", "50 s"),
     "fig9": ("hours", "15 s"),
     "fig10": ("hours", "25 s"),

@@ -120,9 +120,9 @@ def wait_for(condition, seconds=30.0):
     raise AssertionError("it did not happen")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """Chromium, driven by Playwright."""
+    """Chromium, driven by Playwright, of which a process can have one at a time: the next file may want its own."""
     playwright = pytest.importorskip("playwright.sync_api", reason="needs Playwright: pip install playwright")
     if CHROMIUM is None:
         pytest.skip("needs Chromium: apt-get install chromium")

@@ -224,13 +224,18 @@ def test_coordinates_of_x(visit, tmp_path):
         assert f"depth = {result.variables['depth']}" in text_of(page, "#table-point .means")
 
 
-@pytest.mark.parametrize(("seed", "advised"), [(4, False), (1, True)])
-def test_the_recommended_x(visit, tmp_path, seed, advised):
+@pytest.mark.parametrize("advised", [False, True])
+def test_the_recommended_x(visit, tmp_path, advised):
     """A mean of the last rounds that is worse than the last x is not called recommended."""
-    task = Levy(dim=5, clients=3, seed=seed)
-    result = solve(tmp_path / "runs.db", task, FZooS(), rounds=15, local_steps=10)
-    assert not np.array_equal(result.recommended, result.x)
-    assert (task.value(result.recommended) < result.fun) is advised
+    for seed in range(20):  # there are such runs, but which ones is a matter of rounding
+        task = Levy(dim=5, clients=3, seed=seed)
+        result = solve(tmp_path / "runs.db", task, FZooS(), rounds=15, local_steps=10)
+        is_mean = not np.array_equal(result.recommended, result.x)
+        if is_mean and (task.value(result.recommended) < result.fun) is advised:
+            break
+        (tmp_path / "runs.db").unlink()
+    else:
+        pytest.fail("no such run")
     with serving(tmp_path) as url:
         page = drawn(visit(url))
         title = "The recommended x" if advised else "The mean of the last rounds"
