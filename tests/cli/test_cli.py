@@ -18,21 +18,6 @@ TOY = ["--dim", "4", "--clients", "2", "--local-steps", "2", "--rounds", "2"]
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-@pytest.fixture
-def fzoos(tmp_path, monkeypatch, capsys):
-    """Run the command line in an empty folder: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as end:
-            main([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        return end.value.code, out, err
-
-    return call
-
-
 def rows(table):
     """The cells of the printed table by algorithm."""
     cells = [[cell.strip() for cell in re.split("[│|]", line)[1:-1]] for line in table.splitlines()]

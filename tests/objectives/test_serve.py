@@ -4,11 +4,10 @@ import json
 import os
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
+from programs import eventually, gone
 
 from fzoos import FedZO, FiniteDifferences, FixedFZooS, minimize
 from fzoos.objectives.program import Program, ProgramError
@@ -27,22 +26,6 @@ def make(tmp_path):
     yield program
     for one in made:
         one.close()
-
-
-def eventually(condition):
-    """Wait until it holds; a minute is for a machine that is very busy."""
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it never came to that"
-        time.sleep(0.01)
-
-
-def gone(pid):
-    """Whether a process has ended; one that nobody asked for its exit status (a zombie) has."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
 
 
 # Values
