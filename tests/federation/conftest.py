@@ -72,8 +72,9 @@ class Nursery:
         self._process.wait()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def nursery():
+    """One for each file: what happens in the tests of others in between does not concern it."""
     made = Nursery()
     yield made
     made.close()

@@ -153,7 +153,7 @@ def test_study(tmp_path):
     algorithm = {"name": "fedzo", "differences": {"count": 2, "step": 0.05}}
     study = Study("demo", x0=[0.9, 90.0], bounds=[[0, 1], [0, 100]], sites=("a", "b"), rounds=12, local_steps=2,
                   algorithm=algorithm, optimizer={"name": "sgd", "learning_rate": 0.2})  # fmt: skip
-    local, walk = LocalStudy(study, tmp_path, boxes), []
+    local, walk = LocalStudy(study, tmp_path, boxes, site_seed=study.seed), []
     local.run(callback=lambda record: walk.append(load(tmp_path).x) or record.round == 7)
     half = load(tmp_path)
     whole = local.run(resume=True, callback=lambda record: walk.append(load(tmp_path).x))
