@@ -33,7 +33,6 @@ import scipy
 
 from benchmarks.machine import describe
 from benchmarks.speed import star
-from fzoos import FZooS, minimize
 from fzoos._util.arrays import FloatArray
 
 N = 2
@@ -77,17 +76,7 @@ def rounds(dim: int, last: int) -> Measured:
         spent.append(time.process_time())
         queries.append(sum(asked))
 
-    minimize(
-        [site(k) for k in range(N)],
-        np.full(dim, 0.1),
-        bounds=(0, 1),
-        algorithm=FZooS(),
-        rounds=last,
-        tolerance=0.0,
-        vectorized=True,
-        callback=note,
-        seed=0,
-    )
+    star.solve([site(k) for k in range(N)], dim, last, note)
     seconds = np.diff(spent) / N
     if dim in REGION:
         early, late = seconds[EARLY - CYCLE // 2 : EARLY + CYCLE // 2], seconds[-CYCLE:]

@@ -96,20 +96,25 @@ def measured(dim: int, last: int) -> tuple[list[Round], Rates]:
 
     directions._transform = counted  # type: ignore[assignment]
     try:
-        minimize(
-            [site(k) for k in range(N)],
-            np.full(dim, 0.1),
-            bounds=(0, 1),
-            algorithm=FZooS(),
-            rounds=last,
-            tolerance=0.0,
-            vectorized=True,
-            callback=note,
-            seed=0,
-        )
+        solve([site(k) for k in range(N)], dim, last, note)
     finally:
         directions._transform = transform
     return found, Rates(*(float(np.median(column)) for column in zip(*rates, strict=True)))
+
+
+def solve(sites: list[Callable[[FloatArray], FloatArray]], dim: int, last: int, note: Callable[[object], None]) -> None:
+    """The run whose rounds are measured."""
+    minimize(
+        sites,
+        np.full(dim, 0.1),
+        bounds=(0, 1),
+        algorithm=FZooS(),
+        rounds=last,
+        tolerance=0.0,
+        vectorized=True,
+        callback=note,
+        seed=0,
+    )
 
 
 def _rates(dim: int, arms: int) -> Rates:
