@@ -104,8 +104,8 @@ def to_numpy(x: Array) -> FloatArray:
 
 def clip(x: Array, low: FloatArray | float, high: FloatArray | float, out: FloatArray | None = None) -> Array:
     """x within bounds, which are numbers or NumPy arrays; `out` is for NumPy."""
-    if is_numpy_array(x):
-        return np.clip(x, low, high, out=out)
+    if isinstance(x, np.ndarray):
+        return x.clip(low, high, out)
     low, high = (x.new_tensor(bound) for bound in (low, high))
     return x.clamp(low, high)
 
