@@ -142,8 +142,8 @@ def take_rows(x: Array, rows: Array) -> Array:
 
 def clip(x: Array, low: FloatArray | float, high: FloatArray | float, out: FloatArray | None = None) -> Array:
     """x within bounds, which are numbers or NumPy arrays; `out` is for NumPy."""
-    if is_numpy_array(x):
-        return np.clip(x, low, high, out=out)
+    if isinstance(x, np.ndarray):
+        return x.clip(low, high, out)
     if isinstance(low, np.ndarray) or isinstance(high, np.ndarray):  # a number needs no copy to the device
         low, high = (x.new_tensor(bound) for bound in (low, high))
     return x.clamp(low, high)
