@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import Any, Self
 
 import scipy
 from threadpoolctl import LibController, ThreadpoolController
@@ -21,7 +22,7 @@ __all__ = ["LARGE", "objective_threads", "one_blas_thread", "share_blas_threads"
 LARGE = 10_000_000  # numbers in a matrix from which on a second thread pays: measured by benchmarks/speed/threads.py
 
 _lock = threading.Lock()
-_before: tuple[int, ...] = ()  # the libraries' own numbers, while another one is held
+_before: tuple[tuple[LibController, int], ...] = ()  # whose own number is another than the one that is held
 _held: int | None = None
 _working = _asking = 0  # sections of each kind that are entered now
 _shares: list[int] = []  # of clients on threads, one for each engine that has some
@@ -47,15 +48,16 @@ def _settle() -> None:
     _let_go()
     if wanted is not None:
         # What `ThreadpoolController.limit` does, in a tenth of its time: this is done around every call.
-        _before = tuple(library.get_num_threads() for library in _libraries())
-        for library in _libraries():
+        own = ((library, library.get_num_threads()) for library in _libraries())
+        _before = tuple((library, threads) for library, threads in own if threads != wanted)
+        for library, _ in _before:
             library.set_num_threads(wanted)
     _held = wanted
 
 
 def _let_go() -> None:
     global _before, _held
-    for library, threads in zip(_libraries() if _before else (), _before, strict=True):
+    for library, threads in _before:
         library.set_num_threads(threads)
     _before, _held = (), None
 
@@ -78,22 +80,24 @@ def one_blas_thread(largest_matrix: int = 0) -> Iterator[None]:
             _settle()
 
 
-@contextmanager
-def objective_threads() -> Iterator[None]:
-    """A call of the user's objective: as many threads as there were."""
-    global _asking
-    if not _working:
-        yield
-        return
-    with _lock:
-        _asking += 1
-        _settle()
-    try:
-        yield
-    finally:
-        with _lock:
-            _asking -= 1
-            _settle()
+class objective_threads:  # used like a function; a class takes half the time of a generator
+    """Calls of the user's objective: as many threads as there were."""
+
+    def __enter__(self) -> Self:
+        global _asking
+        self._counted = _working > 0
+        if self._counted:
+            with _lock:
+                _asking += 1
+                _settle()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        global _asking
+        if self._counted:
+            with _lock:
+                _asking -= 1
+                _settle()
 
 
 @contextmanager

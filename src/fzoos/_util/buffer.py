@@ -57,8 +57,14 @@ class Buffer:
         self._look()
         return self.array
 
+    def append(self, rows: Array) -> None:
+        """Add rows to a matrix of fixed width."""
+        first = self.rows
+        self.grow(len(rows))[..., first:, :] = rows
+
     def _look(self) -> None:
-        self.array = self._storage[..., : self.rows, : self.rows if self._columns is None else self._columns]
+        rows = self.rows
+        self.array = self._storage[..., :rows, :rows] if self._columns is None else self._storage[..., :rows, :]
 
     @property
     def shape(self) -> tuple[int, ...]:

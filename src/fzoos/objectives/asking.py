@@ -16,7 +16,7 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos._util.blas import objective_threads
 from fzoos.objectives.box import Objective
-from fzoos.objectives.constraints import is_finite, join_values, read_values
+from fzoos.objectives.constraints import all_finite, is_finite, join_values, read_values
 from fzoos.objectives.memory import ValueMemory
 from fzoos.objectives.parallel import Answer, PointPool
 from fzoos.result import NotAsked, ObjectiveError
@@ -112,9 +112,11 @@ class Asking:
 
     def _ask(self, batches: list[FloatArray], purpose: Purpose) -> list[tuple[FloatArray, FloatArray]]:
         """Batches as they were asked, and their values."""
-        if self._pool is not None:
-            return self._paid_together(self._pool, batches, purpose)
-        return [self._paid(batch, purpose, more=i + 1 < len(batches)) for i, batch in enumerate(batches)]
+        with objective_threads():
+            if self._pool is not None:
+                return self._paid_together(self._pool, batches, purpose)
+            last = len(batches) - 1
+            return [self._paid(batch, purpose, more=i < last) for i, batch in enumerate(batches)]
 
     def _paid(self, points: FloatArray, purpose: Purpose, more: bool) -> tuple[FloatArray, FloatArray]:
         """A batch as it was asked, and its values, from the ledger or the objective; NaN marks a failed point."""
@@ -135,11 +137,11 @@ class Asking:
 
     def _without_failures(self, y: FloatArray, points: FloatArray) -> FloatArray:
         """NaN for those that are gone on from; others end the run."""
-        good = is_finite(y)
-        if good.all():
+        if all_finite(y):
             return y.copy()  # the objective may use its array again
         if self._on_failure == "raise":
             raise self._returned(y, points)
+        good = is_finite(y)
         return np.where(good if y.ndim == 1 else good[:, None], y, np.nan)
 
     def _returned(self, y: FloatArray, points: FloatArray) -> ObjectiveError:
@@ -171,18 +173,17 @@ class Asking:
             asked, y = self._with_rest(asked, known, batch, purpose)
             found.append((asked, self._without_failures(y, asked)))
         new = batches[len(found) :]
-        with objective_threads():
-            answers = pool.ask(self._objective, [self._argument(batch) for batch in new])
-            self.count += sum(map(len, new))
-            try:
-                for i, (batch, answer) in enumerate(zip(new, answers, strict=True)):
-                    y = self._kept_answer(batch, answer, purpose, more=i + 1 < len(new))
-                    found.append((batch, self._without_failures(y, batch)))
-                    if self.stopped:
-                        raise CancelledError("the run has ended")
-            except BaseException:
-                self.count -= answers.cancel() * len(new[0])
-                raise
+        answers = pool.ask(self._objective, [self._argument(batch) for batch in new])
+        self.count += sum(map(len, new))
+        try:
+            for i, (batch, answer) in enumerate(zip(new, answers, strict=True)):
+                y = self._kept_answer(batch, answer, purpose, more=i + 1 < len(new))
+                found.append((batch, self._without_failures(y, batch)))
+                if self.stopped:
+                    raise CancelledError("the run has ended")
+        except BaseException:
+            self.count -= answers.cancel() * len(new[0])
+            raise
         return found
 
     def _kept_answer(self, points: FloatArray, answer: Answer, purpose: Purpose, more: bool) -> FloatArray:
@@ -234,8 +235,7 @@ class Asking:
     def _evaluate(self, points: FloatArray, copied: bool = True) -> FloatArray:
         """One call of the objective."""
         try:
-            with objective_threads():
-                answer = Answer(self._objective(self._argument(points) if copied else points))
+            answer = Answer(self._objective(self._argument(points) if copied else points))
         except Exception as error:
             answer = Answer(None, error)
         return self._interpreted(points, answer)
@@ -253,7 +253,7 @@ class Asking:
                 self._note(str(failure), "".join(traceback.format_exception(type(error), error, own)))
             return np.full(len(points), np.nan)
         y = self._numbers(answer.value, points)
-        if self._on_failure == "skip" and not self.first_failure and not np.all(is_finite(y)):
+        if self._on_failure == "skip" and not self.first_failure and not all_finite(y):
             self._note(str(self._returned(y, points)), "")
         return y
 

@@ -169,20 +169,30 @@ class Box:
         Rounding can take it above the upper bound only: lower + (something not negative) is never below lower.
         """
         if self.dim == len(self.lower):
-            return self._unscaled(u, self.lower, self.upper)
+            return self._unscaled(u)
         x = np.tile(self.lower, (*u.shape[:-1], 1))
-        x[..., self._free] = self._unscaled(u, self.lower[self._free], self.upper[self._free])
+        x[..., self._free] = self._unscaled(u)
         return x
 
-    @staticmethod
-    def _unscaled(u: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-        x, width = np.empty(u.shape), upper - lower
+    @cached_property
+    def _free_bounds(self) -> tuple[FloatArray, FloatArray, FloatArray, bool]:
+        """Lower, upper, their difference, and whether lower + difference is above upper anywhere.
+
+        Only then can a point of the cube be: rounded products and sums do not fall where a factor or a term grows.
+        """
+        lower, upper = self.lower[self._free], self.upper[self._free]
+        width = upper - lower
+        return lower, upper, width, bool(np.any(lower + width > upper))
+
+    def _unscaled(self, u: FloatArray) -> FloatArray:
+        lower, upper, width, may_exceed = self._free_bounds
+        x = np.empty(u.shape)
         flat, given = x.reshape(-1, len(lower)), u.reshape(-1, len(lower))
         for part in panels(*flat.shape):
             rows = np.multiply(given[part], width, out=flat[part])
             rows += lower
-            above = rows > upper
-            if above.any():
+            above = rows > upper if may_exceed else None
+            if above is not None and above.any():
                 np.copyto(rows, upper, where=above & (given[part] <= 1.0))
         return x
 

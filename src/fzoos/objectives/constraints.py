@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from fzoos._util.arrays import FloatArray
 
-__all__ = ["Merit", "as_returned", "is_finite", "join_values", "read_values"]
+__all__ = ["Merit", "all_finite", "as_returned", "is_finite", "join_values", "read_values"]
 
 _REACH = 0.1  # violation of the first penalty alone, as a distance in the unit cube
 _INSIDE = 1e-7  # how far inside a constraint is aimed, in units of its spread: values only approach zero
@@ -170,6 +170,13 @@ class Merit:
 def is_finite(values: FloatArray) -> NDArray[np.bool_]:
     """Which points have a value: finite, and so are all of their constraints."""
     return np.isfinite(values) if values.ndim == 1 else np.all(np.isfinite(values), axis=1)
+
+
+def all_finite(values: FloatArray) -> bool:
+    """Whether all points have a value."""
+    if values.size == 1:
+        return math.isfinite(values.item())
+    return bool(np.logical_and.reduce(np.isfinite(values), axis=None))
 
 
 def join_values(parts: Sequence[FloatArray]) -> FloatArray:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos.objectives.constraints import is_finite
+from fzoos.objectives.constraints import all_finite, is_finite
 
 __all__ = ["ValueMemory", "join_answers"]
 
@@ -62,15 +62,14 @@ class ValueMemory:
 
     def note(self, values: FloatArray) -> None:
         """Values that were made, of one call."""
-        good = is_finite(values)
-        if not self._keeps_failures and not good.all():
+        if not self._keeps_failures and not all_finite(values):
             return
         if values.ndim == 1 and self._width == 1:
-            self._numbers.extend(values.tolist())
+            self._numbers.frombytes(values.tobytes())
             self._used += len(values)
             return
         if values.ndim == 2:
-            values = np.where(good[:, None], values, np.nan)
+            values = np.where(is_finite(values)[:, None], values, np.nan)
         if values.ndim == 2 and self._width == 1:  # all before have raised
             self.remember(join_answers([self.values, np.empty((0, values.shape[1]))]))
             self._used = self.left

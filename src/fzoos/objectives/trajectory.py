@@ -9,7 +9,7 @@ from fzoos._util.arrays import FloatArray
 from fzoos._util.buffer import Buffer
 from fzoos.objectives.asking import Asking, Ledger, OnFailure, Purpose
 from fzoos.objectives.box import Box, Objective
-from fzoos.objectives.constraints import Merit, is_finite, join_values
+from fzoos.objectives.constraints import Merit, all_finite, is_finite, join_values
 from fzoos.objectives.parallel import PointPool
 
 __all__ = ["Ledger", "OnFailure", "Purpose", "Trajectory"]
@@ -115,7 +115,7 @@ class Trajectory(Asking):
             rest, values = self._asked(x[1:], purpose) if len(x) > 1 else (x[1:], np.empty(0))
             x, values = np.vstack([x[:1], rest]), np.append(known, values)
         constrained = values.ndim > 1 or self.merit is not None
-        return self.adopt(x, values, self._row_of_centre(wanted) if constrained else None)
+        return self.adopt(x, values, self.row_of_centre(wanted) if constrained else None)
 
     def value(self, x: FloatArray) -> float:
         """f at what x, shape (d,), means, for whoever shares it; NaN: it failed. It does not join the trajectory.
@@ -141,9 +141,22 @@ class Trajectory(Asking):
         self.failed -= int(np.isnan(found[1]))
         return found[1]
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether a query is `answers` and `adopt`, as far as is known."""
+        return self._known is None and self.merit is None and not self.box.rounds
+
+    @property
+    def keeps_what_is_asked(self) -> bool:
+        """Whether the points that join the trajectory are always those that `query` was given."""
+        return self._ledger is None and not self.box.rounds and not hasattr(self._objective, "asked_instead")
+
     def _asked(self, x: FloatArray, purpose: Purpose) -> tuple[FloatArray, FloatArray]:
         """The rows of x as they were asked, and their values."""
-        points = self.box.from_cube(x)
+        return self.answers(x, self.box.from_cube(x), purpose)
+
+    def answers(self, x: FloatArray, points: FloatArray, purpose: Purpose) -> tuple[FloatArray, FloatArray]:
+        """The same, of `points` in the user's coordinates, the objective's own; they do not join the trajectory."""
         batches = [points] if self._vectorized else [points[i : i + 1] for i in range(len(points))]
         self._in_cube = x
         try:
@@ -174,7 +187,7 @@ class Trajectory(Asking):
         self._centre, self.violation = x, None
         return self.merit is not None
 
-    def _row_of_centre(self, x: FloatArray) -> int | None:
+    def row_of_centre(self, x: FloatArray) -> int | None:
         """Which of these points is the server's x, if it has not been asked in this round."""
         if self._centre is None or self.violation is not None:
             return None
@@ -201,26 +214,25 @@ class Trajectory(Asking):
             values: f, shape (n,), or f and c, shape (n, 1 + k).
             centre: which of them is the server's x.
         """
-        good = is_finite(values)
-        all_good = bool(good.all())
-        self.failed += 0 if all_good else int(np.sum(~good))
-        y = values if values.ndim == 1 and self.merit is None else self._constrained(x, values, good, centre)
+        if all_finite(values):
+            good: NDArray[np.bool_] | slice = slice(None)
+        else:
+            good = is_finite(values)
+            self.failed += int(np.sum(~good))
+        y = values if values.ndim == 1 and self.merit is None else self._constrained(x, values, centre)
         if self._keep:
-            n = self._x.rows
-            # Sums of rows in another order of memory would have other last bits.
-            kept, observed = (np.ascontiguousarray(x), y) if all_good else (x[good], y[good])
-            self._x.grow(len(kept))[n:] = kept
-            self._y.grow(len(kept))[n:, 0] = observed
-            self._norms.grow(len(kept))[n:, 0] = np.vecdot(kept, kept)
+            kept = np.ascontiguousarray(x[good])  # sums of rows in another order of memory would have other last bits
+            self._x.append(kept)
+            self._y.append(y[good][:, None])
+            self._norms.append(np.vecdot(kept, kept)[:, None])
         return y
 
-    def _constrained(
-        self, x: FloatArray, values: FloatArray, good: NDArray[np.bool_], centre: int | None
-    ) -> FloatArray:
+    def _constrained(self, x: FloatArray, values: FloatArray, centre: int | None) -> FloatArray:
         """The merit of these points, where the objective has constraints."""
         self._check_constraints(values)
         if values.ndim == 1:
             return values
+        good = is_finite(values)
         if self.merit is None:
             self.merit, self._table = Merit(values.shape[1] - 1), Buffer(np.empty(0), columns=values.shape[1])
         self.merit.see(x[good], values[good])
@@ -231,8 +243,7 @@ class Trajectory(Asking):
                 self.observe_again()
         if self._keep:
             assert self._table is not None
-            n = self._table.rows
-            self._table.grow(int(good.sum()))[n:] = values[good]
+            self._table.append(values[good])
         y: FloatArray = np.where(good, self.merit.values(np.where(good[:, None], values, 0.0)), np.nan)
         return y
 
