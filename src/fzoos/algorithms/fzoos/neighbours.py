@@ -184,13 +184,15 @@ class Neighbours:
         there[numbers] = True
         new = near[~there[near]]
         grown = len(numbers) + len(new)
+        larger: RegionProcess | None = process
         if max(grown - first, grown - len(near)) >= few:
-            process, numbers, first = self._process(near, centre, process.choice), near, len(near)
+            larger = RegionProcess(trajectory.x[near], trajectory.y[near], centre, process.choice)
+            numbers, first = near, len(near)
         elif len(new):
-            process, numbers = process.extended(trajectory.x[new], trajectory.y[new]), np.concatenate([numbers, new])
-        if process is not None:
-            self._kept = _Kept(process, numbers, first, asked, used)
-        return process
+            larger, numbers = process.extended(trajectory.x[new], trajectory.y[new]), np.concatenate([numbers, new])
+        if larger is not None:
+            self._kept = _Kept(larger, numbers, first, asked, used)
+        return larger
 
     def forget(self) -> None:
         """Make the next surrogate anew."""
