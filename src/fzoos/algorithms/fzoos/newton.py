@@ -28,6 +28,7 @@ _FLAT = 1e-12  # eigenvalues count at least so much of the largest
 _GUESSES = 20  # of which coordinates a step takes to their bounds
 _ENOUGH = 1e-10  # share of the parabola's fall that is not worth another
 _TINY = 1e-300
+_most = np.maximum.reduce  # np.max without what it asks before
 
 
 class Curved(NamedTuple):
@@ -92,7 +93,7 @@ def _free(t: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray) -
 
 
 def _largest(slope: FloatArray, free: NDArray[np.bool_]) -> float:
-    return float(np.max(np.abs(slope) * free))
+    return float(_most(np.abs(slope) * free))
 
 
 def _shorter(promised: float, fall: float) -> float:
@@ -121,16 +122,16 @@ def _least_in_box(slope: FloatArray, bend: FloatArray, low: FloatArray, high: Fl
     A step is cut off at the bounds, so that many coordinates get there at once; if the parabola does not fall by that,
     it ends at the first bound in its way, and it does. Then the coordinate that gains most from it is let go.
     """
-    found, bend = _solved(bend, -slope)
-    if np.all((found >= low) & (found <= high)):
+    found, positive = _solved(bend, -slope)
+    if ((found >= low) & (found <= high)).all():
         return found
-    step, pushes, value = np.zeros_like(low), slope, 0.0
-    held, least = np.zeros(len(low), dtype=bool), _ENOUGH * float(np.max(np.abs(slope)))
-    for _ in range(_GUESSES + 2 * len(low)):
-        at, way = np.flatnonzero(~held), np.zeros_like(low)
-        if len(at):
-            way[at] = scipy.linalg.lapack.dposv(bend[np.ix_(at, at)], -pushes[at], lower=1)[1]
-        if not -float(pushes @ way) > _ENOUGH * abs(value):
+    step, pushes, value = np.zeros(len(low)), slope, 0.0
+    held, least = np.zeros(len(low), dtype=bool), _ENOUGH * float(_most(np.abs(slope)))
+    first = found if positive is bend else _free_way(positive, pushes, held)
+    bend = positive
+    for k in range(_GUESSES + 2 * len(low)):
+        way = _free_way(bend, pushes, held) if k else first
+        if not -float(pushes.dot(way)) > _ENOUGH * abs(value):
             gains = np.where(held, np.where(step == low, -pushes, pushes), 0.0)
             most = int(np.argmax(gains))
             if not gains[most] > least:
@@ -139,8 +140,8 @@ def _least_in_box(slope: FloatArray, bend: FloatArray, low: FloatArray, high: Fl
             continue
         trial = np.minimum(np.maximum(step + way, low), high)
         bent = bend @ trial
-        if value - float((slope + 0.5 * bent) @ trial) < -0.1 * float(pushes @ (trial - step)):
-            ahead, at = np.where(way > 0.0, high, low), np.flatnonzero(way)
+        if value - float((slope + 0.5 * bent).dot(trial)) < -0.1 * float(pushes.dot(trial - step)):
+            ahead, at = np.where(way > 0.0, high, low), way.nonzero()[0]
             room = (ahead[at] - step[at]) / way[at]
             first = int(np.argmin(room))
             trial = np.minimum(np.maximum(step + min(room[first], 1.0) * way, low), high)
@@ -148,8 +149,16 @@ def _least_in_box(slope: FloatArray, bend: FloatArray, low: FloatArray, high: Fl
                 trial[at[first]] = ahead[at[first]]
             bent = bend @ trial
         held = (trial <= low) | (trial >= high)
-        step, pushes, value = trial, slope + bent, float((slope + 0.5 * bent) @ trial)
+        step, pushes, value = trial, slope + bent, float((slope + 0.5 * bent).dot(trial))
     return step
+
+
+def _free_way(bend: FloatArray, pushes: FloatArray, held: NDArray[np.bool_]) -> FloatArray:
+    """The Newton step of coordinates that are not held."""
+    at, way = (~held).nonzero()[0], np.zeros(len(held))
+    if len(at):
+        way[at] = scipy.linalg.lapack.dposv(bend[at[:, None], at], -pushes[at], lower=1)[1]
+    return way
 
 
 def _solved(bend: FloatArray, towards: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -235,12 +235,14 @@ class RegionClient:
     ) -> tuple[Callable[[FloatArray], Curved], float]:
         """t -> [mu_i + delta_i](x + Delta t) as below, with second derivatives; and the error of its values."""
         excess, fenced = self._excess.process(process), self._neighbours.fenced
-        unit, reference, other_reference = float(np.linalg.norm(gradient)) * delta + _TINY, process(x)[0], excess(x)[0]
+        unit = float(np.linalg.norm(gradient)) * delta + _TINY
+        there = [(process.curved(x), excess.curved(x))]  # t = 0, from where the minimum is looked for
+        reference, other_reference = there[0][0][0], excess(x)[0]
 
         def local(t: FloatArray) -> Curved:
             point = x + delta * t
-            own, slope, bend = process.curved(point)
-            other, other_slope, other_bend = excess.curved(point)
+            known = there.pop() if there and not t.any() else (process.curved(point), excess.curved(point))
+            (own, slope, bend), (other, other_slope, other_bend) = known
             value = (own - reference + (other - other_reference)) / unit
             slope = (slope + other_slope) * (delta / unit)
             bend += other_bend
