@@ -5,7 +5,8 @@
 One core; N = 5, T = 10. A client uses its 500 nearest points, at most 525 for a while. What a round cannot do without,
 with n points in use, k candidates and m new points in all, at rates measured in the same run:
 
-    uncertainties   T - 1 times: distances 2 n k d and two products 4 n^2 k operations; n k exponentials; A^-1 and D read
+    uncertainties   T - 1 times: distances 2 n k d and two products 4 n^2 k operations; n k exponentials; A^-1 and D
+                    are read
     new points      m (2 n d + 6 n^2) operations: distances, two products with the inverse factor W, and A^-1;
                     of the T - 1 that come singly W is read twice, and A^-1 read and written
 
@@ -97,7 +98,7 @@ def main() -> None:
     for dim, count in CASES.items():
         made = rounds(dim, count)
         below = [i for i, r in enumerate(made) if 0.7 * LIMIT < r.total <= LIMIT]
-        above = [i for i, r in enumerate(made) if LIMIT < r.total - r.new][:3]
+        above = [i for i, r in enumerate(made) if r.total - r.new > LIMIT][:3]
         for which in (below, above, list(range(count))[-3:]):
             seconds = float(np.median([made[i].seconds for i in which]))
             points = min(LIMIT, int(np.mean([made[i].total for i in which])))
