@@ -102,7 +102,7 @@ def counted(device: str) -> Iterator[Counts]:
     crew = together._Crew
     with ExitStack() as stack:
         for owner, attribute, name in (
-            (FourierFeatures, "_gradients", "passes"),
+            (FourierFeatures, "grad_there", "passes"),
             (crew, "_answer", "meetings"),
             (torch, "as_tensor", "copies"),
             (torch.Tensor, "cpu", "copies"),

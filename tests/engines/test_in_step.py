@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from fzoos import Adam, DistanceAware, FitLengthScale, FittedNoise, FZooS, ObjectiveError, minimize
+from fzoos._util import draws
 from fzoos.algorithms.base import ClientContext
-from fzoos.algorithms.fixed_fzoos import FixedFZooS, query_designs
+from fzoos.algorithms.fixed_fzoos import FixedFZooS
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.client import Client
 from fzoos.messages.message import Message
@@ -19,7 +20,7 @@ from fzoos.objectives.box import Box
 from fzoos.objectives.trajectory import Trajectory
 from fzoos.surrogates.fourier import FourierFeatures
 
-CLIENTS, DIM, STEPS = 4, 6, 3
+CLIENTS, DIM, STEPS = 4, 6, 4
 
 
 @dataclass(frozen=True)
@@ -87,13 +88,13 @@ def test_clients_that_differ_in_their_number_of_points(device: str | None) -> No
 def test_all_clients_corrections_are_one_product_a_step(monkeypatch: pytest.MonkeyPatch, device: str | None) -> None:
     """One pass over the features for all clients; T steps in each of the rounds that have a correction, 2 and 3."""
     shapes: list[tuple[int, ...]] = []
-    compute = FourierFeatures._gradients
+    compute = FourierFeatures.grad_there
 
     def counted(self: FourierFeatures, x: Any, w: Any) -> Any:
         shapes.append(x.shape)
         return compute(self, x, w)
 
-    monkeypatch.setattr(FourierFeatures, "_gradients", counted)
+    monkeypatch.setattr(FourierFeatures, "grad_there", counted)
     run(InStep.paper(features=100, device=device))
     assert shapes == [(CLIENTS, DIM)] * (2 * STEPS)
 
@@ -143,36 +144,47 @@ def test_a_run_goes_on_where_it_was() -> None:
 
 
 def test_many_random_numbers_are_drawn_on_several_cores_and_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_designs, "_LARGE", 1)
+    monkeypatch.setattr(draws, "_LARGE", 1)
     drawn = run(InStep.paper(features=50))
     monkeypatch.undo()
     assert drawn.x.tobytes() == run(InStep.paper(features=50)).x.tobytes()
 
 
-def test_one_that_fails_leaves_the_others_where_they_would_be() -> None:
-    """Where the engine goes on without it: their replies are those of a round in which it took no part."""
-    for device in (None, "cpu"):
-        if device is not None:
-            pytest.importorskip("torch")
-        replies = []
-        for fails in (False, True):
-            clients = [client(i, InStep.paper(features=50, device=device), fails and i == 1) for i in range(CLIENTS)]
-            engine = LocalEngine(clients, together=False, in_step=True)
-            requests = {i: Message("update", 1, {"x": np.full(DIM, 0.5)}, {"seed": 3}) for i in range(CLIENTS)}
-            outcome = engine.exchange(requests)
-            assert list(outcome.failures) == ([1] if fails else [])
-            assert outcome.counts == ({1: clients[1].queries} if fails else {})
-            replies.append(outcome.replies)
-        for i in (0, 2, 3):
-            np.testing.assert_allclose(replies[1][i].arrays["x"], replies[0][i].arrays["x"], rtol=0, atol=1e-9)
-            assert replies[1][i].scalars["queries"] == replies[0][i].scalars["queries"]
+@pytest.mark.parametrize("large", [1, 100_000], ids=["drawn ahead", "drawn when needed"])
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_one_that_fails_leaves_the_others_where_they_would_be(
+    device: str | None, large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the engine goes on without it: their replies are those of a round in which it took no part.
+
+    It has drawn what it has used, and no more: the generator of the one that failed, too, is where it would be.
+    """
+    if device is not None:
+        pytest.importorskip("torch")
+    monkeypatch.setattr(draws, "_LARGE", large)
+    replies = []
+    for fails in (False, True):
+        clients = [client(i, InStep.paper(features=50, device=device), fails and i == 1) for i in range(CLIENTS)]
+        engine = LocalEngine(clients, together=False, in_step=True)
+        requests = {i: Message("update", 1, {"x": np.full(DIM, 0.5)}, {"seed": 3}) for i in range(CLIENTS)}
+        outcome = engine.exchange(requests)
+        assert list(outcome.failures) == ([1] if fails else [])
+        assert outcome.counts == ({1: clients[1].queries} if fails else {})
+        replies.append(outcome.replies)
+        for i, each in enumerate(clients):
+            used = np.random.default_rng(i)
+            used.random(10 * DIM + (1 if fails and i == 1 else 3) * 100 * DIM)
+            assert each.generator.bit_generator.state == used.bit_generator.state
+    for i in (0, 2, 3):
+        np.testing.assert_allclose(replies[1][i].arrays["x"], replies[0][i].arrays["x"], rtol=0, atol=1e-9)
+        assert replies[1][i].scalars["queries"] == replies[0][i].scalars["queries"]
 
 
 def client(i: int, algorithm: FixedFZooS, fails: bool) -> Client:
-    """It fails in its second batch of active queries."""
+    """It fails in its first batch of active queries."""
 
     def objective(x: Any) -> float:
-        if fails and trajectory.count > 16:
+        if fails and trajectory.count > 11:
             raise ValueError("broken")
         return float(np.mean((x - 0.1 * i) ** 2))
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fzoos._util.arrays import to_device, to_numpy
 from fzoos.objectives.box import Box
 from fzoos.objectives.trajectory import Trajectory
 from fzoos.surrogates import gp as gp_module
+from fzoos.surrogates import local as local_module
 from fzoos.surrogates.gp import DerivedGP
 from fzoos.surrogates.kernels import Matern52, SquaredExponential
 from fzoos.surrogates.local import LocalSurrogate, LocalSurrogates
@@ -141,10 +143,13 @@ def clients(counts: list[int]) -> list[Trajectory]:
     return made
 
 
-def assert_as_alone(several: LocalSurrogates, alone: list[LocalSurrogate], x: np.ndarray) -> None:
-    several.condition(x)
+def assert_as_alone(
+    several: LocalSurrogates, alone: list[LocalSurrogate], x: np.ndarray, device, latest: np.ndarray | None = None
+) -> None:
+    several.condition(x, latest if latest is None else to_device(latest, device))
     at = np.stack([points(4, seed=50 + i) for i in range(len(x))])
-    gradients, traces = several.grad_mean(x), several.grad_uncertainty(at)
+    gradients = to_numpy(several.grad_mean(to_device(x, device)))
+    traces = to_numpy(several.grad_uncertainty(to_device(at, device)))
     for i, surrogate in enumerate(alone):
         gp = surrogate.at(x[i])
         np.testing.assert_allclose(gradients[i], gp.grad_mean(x[i]), rtol=1e-8, atol=1e-8)
@@ -160,12 +165,40 @@ def test_several_at_once_are_what_each_is_alone(limit, device) -> None:
     for step, counts in enumerate([(2, 2, 2, 2), (3, 3, 1, 3), (0, 0, 0, 0), (2, 2, 4, 0)]):
         for i, count in enumerate(counts):
             given[i].query(points(count, seed=100 * step + i))
-        assert_as_alone(several, alone, points(4, seed=7 * step))
+        assert_as_alone(several, alone, points(4, seed=7 * step), device)
     several.close()
     for i, surrogate in enumerate(ours):
         x = points(1, seed=i)[0]
         np.testing.assert_allclose(surrogate.at(x).grad_mean(x), alone[i].at(x).grad_mean(x), rtol=1e-8, atol=1e-8)
-    assert_as_alone(LocalSurrogates(ours), alone, points(4, seed=3))
+    assert_as_alone(LocalSurrogates(ours), alone, points(4, seed=3), device)
+
+
+@pytest.mark.parametrize("counts", [(8, 8, 8), (8, 5, 8)], ids=["one group", "two groups"])
+@pytest.mark.parametrize("limit", [None, 9])
+def test_points_that_are_on_the_device_already_are_used_where_they_are_due(limit, counts, device) -> None:
+    """Of one client a query failed, so that its points are fewer; where 9 are used, not all of the latest are near."""
+    given = clients(list(counts))
+    ours, alone = ([LocalSurrogate(t, KERNEL, NOISE, limit, device) for t in given] for _ in range(2))
+    several = LocalSurrogates(ours)
+    assert_as_alone(several, alone, points(3), device)
+    for step, lost in enumerate([0, 0, 1]):
+        new = np.stack([points(2, seed=100 * step + i) for i in range(3)])
+        for i, trajectory in enumerate(given):
+            trajectory.query(new[i, : 2 - (lost if i == 1 else 0)])
+        assert_as_alone(several, alone, points(3, seed=7 * step), device, new)
+
+
+def test_points_on_the_device_are_not_copied_there_again(monkeypatch) -> None:
+    given = clients([8, 8])
+    several = LocalSurrogates([LocalSurrogate(t, KERNEL, NOISE, None) for t in given])
+    several.condition(points(2))
+    new = np.stack([points(2, seed=i) for i in range(2)])
+    for trajectory, own in zip(given, new, strict=True):
+        trajectory.query(own)
+    monkeypatch.setattr(local_module, "stack_for_device", None)
+    several.condition(points(2), new)
+    with pytest.raises(TypeError):
+        LocalSurrogates([LocalSurrogate(t, KERNEL, NOISE, None) for t in given]).condition(points(2), new)
 
 
 def test_alike_ones_are_one_operation(monkeypatch, device) -> None:
@@ -180,5 +213,5 @@ def test_alike_ones_are_one_operation(monkeypatch, device) -> None:
     monkeypatch.setattr(gp_module, "_grad_mean", counted)
     several = LocalSurrogates([LocalSurrogate(t, KERNEL, NOISE, None, device) for t in clients([5, 4, 5, 4, 5])])
     several.condition(points(5))
-    several.grad_mean(points(5))
+    several.grad_mean(to_device(points(5), device))
     assert shapes == [(3, 5, 3), (2, 4, 3)]

@@ -14,9 +14,12 @@ from array_api_compat import array_namespace, is_numpy_array
 from array_api_compat import device as device_of
 from numpy.typing import NDArray
 
+from fzoos._util.cores import on_cores
+
 __all__ = [
     "Array",
     "FloatArray",
+    "as_rows",
     "check_device",
     "check_device_name",
     "clip",
@@ -31,7 +34,10 @@ __all__ = [
     "sin",
     "squared_distances",
     "stack",
+    "stack_for_device",
+    "take_rows",
     "to_device",
+    "to_host",
     "to_numpy",
 ]
 
@@ -40,6 +46,7 @@ FloatArray = NDArray[np.float64]
 
 _BLOCK = 8192  # elements: buffers of this size stay in cache
 _shared: tuple[FloatArray, str | None, Array] | None = None  # the latest array that clients share
+_LARGE = 1_000_000  # numbers that several cores copy sooner than one
 _LEAF = 32  # rows: below this a triangular matrix is inverted like any other
 
 
@@ -66,13 +73,29 @@ def shared_to_device(x: FloatArray, device: str | None) -> Array:
 
 
 def host_block(shape: tuple[int, ...], device: str | None) -> FloatArray:
-    """Room for numbers that will go to a device; a GPU can read it by itself, at several times the rate."""
+    """Room for numbers that will go to a device; a GPU reads it by itself, at several times the rate."""
     if device is None or not device.startswith("cuda"):
         return np.empty(shape)
     import torch
 
     block: FloatArray = torch.empty(shape, dtype=torch.float64, pin_memory=True).numpy()
     return block
+
+
+def stack_for_device(arrays: Sequence[FloatArray], device: str | None) -> FloatArray:
+    """Arrays of one shape, along a new first axis, where they can go to a device fast; large ones on several cores."""
+    block = host_block((len(arrays), *arrays[0].shape), device)
+    if block.size < _LARGE:
+        return np.stack(arrays, out=block)
+    on_cores(lambda i: np.copyto(block[i], arrays[i]), range(len(arrays)))
+    return block
+
+
+def as_rows(index: NDArray[np.int64]) -> Any:
+    """The same rows, as a slice if they are neighbours, in order: these need not be copied."""
+    if len(index) and index[-1] - index[0] == len(index) - 1:
+        return slice(int(index[0]), int(index[-1]) + 1)
+    return index
 
 
 def check_device_name(device: str) -> tuple[str, int]:
@@ -102,11 +125,27 @@ def to_numpy(x: Array) -> FloatArray:
     return values
 
 
+def to_host(x: Array) -> FloatArray:
+    """The same by way of memory that a GPU writes to by itself, at several times the rate: for what is not kept."""
+    if is_numpy_array(x) or x.device.type != "cuda":
+        return to_numpy(x)
+    import torch
+
+    block: FloatArray = torch.empty(x.shape, dtype=x.dtype, pin_memory=True).copy_(x).numpy()
+    return block
+
+
+def take_rows(x: Array, rows: Array) -> Array:
+    """Of each matrix, shape (N, n, d), some rows, shape (N, k): shape (N, k, d)."""
+    return x[namespace(x).arange(len(x), device=device_of(x))[:, None], rows]
+
+
 def clip(x: Array, low: FloatArray | float, high: FloatArray | float, out: FloatArray | None = None) -> Array:
     """x within bounds, which are numbers or NumPy arrays; `out` is for NumPy."""
     if isinstance(x, np.ndarray):
         return x.clip(low, high, out)
-    low, high = (x.new_tensor(bound) for bound in (low, high))
+    if isinstance(low, np.ndarray) or isinstance(high, np.ndarray):  # a number needs no copy to the device
+        low, high = (x.new_tensor(bound) for bound in (low, high))
     return x.clamp(low, high)
 
 

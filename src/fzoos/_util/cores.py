@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import TypeVar
 
-__all__ = ["on_cores"]
+__all__ = ["in_background", "on_cores"]
 
 _T = TypeVar("_T")
 
@@ -36,7 +36,23 @@ def on_cores(work: Callable[[_T], object], items: Sequence[_T]) -> None:
         for item in items[first::count]:
             work(item)
 
-    list(_pool(os.getpid()).map(share, range(count)))
+    list(_pool(os.getpid(), "fzoos-cores").map(share, range(count)))
+
+
+def in_background(work: Callable[[range], object], count: int) -> list[Future[object]]:
+    """work(numbers) for shares of the numbers below `count`, one share a core, while the caller does something else.
+
+    Example:
+        >>> from fzoos._util.cores import in_background
+        >>> done: list[int] = []
+        >>> for share in in_background(done.extend, 5):
+        ...     _ = share.result()
+        >>> sorted(done)
+        [0, 1, 2, 3, 4]
+    """
+    pool = _pool(os.getpid(), "fzoos-background")  # of its own: what somebody waits for is not to wait for this
+    size = -(-count // _cores())
+    return [pool.submit(work, range(i, min(i + size, count))) for i in range(0, count, size)]
 
 
 def _cores() -> int:
@@ -45,6 +61,6 @@ def _cores() -> int:
 
 
 @cache
-def _pool(process: int) -> ThreadPoolExecutor:
+def _pool(process: int, name: str) -> ThreadPoolExecutor:
     """Kept: to start the threads takes longer than much of the work. A fork has none of its parent's."""
-    return ThreadPoolExecutor(_cores(), "fzoos-cores")
+    return ThreadPoolExecutor(_cores(), name)

@@ -120,7 +120,7 @@ class Trajectory(Asking):
             rest, values = self._asked(x[1:], purpose) if len(x) > 1 else (x[1:], np.empty(0))
             x, values = np.vstack([x[:1], rest]), np.append(known, values)
         constrained = values.ndim > 1 or self.merit is not None
-        return self.adopt(x, values, self._row_of_centre(wanted) if constrained else None)
+        return self.adopt(x, values, self.row_of_centre(wanted) if constrained else None)
 
     def value(self, x: FloatArray) -> float:
         """f at what x, shape (d,), means, for whoever shares it; NaN: it failed. It does not join the trajectory.
@@ -146,9 +146,22 @@ class Trajectory(Asking):
         self.failed -= int(np.isnan(found[1]))
         return found[1]
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether a query is `answers` and `adopt`, as far as is known."""
+        return self._known is None and self.merit is None and not self.box.rounds
+
+    @property
+    def keeps_what_is_asked(self) -> bool:
+        """Whether the points that join the trajectory are always those that `query` was given."""
+        return self._ledger is None and not self.box.rounds and not hasattr(self._objective, "asked_instead")
+
     def _asked(self, x: FloatArray, purpose: Purpose) -> tuple[FloatArray, FloatArray]:
         """The rows of x as they were asked, and their values."""
-        points = self.box.from_cube(x)
+        return self.answers(x, self.box.from_cube(x), purpose)
+
+    def answers(self, x: FloatArray, points: FloatArray, purpose: Purpose) -> tuple[FloatArray, FloatArray]:
+        """The same, of `points` in the user's coordinates, the objective's own; they do not join the trajectory."""
         batches = [points] if self._vectorized else [points[i : i + 1] for i in range(len(points))]
         self._in_cube = x
         try:
@@ -179,7 +192,7 @@ class Trajectory(Asking):
         self._centre, self.violation = x, None
         return self.merit is not None
 
-    def _row_of_centre(self, x: FloatArray) -> int | None:
+    def row_of_centre(self, x: FloatArray) -> int | None:
         """Which of these points is the server's x, if it has not been asked in this round."""
         if self._centre is None or self.violation is not None:
             return None

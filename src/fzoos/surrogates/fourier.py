@@ -29,11 +29,13 @@ from numpy.typing import NDArray
 from fzoos._util.arrays import (
     Array,
     FloatArray,
+    as_rows,
     cos_in_place,
     device_of,
     namespace,
     orthonormal_rows,
     sin,
+    stack_for_device,
     to_device,
     to_numpy,
 )
@@ -100,13 +102,17 @@ class FourierFeatures:
 
     def _gradients(self, x: Array, w: Array) -> FloatArray:
         """The same at a point, or at several with a w each: (d,) and (M,), or (N, d) and (N, M)."""
+        return to_numpy(self.grad_there(x, w))
+
+    def grad_there(self, x: Array, w: Array) -> Array:
+        """The same on the device."""
         x = to_device(x, self.device)
         gradient = namespace(x).zeros_like(x)
         for start in range(0, len(self.phases), self._panel):
             panel = slice(start, start + self._panel)
             v = self.frequencies[panel, :]
             gradient += (sin(x @ v.T + self.phases[panel]) * w[..., panel]) @ v
-        return -self._amplitude * to_numpy(gradient)
+        return -self._amplitude * gradient
 
 
 @lru_cache(maxsize=2)
@@ -163,7 +169,8 @@ class FourierSurrogate:
                 new = new[len(gone) :]
         self._index = np.concatenate([self._index, new])
         # `nearest n` only ever swaps points one for one, so nothing of `gone` is left here.
-        return x[new]
+        missing: FloatArray = x[as_rows(new)]
+        return missing
 
     def observed(self, y: FloatArray) -> FloatArray:
         """Of the trajectory's y, those of the points in use."""
@@ -231,7 +238,8 @@ def _all_weights(
             found[members[0]] = w, to_numpy(w)
             continue
         whole = FourierSurrogate.joined(own)
-        w = whole.extended(np.stack([new[i] for i in members]), np.stack([observed[i] for i in members]))
+        points = stack_for_device([new[i] for i in members], own[0].features.device)
+        w = whole.extended(points, np.stack([observed[i] for i in members]))
         whole.hand_back(own)
         found |= dict(zip(members, zip(w, to_numpy(w), strict=True), strict=True))
     return [found[i] for i in range(len(wanted))]

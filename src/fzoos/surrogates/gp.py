@@ -26,6 +26,7 @@ from copy import copy
 from typing import Self
 
 import numpy as np
+from array_api_compat import is_numpy_array
 
 from fzoos._util.arrays import Array, FloatArray, device_of, namespace, squared_distances, to_device, to_numpy
 from fzoos._util.buffer import Buffer
@@ -118,8 +119,11 @@ class DerivedGP:
         """-2 kappa'(0) d, the uncertainty before any observation."""
         return -2.0 * self.kernel.dkappa0 * self.dim
 
-    def append(self, x: FloatArray, y: FloatArray) -> None:
-        """Condition on more observations: x of shape (m, d), y of shape (m,), as observed (not standardised)."""
+    def append(self, x: Array, y: FloatArray) -> None:
+        """Condition on more observations: x of shape (m, d), y of shape (m,), as observed (not standardised).
+
+        x may be on the device already.
+        """
         m = y.shape[-1]
         if not m:
             return
@@ -127,7 +131,7 @@ class DerivedGP:
         self._y = np.concatenate([self._y, y], axis=-1)
         self._scaled_alpha = None
         cross, block = together(
-            _append, Written(points), Written(distances), np.ascontiguousarray(x), self.kernel, self.noise, self.device
+            _append, Written(points), Written(distances), _in_order(x), self.kernel, self.noise, self.device
         )
         rows = self.factor.append(cross, block)
         together(_add_inverse, Written(self._inverse.grow(m)), rows)
@@ -136,8 +140,14 @@ class DerivedGP:
         """grad mu(x) in the units of y, shape (d,); zero while there is no observation. x may be on the device."""
         if not len(self):
             return np.zeros(tuple(x.shape))
-        gradient: FloatArray = together(_grad_mean, self._x.array, self._weights(), x, self.kernel, self.device)
+        gradient: FloatArray = together(_grad_mean_here, self._x.array, self._weights(), x, self.kernel, self.device)
         return gradient
+
+    def grad_mean_there(self, x: Array) -> Array:
+        """The same on the device, where x is."""
+        if not len(self):
+            return namespace(x).zeros_like(x)
+        return _grad_mean(self._x.array, self._weights(), x, self.kernel, self.device)
 
     def mean(self, x: FloatArray) -> float:
         """mu(x) in the units of y; zero while there is no observation."""
@@ -181,7 +191,7 @@ class DerivedGP:
         if not len(self):
             return np.full(tuple(x.shape[:-1]), self.prior_trace)
         reduction: FloatArray = together(
-            _reduction,
+            _reduction_here,
             self._x.array,
             self._inverse.array,
             self._distances.array,
@@ -191,12 +201,24 @@ class DerivedGP:
         # The true value is never negative; rounding can make it so where the surrogate is certain.
         return np.maximum(self.prior_trace - reduction, 0.0)
 
+    def grad_uncertainty_there(self, x: Array) -> Array:
+        """The same on the device, where x is."""
+        xp = namespace(x)
+        if not len(self):
+            return xp.full(tuple(x.shape[:-1]), self.prior_trace, dtype=x.dtype, device=device_of(x))
+        reduction = _reduction(self._x.array, self._inverse.array, self._distances.array, x, self.kernel)
+        return xp.clip(self.prior_trace - reduction, 0.0, None)
+
 
 # What the methods compute, of one process or, with leading axes, of those of several clients.
 
 
+def _in_order(x: Array) -> Array:
+    return np.ascontiguousarray(x) if is_numpy_array(x) else x
+
+
 def _append(
-    points: Array, distances: Array, x: FloatArray, kernel: Kernel, noise: float, device: str | None
+    points: Array, distances: Array, x: Array, kernel: Kernel, noise: float, device: str | None
 ) -> tuple[Array, Array]:
     """Put x and its squared distances in the last rows; its rows of K + sigma^2 I, left and right of the diagonal."""
     m = x.shape[-2]
@@ -243,14 +265,19 @@ def _mean(points: Array, alpha: Array, x: FloatArray, kernel: Kernel, device: st
     return _dot(alpha, kernel.kappa(s))
 
 
-def _grad_mean(points: Array, alpha: Array, x: FloatArray, kernel: Kernel, device: str | None) -> FloatArray:
+def _grad_mean(points: Array, alpha: Array, x: Array, kernel: Kernel, device: str | None) -> Array:
     """sum_j alpha_j c_j (x - x_j)."""
     offset = to_device(x, device)[..., None, :] - points
     c = 2.0 * kernel.dkappa(namespace(offset).sum(offset * offset, axis=-1))
-    return to_numpy(((alpha * c)[..., None, :] @ offset)[..., 0, :])
+    return ((alpha * c)[..., None, :] @ offset)[..., 0, :]
 
 
-def _reduction(points: Array, inverse: Array, distances: Array, x: Array, kernel: Kernel) -> FloatArray:
+def _grad_mean_here(points: Array, alpha: Array, x: Array, kernel: Kernel, device: str | None) -> FloatArray:
+    """The same, on the host."""
+    return to_numpy(_grad_mean(points, alpha, x, kernel, device))
+
+
+def _reduction(points: Array, inverse: Array, distances: Array, x: Array, kernel: Kernel) -> Array:
     """(s c)^T A^{-1} c - c^T (A^{-1} o D) c / 2 at each row of x."""
     s = squared_distances(points, x)
     xp = namespace(s)
@@ -262,4 +289,9 @@ def _reduction(points: Array, inverse: Array, distances: Array, x: Array, kernel
         rows = inverse[..., panel, :]
         reduction += xp.sum(sc[..., panel, :] * (rows @ c), axis=-2)
         reduction -= 0.5 * xp.sum(c[..., panel, :] * ((rows * distances[..., panel, :]) @ c), axis=-2)
-    return to_numpy(reduction)
+    return reduction
+
+
+def _reduction_here(points: Array, inverse: Array, distances: Array, x: Array, kernel: Kernel) -> FloatArray:
+    """The same, on the host."""
+    return to_numpy(_reduction(points, inverse, distances, x, kernel))

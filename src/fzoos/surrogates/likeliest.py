@@ -19,7 +19,7 @@ import scipy
 
 from fzoos._util.arrays import FloatArray
 
-__all__ = ["Choice", "Fit", "Known", "Polynomial", "likeliest"]
+__all__ = ["Choice", "Fit", "Known", "Polynomial", "centred", "likeliest"]
 
 _AGAIN = 8  # searches from one through all lengths to the next
 _TINY = 1e-300
@@ -59,6 +59,8 @@ class Fit(NamedTuple):
     alpha: FloatArray
     lower: FloatArray  # L; what is above its diagonal means nothing
     known: Known
+    z: FloatArray  # L^-1 (y, 1), shape (n, 2)
+    diagonal: FloatArray | None = None  # of K^-1, once somebody has needed it
 
 
 class Grid(NamedTuple):
@@ -159,7 +161,7 @@ class _Search:
         if failed:
             return math.inf
         z, _ = self._lapack.dtrtrs(lower, self._both, lower=1)
-        _, amplitude, _ = _mean(z)
+        _, amplitude, _ = centred(z)
         cost = 0.5 * n * math.log(amplitude) + float(_sum(np.log(lower.diagonal())))
         if cost < self._least:
             self._least, self._best, self._factor = cost, (i, j, k), (lower, z)
@@ -191,12 +193,12 @@ class _Search:
             lower = np.asfortranarray((upper * np.sign(upper.diagonal())[:, None]).T)
             self._factor = lower, scipy.linalg.lapack.dtrtrs(lower, self._both, lower=1)[0]
         lower, z = self._factor
-        mean, amplitude, rest = _mean(z)
+        mean, amplitude, rest = centred(z)
         alpha, _ = scipy.linalg.lapack.dtrtrs(lower, rest, lower=1, trans=1)
-        return Fit(Choice(self._grid.lengths[i], polynomial, ridge), amplitude, mean, alpha, lower, known)
+        return Fit(Choice(self._grid.lengths[i], polynomial, ridge), amplitude, mean, alpha, lower, known, z)
 
 
-def _mean(z: FloatArray) -> tuple[float, float, FloatArray]:
+def centred(z: FloatArray) -> tuple[float, float, FloatArray]:
     """m, a^2 and z_y - m z_1."""
     values, ones = z[:, 0], z[:, 1]
     mean = float(ones @ values) / float(ones @ ones)

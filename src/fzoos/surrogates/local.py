@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fzoos._util.arrays import Array, FloatArray, host_block
+from fzoos._util.arrays import Array, FloatArray, as_rows, device_of, namespace, stack_for_device
 from fzoos.objectives.trajectory import Trajectory
 from fzoos.surrogates.evidence import Ridge
 from fzoos.surrogates.gp import DerivedGP
@@ -76,10 +75,12 @@ class LocalSurrogate:
 
     def data(self, index: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
         """Points of the trajectory and their observations; neighbours are not copied."""
-        rows: Any = index
-        if len(index) and index[-1] - index[0] == len(index) - 1:  # they are in order
-            rows = slice(int(index[0]), int(index[-1]) + 1)
+        rows = as_rows(index)
         return self._trajectory.x[rows], self._trajectory.y[rows]
+
+    def is_latest(self, index: NDArray[np.int64], count: int) -> bool:
+        """Whether these are the so many points that were asked last."""
+        return len(index) == count and int(index[0]) == len(self._trajectory) - count
 
     def at(self, x: FloatArray) -> DerivedGP:
         """The process conditioned on the points in use around x."""
@@ -134,15 +135,20 @@ class LocalSurrogates:
         self._surrogates = surrogates
         self._groups: list[_Group] = []
 
-    def condition(self, x: FloatArray) -> None:
-        """Condition each on the points in use around its row of x, shape (N, d)."""
+    def condition(self, x: FloatArray, latest: Array | None = None) -> None:
+        """Condition each on the points in use around its row of x, shape (N, d).
+
+        Args:
+            x: the places.
+            latest: the last points of all trajectories, if they are on the device already, shape (N, m, d).
+        """
         due = [surrogate.due(row) for surrogate, row in zip(self._surrogates, x, strict=True)]
         if not self._groups or not all(group.is_for(self._surrogates, due) for group in self._groups):
             self.close()
             self._groups = self._grouped(due)
         for group in self._groups:
             if len(due[group.members[0]]):
-                group.append([self._surrogates[i].data(due[i]) for i in group.members])
+                group.append([(self._surrogates[i], due[i]) for i in group.members], latest)
         for surrogate, row, new in zip(self._surrogates, x, due, strict=True):
             surrogate.conditioned(row, new)
 
@@ -153,23 +159,23 @@ class LocalSurrogates:
             alike.setdefault((surrogate.process.kind, len(due[i])), []).append(i)
         return [_Group(members, [self._surrogates[i].process for i in members]) for members in alike.values()]
 
-    def grad_mean(self, x: Array) -> FloatArray:
-        """grad mu of each at its row of x, shape (N, d), which may be on the device already."""
-        return self._each(x, lambda process, rows: process.grad_mean(rows), tuple(x.shape))
+    def grad_mean(self, x: Array) -> Array:
+        """grad mu of each at its row of x, shape (N, d), on the device, where x is."""
+        return self._each(x, lambda process, rows: process.grad_mean_there(rows), tuple(x.shape))
 
-    def grad_uncertainty(self, x: Array) -> FloatArray:
-        """trace Sigma_grad of each at its points: shape (N, m, d) -> (N, m)."""
-        return self._each(x, lambda process, rows: process.grad_uncertainty(rows), tuple(x.shape[:-1]))
+    def grad_uncertainty(self, x: Array) -> Array:
+        """trace Sigma_grad of each at its points, on the device, where x is: shape (N, m, d) -> (N, m)."""
+        return self._each(x, lambda process, rows: process.grad_uncertainty_there(rows), tuple(x.shape[:-1]))
 
     @property
     def prior_trace(self) -> FloatArray:
         """-2 kappa'(0) d of each, shape (N,)."""
         return np.array([surrogate.process.prior_trace for surrogate in self._surrogates])
 
-    def _each(self, x: Array, compute: Callable[[DerivedGP, Array], FloatArray], shape: tuple[int, ...]) -> FloatArray:
+    def _each(self, x: Array, compute: Callable[[DerivedGP, Array], Array], shape: tuple[int, ...]) -> Array:
         if len(self._groups) == 1 and len(x) > 1:
             return compute(self._groups[0].process, x)
-        found = np.empty(shape)
+        found = namespace(x).empty(shape, dtype=x.dtype, device=device_of(x))
         for group in self._groups:
             rows = group.members if len(group.members) > 1 else group.members[0]
             found[rows] = compute(group.process, x[rows])
@@ -197,13 +203,17 @@ class _Group:
             for i, own in zip(self.members, self._own, strict=True)
         )
 
-    def append(self, data: Sequence[tuple[FloatArray, FloatArray]]) -> None:
+    def append(self, due: Sequence[tuple[LocalSurrogate, NDArray[np.int64]]], latest: Array | None) -> None:
+        """Add the points that are due; those that are the latest of all are on the device already."""
+        data = [surrogate.data(new) for surrogate, new in due]
         if len(data) == 1:
             self.process.append(*data[0])
             return
-        x = host_block((len(data), *data[0][0].shape), self.process.device)
-        np.stack([points for points, _ in data], out=x)
-        self.process.append(x, np.stack([y for _, y in data]))
+        y = np.stack([y for _, y in data])
+        if latest is not None and all(surrogate.is_latest(new, latest.shape[1]) for surrogate, new in due):
+            self.process.append(latest if len(latest) == len(due) else latest[list(self.members)], y)
+        else:
+            self.process.append(stack_for_device([points for points, _ in data], self.process.device), y)
 
     def hand_back(self) -> None:
         if len(self._own) > 1:

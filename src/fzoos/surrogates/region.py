@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import scipy
 
 from fzoos._util.arrays import FloatArray
-from fzoos.surrogates.likeliest import Choice, Grid, Known, Polynomial, likeliest
+from fzoos.surrogates.extended import extended
+from fzoos.surrogates.likeliest import Choice, Fit, Grid, Known, Polynomial, likeliest
 
-__all__ = ["Choice", "Polynomial", "RegionProcess", "Shape"]
+__all__ = ["Choice", "Polynomial", "RegionProcess"]
 
 _LENGTHS = np.geomspace(0.3, 30.0, 5)  # l, in units of rho
 _RIDGES = (1e-13, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -36,14 +36,6 @@ _sum = np.add.reduce  # np.sum without what it asks before
 _NONE, _BOWL, _QUADRATIC = Polynomial(), Polynomial(200.0, 0.0, 100.0, 101.0), Polynomial(200.0, 100.0, 100.0, 101.0)
 
 
-class Shape(NamedTuple):
-    """A choice in units of rho: l over rho and the polynomial, which are kept, and the ridge to begin with."""
-
-    length: float
-    polynomial: Polynomial
-    ridge: float
-
-
 class RegionProcess:
     """Posterior of the process, conditioned on values around a centre.
 
@@ -51,7 +43,7 @@ class RegionProcess:
         points: shape (n, d), in the unit cube.
         values: shape (n,), of any scale: they are divided by their range.
         centre: where the quadratic is expanded, shape (d,).
-        like: take this choice, or of this shape that of the greatest evidence, or search from here; None: of all.
+        like: take this choice, or search from here; None: of all that of the greatest evidence.
         plain: whether there is neither a polynomial nor noise to choose.
 
     Example:
@@ -69,7 +61,7 @@ class RegionProcess:
         points: FloatArray,
         values: FloatArray,
         centre: FloatArray,
-        like: Choice | Shape | Known | None = None,
+        like: Choice | Known | None = None,
         *,
         plain: bool = False,
     ) -> None:
@@ -80,21 +72,51 @@ class RegionProcess:
         squares = products.diagonal()[:, None] + products.diagonal() - 2.0 * products
         scaled = (values - self._lowest) / self._range
         known = like if isinstance(like, Known) else None
-        if isinstance(like, Shape):
-            known = Known(((0, _RIDGES.index(like.ridge)),), 1)
-        self._fit = likeliest(squares, products / self.rho2, scaled, self._grid(like, plain), known)
-        length, b, _ = self._fit.choice
-        self._length2 = length**2
-        self._bowl = b.bowl * float(self._fit.alpha @ self._squares) / self.rho2**2
-        self._plane = (self._fit.alpha * b.linear) @ self.offsets / self.rho2  # the slope, where there is no square
+        self._take(likeliest(squares, products / self.rho2, scaled, self._grid(like, plain), known))
 
-    def _grid(self, like: Choice | Shape | Known | None, plain: bool) -> Grid:
+    def _take(self, fit: Fit) -> None:
+        length, b, _ = fit.choice
+        self._fit, self._length2 = fit, length**2
+        self._bowl = b.bowl * float(fit.alpha @ self._squares) / self.rho2**2
+        self._plane = (fit.alpha * b.linear) @ self.offsets / self.rho2  # the slope, where there is no square
+
+    def extended(self, points: FloatArray, values: FloatArray) -> RegionProcess | None:
+        """With these points beside its own, the same choice and centre; None where they contradict it: see `extended`.
+
+        Args:
+            points: shape (k, d).
+            values: shape (k,).
+        """
+        new = points - self.centre
+        fit = extended(self._fit, *self._rows(new), (values - self._lowest) / self._range)
+        if fit is None:
+            return None
+        other = RegionProcess.__new__(RegionProcess)
+        other.centre, other.rho2, other._range, other._lowest = self.centre, self.rho2, self._range, self._lowest
+        other.offsets = np.concatenate([self.offsets, new])
+        other._take(fit)
+        return other
+
+    def _rows(self, new: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Rows of K: new offsets against those there are, and among themselves with the ridge."""
+        _, b, ridge = self._fit.choice
+        every, squares = np.concatenate([self.offsets, new]), _sum(new * new, 1)
+        products, lengths = new @ every.T, np.concatenate([self._squares, squares])
+        rows: FloatArray = np.exp((products - 0.5 * (squares[:, None] + lengths)) / self._length2)
+        if b.linear:
+            s = products / self.rho2
+            rows += (b.linear + b.square * s) * s
+            rows += np.outer(b.bowl * squares, lengths) / self.rho2**2
+        n = len(self.offsets)
+        block = rows[:, n:].copy()
+        block.ravel()[:: len(new) + 1] += ridge * b.unit
+        return rows[:, :n], block
+
+    def _grid(self, like: Choice | Known | None, plain: bool) -> Grid:
         """l, polynomials and ridges to try. A star of d + 1 points says nothing of l, nor of a quadratic."""
         rho = math.sqrt(self.rho2)
         if isinstance(like, Choice):
             return Grid((like.length,), (like.polynomial,), (like.ridge,))
-        if isinstance(like, Shape):
-            return Grid((rho * like.length,), (like.polynomial,), _RIDGES)
         count, dim = self.offsets.shape
         star = count <= dim + 1
         lengths = [float(length) for length in rho * (_LENGTHS[-1:] if star else _LENGTHS)]
@@ -106,11 +128,6 @@ class RegionProcess:
     def choice(self) -> Choice:
         """l, b and the ridge in use."""
         return self._fit.choice
-
-    @property
-    def shape(self) -> Shape:
-        """The same without units."""
-        return Shape(self.choice.length / math.sqrt(self.rho2), self.choice.polynomial, self.choice.ridge)
 
     @property
     def known(self) -> Known:
@@ -215,7 +232,7 @@ class RegionProcess:
             s = self.offsets @ u
             gap += ((b.linear + (2.0 * b.square / self.rho2) * s) / self.rho2)[:, None] * self.offsets
             gap += ((2.0 * b.bowl / self.rho2**2) * self._squares)[:, None] * u
-        seen, _ = scipy.linalg.lapack.dtrtrs(self._fit.lower, gap, lower=1)
+        seen = self._solved(gap)
         prior = np.eye(len(x)) * (1.0 / length**2 + b.linear / self.rho2 + 2.0 * b.square * (u @ u) / self.rho2**2)
         prior = prior + (2.0 * b.square + 4.0 * b.bowl) * np.outer(u, u) / self.rho2**2
         left: FloatArray = prior - seen.T @ seen
@@ -232,9 +249,7 @@ class RegionProcess:
         diagonal alone: of the inverse only the columns of these points are needed.
         """
         alpha, columns = self._fit.alpha.copy(), list[FloatArray]()
-        roots, _ = scipy.linalg.lapack.dtrtri(self._fit.lower, lower=1)
-        roots = np.tril(roots)  # L^-1
-        diagonal, left, out, found = np.einsum("ij,ij->j", roots, roots), 1.0, list[int](), list[int]()
+        diagonal, left, out, found = self._inverse_diagonal(), 1.0, list[int](), list[int]()
         for k in range(1, _MOST_OUTLIERS + 1):
             falls = alpha**2 / np.maximum(diagonal, _TINY)
             falls[out] = 0.0
@@ -243,7 +258,9 @@ class RegionProcess:
             out.append(worst)
             if left < 0.1**k:
                 found = list(out)
-            column = roots[:, worst] @ roots
+            unit = np.zeros(len(alpha))
+            unit[worst] = 1.0
+            column = self._solved(self._solved(unit), transposed=1)  # of K^-1
             for before in columns:
                 column = column - before * before[worst]
             if not column[worst] > 0.0:  # rounding has left nothing of it
@@ -252,3 +269,17 @@ class RegionProcess:
             columns.append(column / math.sqrt(column[worst]))
             diagonal = diagonal - columns[-1] ** 2
         return found
+
+    def _solved(self, right: FloatArray, transposed: int = 0) -> FloatArray:
+        """L^-1 times this, or L^-T."""
+        found: FloatArray = scipy.linalg.lapack.dtrtrs(self._fit.lower, right, lower=1, trans=transposed)[0]
+        return found
+
+    def _inverse_diagonal(self) -> FloatArray:
+        """Of K^-1 = L^-T L^-1."""
+        if self._fit.diagonal is None:
+            roots, _ = scipy.linalg.lapack.dtrtri(self._fit.lower, lower=1)
+            roots = np.tril(roots)
+            self._fit = self._fit._replace(diagonal=np.einsum("ij,ij->j", roots, roots))
+        assert self._fit.diagonal is not None
+        return self._fit.diagonal

@@ -4,34 +4,68 @@ import numpy as np
 import pytest
 
 from fzoos import FZooS, minimize
+from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.fzoos import neighbours
+from fzoos.algorithms.fzoos.control import Control, Mode
+from fzoos.algorithms.fzoos.region import RegionClient
+from fzoos.objectives.box import Box
+from fzoos.objectives.trajectory import Trajectory
 
 
-@pytest.mark.parametrize(("noise", "searches_all"), [(0.0, True), (0.3, False)])
-def test_shapes_are_compared_again(monkeypatch, noise, searches_all):
-    """Without noise in every round. With it, once 180 points are in use, in every third: six of them are new then."""
-    tried: list[bool] = []
+@pytest.mark.parametrize(("noise", "searches"), [(0.0, 1), (0.3, 9)])
+def test_shapes_are_compared_again(monkeypatch, noise, searches):
+    """Without noise in every round. With it, once 180 points are in use, in every ninth: 18 of them are new then."""
+    tried: list[int] = []
 
     class Watched(neighbours.RegionProcess):
         def __init__(self, points, values, centre, like=None, **options):
             super().__init__(points, values, centre, like, **options)
             if not isinstance(like, neighbours.Choice):
-                tried.append(not isinstance(like, neighbours.Shape))
+                tried.append(rounds[0])
 
     monkeypatch.setattr(neighbours, "RegionProcess", Watched)
-    rng = np.random.default_rng(0)
+    rng, rounds = np.random.default_rng(0), [0]
     minimize(
         lambda x: float(np.sum((x - 0.3) ** 2) + noise * rng.standard_normal()),
         np.zeros(2),
         bounds=(-1, 1),
         algorithm=FZooS(),
-        rounds=120,
+        rounds=150,
         tolerance=0.0 if noise else 1e-6,
+        callback=lambda record: rounds.__setitem__(0, rounds[0] + 1),
         seed=0,
     )
-    assert all(tried) == searches_all
-    if not searches_all:
-        assert sum(tried[-15:]) == 5
+    between = np.diff(sorted(set(tried)))
+    assert max(between) == searches
+    if noise:
+        assert np.mean(between[-4:]) > searches / 2  # but for values that are a surprise
+
+
+def noisy_client():
+    """A client whose values have noise."""
+    rng = np.random.default_rng(3)
+    trajectory = Trajectory(lambda u: float(np.sum((u - 0.4) ** 2) + 0.1 * rng.standard_normal()), Box.of((0, 1), 3))
+    return RegionClient(ClientContext(trajectory, np.random.default_rng(0), 3, 2, 1, True))
+
+
+def play(client, rounds, rest=0):
+    """Gradients that it sends."""
+    sent, x = [], np.full(3, 0.5)
+    for round in rounds:
+        if round == rest:
+            client.rest()
+        reply = client.refresh(x, Control(1, Mode.REGION, 0.1), round)
+        sent.append(reply["gradient"])
+        x = client.answer(x, Control(1, Mode.REGION, 0.1), reply, round)["x"]
+    return np.array(sent)
+
+
+def test_who_slept_computes_as_if_it_had_given_its_factor_back():
+    """A site of a study never rests, a client in one process does: after a round without it both say the same bits."""
+    rounds = [*range(1, 41), *range(42, 46)]
+    awake, asleep, always = (play(noisy_client(), *played) for played in ((rounds,), (rounds, 42), (range(1, 45),)))
+    np.testing.assert_array_equal(awake, asleep)
+    assert np.any(awake[40:] != always[40:])  # the factor was kept where there was no round without it
 
 
 @pytest.mark.parametrize(("on_failure", "sizes"), [("raise", [1, 6, 1, 1]), ("skip", [1] * 9)])

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fzoos._util.arrays import Array, FloatArray, shared_to_device, stack
+from fzoos._util.arrays import Array, FloatArray, shared_to_device, stack, to_device
 from fzoos.algorithms.base import ClientContext, PayloadPart
 from fzoos.algorithms.fixed_fzoos.model import Model
 from fzoos.algorithms.fixed_fzoos.parts import Part
@@ -57,17 +57,19 @@ class Correction(Part, ABC):
         return self.vector(x) if self._fixed is None else self._fixed
 
     @staticmethod
-    def several(corrections: Sequence[Correction]) -> Callable[[Array], FloatArray]:
-        """`at` of several clients at once, each at its row of x, shape (N, d) -> (N, d); during one round.
-
-        x may be on the device already.
-        """
+    def several(corrections: Sequence[Correction]) -> Callable[[Array], Array]:
+        """`at` of several clients at once, in one round, each at its row of x, on the device: (N, d) -> (N, d)."""
         first = corrections[0]
         if len(corrections) > 1 and isinstance(first, WeightsCorrection) and first._fixed is None:
             whole = first.joined(corrections)
             if whole is not None:
                 return whole
-        return lambda x: np.stack([correction.at(row) for correction, row in zip(corrections, x, strict=True)])
+
+        def one_by_one(x: Array) -> Array:
+            found = np.stack([correction.at(row) for correction, row in zip(corrections, x, strict=True)])
+            return to_device(found, first._settings.device)
+
+        return one_by_one
 
     def rest(self) -> None:
         """Give back what can be computed again."""
@@ -151,7 +153,7 @@ class WeightsCorrection(Correction):
         """grad phi(x)^T (w - w_i)."""
         return self._features.grad(x, self._average - self._own)
 
-    def joined(self, corrections: Sequence[Correction]) -> Callable[[Array], FloatArray] | None:
+    def joined(self, corrections: Sequence[Correction]) -> Callable[[Array], Array] | None:
         """`vector` of several clients at once; None: they have other features, or know other averages."""
         features, average, own = self._features, self._average, list[Array]()
         for correction in corrections:
@@ -161,7 +163,7 @@ class WeightsCorrection(Correction):
                 return None
             own.append(correction._own)
         differences = average - stack(own)[0]
-        return lambda x: features.grad(x, differences)
+        return lambda x: features.grad_there(x, differences)
 
     def own(self, x: FloatArray) -> FloatArray:
         """grad phi(x)^T w_i."""

@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fzoos._util.arrays import Array, FloatArray, namespace, to_device
+from fzoos._util.arrays import Array, FloatArray, namespace, to_device, to_host, to_numpy
+from fzoos._util.draws import Draws
 from fzoos._util.together import GoOn, jointly, raise_it
 from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.fixed_fzoos.model import Model
 from fzoos.algorithms.fixed_fzoos.query_designs import ActiveQueries
 from fzoos.algorithms.fixed_fzoos.surroundings import QueryDesign, Surroundings
+from fzoos.objectives.at_once import query_at_once
 from fzoos.objectives.trajectory import Purpose
 from fzoos.surrogates.local import LocalSurrogates
 
 if TYPE_CHECKING:
     from fzoos.algorithms.fixed_fzoos import FixedFZooS
 
-__all__ = ["Queries", "explore"]
+__all__ = ["Exploring", "Queries"]
 
 
 class Queries:
@@ -53,6 +55,8 @@ class Queries:
         design = self._settings.refresh
         if design is None:
             raise TypeError("FZooS without `refresh` has no refresh exchange")
+        if isinstance(design, ActiveQueries):
+            return jointly(_refresh, (self, x), self.key)
         if design.asks_x:
             return float(self._ask(design, x, "refresh")[0])
         y = self._context.query(x[None, :], "refresh")
@@ -62,7 +66,7 @@ class Queries:
     def explore(self, x: FloatArray) -> None:
         """Ask around the iterate x, where there are active queries; note how uncertain the gradient was before."""
         there = to_device(x[None], self._settings.device)
-        explore([self], Model.several([self._model]), x[None], there, raise_it)
+        Exploring([self], Model.several([self._model]), times=1).around(x[None], there, raise_it)
 
     def end(self, x: FloatArray) -> None:
         """Note where the local steps ended."""
@@ -73,12 +77,8 @@ class Queries:
         return {"uncertainty": float(np.mean(self._shares))} if self._shares else {}
 
     def _ask(self, design: QueryDesign, x: FloatArray, purpose: Purpose) -> FloatArray:
-        if isinstance(design, ActiveQueries):
-            points = jointly(_choose_apart, (self, x, design), self.key)
-        else:
-            here = Surroundings(x, self._radius(design, x), self._context.rng, partial(self._nearest, x))
-            points = design.around(here)
-        return self._context.query(points, purpose)
+        here = Surroundings(x, self._radius(design, x), self._context.rng, partial(self._nearest, x))
+        return self._context.query(design.around(here), purpose)
 
     @property
     def key(self) -> Hashable:
@@ -103,67 +103,121 @@ class Queries:
 # Of one client, or of several with the same settings at once
 
 
-def explore(
-    several: Sequence[Queries], surrogates: LocalSurrogates, x: FloatArray, there: Array, go_on: GoOn
-) -> list[int] | None:
-    """Ask around the iterates x, and note how uncertain the gradients were before.
+class Exploring:
+    """Active queries of clients during their local steps.
 
     Args:
         several: the clients' queries.
         surrogates: their surrogates.
-        x: shape (N, d).
-        there: x on the device.
-        go_on: whom to tell when one fails.
-
-    Returns:
-        who has failed; None: the others do not go on.
+        times: how often they will explore; candidates are drawn before they are needed as long as it goes on.
     """
-    design, failed = several[0]._settings.active, list[int]()
-    surrogates.condition(x)
-    if design is None:
-        _uncertainty(several, surrogates, there, None)
-    else:
-        for i, points in enumerate(_choose(several, surrogates, design, x, there)):
-            try:
-                several[i]._context.query(points, "active")
-            except Exception as error:
-                if not go_on(i, error):
-                    return None
-                failed.append(i)
-    for queries in several:
-        queries._shares.append(queries._share)
-    return failed
+
+    def __init__(self, several: Sequence[Queries], surrogates: LocalSurrogates, times: int) -> None:
+        self._several, self._surrogates, self._left = several, surrogates, times
+        design = several[0]._settings.active
+        self._choice = None if design is None else _Choice(several, surrogates, design)
+        self._trajectories = [queries._context.trajectory for queries in several]
+        self.latest: Array | None = None  # the points that were asked last, on the device, shape (N, picks, d)
+        self._draw_ahead()
+
+    def around(self, x: FloatArray, there: Array, go_on: GoOn) -> list[int] | None:
+        """Ask around the iterates x, and note how uncertain the gradients were before.
+
+        Args:
+            x: shape (N, d).
+            there: the same on the device.
+            go_on: whom to tell when one fails.
+
+        Returns:
+            who has failed; None: the others do not go on.
+        """
+        self._surrogates.condition(x, self.latest)
+        failed, self.latest, self._left = list[int](), None, self._left - 1
+        if self._choice is None:
+            _note_shares(self._several, self._surrogates, self._surrogates.grad_uncertainty(there[:, None, :]))
+        else:
+            points = self._choice.around(x, there)
+            asked = to_host(points)
+            self._draw_ahead()  # the device is done with those before
+            observed = query_at_once(self._trajectories, asked, "active", go_on)
+            if observed is None:
+                return None
+            failed = [i for i, y in enumerate(observed) if y is None]
+            self.latest = points if all(t.keeps_what_is_asked for t in self._trajectories) else None
+        for queries in self._several:
+            queries._shares.append(queries._share)
+        return failed
+
+    def _draw_ahead(self) -> None:
+        if self._choice is not None and self._left > 0:
+            self._choice.draws.begin()
+
+    def close(self) -> None:
+        """Take back what was drawn and not used."""
+        if self._choice is not None:
+            self._choice.draws.close()
 
 
-def _choose_apart(items: Sequence[tuple[Queries, FloatArray, ActiveQueries]], go_on: GoOn) -> Sequence[FloatArray]:
-    """The points that each is to ask around its x."""
-    several = [queries for queries, _, _ in items]
-    surrogates = Model.several([queries._model for queries in several])
-    x = np.stack([x for _, x, _ in items])
-    surrogates.condition(x)
-    chosen = _choose(several, surrogates, items[0][2], x, to_device(x, several[0]._settings.device))
-    surrogates.close()
-    return list(chosen)
+class _Choice:
+    """The most uncertain candidates around each client's x."""
+
+    def __init__(self, several: Sequence[Queries], surrogates: LocalSurrogates, design: ActiveQueries) -> None:
+        self._several, self._surrogates, self._design = several, surrogates, design
+        self._context, self._device = several[0]._context, several[0]._settings.device
+        shape = design.candidates, self._context.dim
+        self.draws = Draws([queries._context.rng for queries in several], shape, self._device)
+
+    def around(self, x: FloatArray, there: Array) -> Array:
+        """Around each row of x, on the device, shape (N, picks, d): as they are to be asked."""
+        radius = np.array([queries._radius(self._design, row) for queries, row in zip(self._several, x, strict=True)])
+        noted: list[Array] = []
+
+        def uncertainty(points: Array) -> Array:
+            """trace Sigma_grad where the points would be asked; that at x, in the same product, is noted."""
+            places = there[:, None, :]
+            places = namespace(places).concat([places, self._context.project(points)], axis=1)
+            traces = self._surrogates.grad_uncertainty(places)
+            noted.append(traces[:, :1])
+            return traces[:, 1:]
+
+        points = self._design.around_several(there, radius, self.draws.take(), uncertainty, self._device)
+        _note_shares(self._several, self._surrogates, noted[0])
+        return self._context.project(points)
 
 
-def _choose(
-    several: Sequence[Queries], surrogates: LocalSurrogates, design: ActiveQueries, x: FloatArray, there: Array
-) -> FloatArray:
-    """The most uncertain candidates around each row of x, shape (N, picks, d)."""
-    radius = np.array([queries._radius(design, row) for queries, row in zip(several, x, strict=True)])
-    rngs = [queries._context.rng for queries in several]
-    uncertainty = partial(_uncertainty, several, surrogates, there)
-    return design.around_several(x, there, radius, rngs, uncertainty, several[0]._settings.device)
-
-
-def _uncertainty(
-    several: Sequence[Queries], surrogates: LocalSurrogates, there: Array, points: Array | None
-) -> FloatArray:
-    """trace Sigma_grad where the points, shape (N, n, d), would be asked; that at x, in the same product, is noted."""
-    places = there[:, None, :]
-    if points is not None:
-        places = namespace(places).concat([places, several[0]._context.project(points)], axis=1)
-    traces = surrogates.grad_uncertainty(places)
-    for queries, share in zip(several, (traces[:, 0] / surrogates.prior_trace).tolist(), strict=True):
+def _note_shares(several: Sequence[Queries], surrogates: LocalSurrogates, traces: Array) -> None:
+    """How uncertain gradients at x are: posterior over prior trace, the first being of shape (N, 1)."""
+    for queries, share in zip(several, (to_numpy(traces)[:, 0] / surrogates.prior_trace).tolist(), strict=True):
         queries._share = share
-    return traces[:, 1:]
+
+
+def _refresh(items: Sequence[tuple[Queries, FloatArray]], go_on: GoOn) -> list[float]:
+    """Ask the server's x, then the most uncertain points around it: the observations at x."""
+    left, found = list(range(len(items))), [np.nan] * len(items)
+    design = items[0][0]._settings.refresh
+    assert isinstance(design, ActiveQueries)
+
+    def tell(number: int, error: Exception) -> bool:
+        return go_on(left[number], error)
+
+    def ask(points: FloatArray) -> list[FloatArray | None] | None:
+        return query_at_once([items[i][0]._context.trajectory for i in left], points, "refresh", tell)
+
+    x = np.stack([place for _, place in items])
+    at_x = ask(items[0][0]._context.project(x)[:, None, :])
+    if at_x is None:
+        return []
+    for i, y in enumerate(at_x):
+        found[i] = np.nan if y is None else float(y[0])
+    left = [i for i in left if at_x[i] is not None]
+    if left:
+        several = [items[i][0] for i in left]
+        surrogates = Model.several([queries._model for queries in several])
+        x = x[left]
+        surrogates.condition(x)
+        there = to_device(x, several[0]._settings.device)
+        points = to_host(_Choice(several, surrogates, design).around(x, there))
+        surrogates.close()
+        if ask(points) is None:
+            return []
+    return found

@@ -5,22 +5,19 @@ Designs say where to ask, in an unbounded space; what keeps queries within the b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 
-from fzoos._util.arrays import Array, FloatArray, host_block, orthonormal_rows, to_device
+from fzoos._util.arrays import Array, FloatArray, namespace, orthonormal_rows, take_rows, to_device
 from fzoos._util.checks import check_count, check_positive
-from fzoos._util.cores import on_cores
 from fzoos.algorithms.fixed_fzoos.surroundings import Surroundings
 
 __all__ = ["ActiveQueries", "Design", "InitialDesign", "UnseenDirections", "uniform_around"]
 
 Design = Literal["uniform", "orthogonal"]
-
-_LARGE = 100_000  # random numbers, a third of a millisecond: from there on several clients draw on several cores
 
 
 @dataclass(frozen=True)
@@ -65,33 +62,33 @@ class ActiveQueries:
         uncertainty = here.uncertainty
         if uncertainty is None:
             return uniform_around(here.x, self.candidates, here.radius, here.rng)[: self.picks]
-        x, radius = here.x[None], np.array([here.radius])
-        points: FloatArray = self.around_several(x, x, radius, [here.rng], lambda p: uncertainty(p[0])[None])[0]
+        drawn = here.rng.random((1, self.candidates, len(here.x)))
+        radius = np.array([here.radius])
+        points: FloatArray = self.around_several(here.x[None], radius, drawn, lambda p: uncertainty(p[0])[None])[0]
         return points
 
     def around_several(
         self,
-        x: FloatArray,
-        there: Array,
+        x: Array,
         radius: FloatArray,
-        rngs: Sequence[np.random.Generator],
-        uncertainty: Callable[[Array], FloatArray],
+        drawn: Array,
+        uncertainty: Callable[[Array], Array],
         device: str | None = None,
-    ) -> FloatArray:
-        """The same for several clients at once, shape (N, picks, d).
+    ) -> Array:
+        """The same for several clients at once, on the device, shape (N, picks, d).
 
         Args:
-            x: the place of each, shape (N, d).
-            there: the same on the device.
+            x: the place of each, on the device, shape (N, d).
             radius: of each, shape (N,).
-            rngs: of each.
-            uncertainty: at points of each, shape (N, n, d) -> (N, n).
-            device: where the points are wanted.
+            drawn: numbers between 0 and 1 of each one's generator, on the device, shape (N, candidates, d);
+                written to.
+            uncertainty: at points of each, on the device, shape (N, n, d) -> (N, n).
+            device: which it is.
         """
-        drawn = _drawn(rngs, (self.candidates, x.shape[-1]), device)
-        ranks = -uncertainty(_spread(to_device(drawn, device), there, radius, device))
-        best = np.argsort(ranks, axis=-1, kind="stable")[:, : self.picks]
-        return np.asarray(_spread(np.take_along_axis(drawn, best[..., None], axis=1), x, radius))
+        points = _spread(drawn, x, radius, device)
+        ranks = -uncertainty(points)
+        best = namespace(ranks).argsort(ranks, axis=-1, stable=True)[:, : self.picks]
+        return take_rows(points, best)
 
 
 @dataclass(frozen=True)
@@ -205,29 +202,14 @@ def _star(here: Surroundings, count: int, near: FloatArray) -> FloatArray:
 
 def uniform_around(x: FloatArray, count: int, radius: float, rng: np.random.Generator) -> FloatArray:
     """`count` points uniform in the box of half-width `radius` around x, shape (count, d)."""
-    drawn = _drawn([rng], (count, len(x)))
+    drawn = rng.random((1, count, len(x)))
     return np.asarray(_spread(drawn, x[None], np.array([radius]))[0])
 
 
-def _drawn(rngs: Sequence[np.random.Generator], shape: tuple[int, int], device: str | None = None) -> FloatArray:
-    """Numbers between 0 and 1, of each generator an array of that shape; many on several cores."""
-    drawn = host_block((len(rngs), *shape), device)
-
-    def fill(i: int) -> None:
-        rngs[i].random(out=drawn[i])
-
-    if drawn.size < _LARGE:
-        for i in range(len(rngs)):
-            fill(i)
-    else:
-        on_cores(fill, range(len(rngs)))
-    return drawn
-
-
-def _spread(drawn: Array, x: Array, radius: FloatArray, device: str | None = None) -> Array:
-    """Numbers between 0 and 1, shape (N, n, d), as points of the boxes of half-widths `radius` around x."""
+def _spread(points: Array, x: Array, radius: FloatArray, device: str | None = None) -> Array:
+    """Numbers between 0 and 1, shape (N, n, d), made points of the boxes of half-widths `radius` around x."""
     half = to_device(radius[:, None, None], device)
-    points = drawn * (2.0 * half)
+    points *= 2.0 * half
     points -= half
     points += x[:, None, :]
     return points

@@ -33,7 +33,7 @@ class FZooSClient(SteeredHalf):
         """Ask at x and around it; gradients."""
         control = Control.of(request.scalars)
         if control.mode is Mode.REGION:
-            return self._region.refresh(x, control)
+            return self._region.refresh(x, control, request.round)
         return self._star.star(x, control, request.round)
 
     def answer(self, x: FloatArray, request: Message) -> Arrays:

@@ -7,6 +7,7 @@ query with h > 1/2 is halved towards the last centre that had a value.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext
 from fzoos.surrogates.likeliest import Known
 from fzoos.surrogates.merit import Choices, MeritProcess
-from fzoos.surrogates.region import Choice, RegionProcess, Shape
+from fzoos.surrogates.region import Choice, RegionProcess
 from fzoos.surrogates.trend import without_outliers
 
 __all__ = ["Neighbours"]
@@ -25,9 +26,19 @@ _NOISY, _MORE = 1e-3, 3  # from this ridge on a client has noise, and uses three
 _REACH = 30.0  # points further than this many Delta sqrt(d) cost digits, and are left out while enough others are left
 _HEIGHT, _STEEP = 0.25, 100.0  # of the fence, from where on it counts and how much
 _HALVINGS = 30
-_NEW = 1.0 / 30.0  # share of the points from which on shapes are compared again where there is noise: of 180 six
+_NEW = 0.1  # share of the points from which on shapes are compared again where there is noise: of 180 eighteen
 _SAME = 1e-9  # share by which distances differ that are the same but for rounding
 _STAR = 5  # values of a star with which an outlier can be told
+
+
+class _Kept(NamedTuple):
+    """A surrogate and its points' numbers in the trajectory."""
+
+    process: RegionProcess
+    numbers: NDArray[np.intp]
+    first: int  # how many there were when its factor was made in one go
+    asked: int  # how many all were, and how many in use, when shapes were compared
+    used: int
 
 
 class Neighbours:
@@ -43,9 +54,8 @@ class Neighbours:
         self._outliers: set[int] = set()  # of the trajectory
         self._fence: RegionProcess | None = None
         self._noisy = False
-        self._shape: Shape | None = None  # of the last surrogate
         self._known: Known | None = None  # where the last search ended
-        self._searched = 0, 0  # points there were, and points in use, when all shapes were tried
+        self._kept: _Kept | None = None  # the last surrogate, where there is noise
 
     @property
     def count(self) -> int:
@@ -128,19 +138,24 @@ class Neighbours:
         self, centre: FloatArray, delta: float, like: Choice | Choices | None = None
     ) -> RegionProcess | MeritProcess:
         """The surrogate around a centre: with this choice, or by evidence and then again without its outliers."""
+        near = self._near(centre, delta)
+        kept = self._renewed(near, centre, searches=like is None)
+        if kept is not None and (like is not None or not kept.outliers()):
+            return kept
         while True:
-            near = self._near(centre, delta)
             process = self._process(near, centre, like)
             if like is not None:
                 return process
             out = process.outliers() if len(near) > len(centre) + 2 else []
             if isinstance(process, RegionProcess):
-                self._shape = None if out else process.shape
                 self._known = process.known if len(process.known.places) > 1 else self._known
             if not out:
                 self._noisy = self._noisy or process.choice.ridge >= _NOISY
+                if self._noisy and len(near) > _POINTS and isinstance(process, RegionProcess):
+                    self._kept = _Kept(process, near, len(near), len(self._context.trajectory), len(near))
                 return process
             self._outliers.update(int(near[k]) for k in out)
+            near = self._near(centre, delta)
 
     def _process(
         self, near: NDArray[np.intp], centre: FloatArray, like: Choice | Choices | None
@@ -150,16 +165,38 @@ class Neighbours:
             assert not isinstance(like, Choice)
             return MeritProcess(trajectory.x[near], trajectory.table[near], centre, trajectory.merit, like)
         assert not isinstance(like, Choices)
-        shape = self._known_shape(len(near)) if like is None else like
-        return RegionProcess(trajectory.x[near], trajectory.y[near], centre, shape)
+        return RegionProcess(trajectory.x[near], trajectory.y[near], centre, self._known if like is None else like)
 
-    def _known_shape(self, used: int) -> Shape | Known | None:
-        """With noise that of the last search, until a thirtieth of the points is new or more are used."""
-        asked, then = len(self._context.trajectory), self._searched
-        if self._noisy and self._shape is not None and asked - then[0] + abs(used - then[1]) < used * _NEW:
-            return self._shape
-        self._searched = asked, used
-        return self._known
+    def _renewed(self, near: NDArray[np.intp], centre: FloatArray, searches: bool) -> RegionProcess | None:
+        """The last surrogate with what is new of these points; None where shapes are to be compared again.
+
+        That is when a tenth of the points is new, or others are used, or new values contradict it. Points that are no
+        longer near stay in it until they are a tenth; then, or where as many others have become near, its factor is
+        made anew with the same choice.
+        """
+        if self._kept is None:
+            return None
+        trajectory, (process, numbers, first, asked, used) = self._context.trajectory, self._kept
+        few, self._kept = _NEW * len(near), None
+        if searches and max(len(trajectory) - asked, abs(len(near) - used)) >= few:
+            return None
+        there = np.zeros(len(trajectory), dtype=bool)
+        there[numbers] = True
+        new = near[~there[near]]
+        grown = len(numbers) + len(new)
+        larger: RegionProcess | None = process
+        if max(grown - first, grown - len(near)) >= few:
+            larger = RegionProcess(trajectory.x[near], trajectory.y[near], centre, process.choice)
+            numbers, first = near, len(near)
+        elif len(new):
+            larger, numbers = process.extended(trajectory.x[new], trajectory.y[new]), np.concatenate([numbers, new])
+        if larger is not None:
+            self._kept = _Kept(larger, numbers, first, asked, used)
+        return larger
+
+    def forget(self) -> None:
+        """Make the next surrogate anew."""
+        self._kept = None
 
     def _near(self, x: FloatArray, delta: float) -> NDArray[np.intp]:
         """The nearest max(60, 3 d) credible points, thrice that with noise; those beyond the reach cost digits."""

@@ -108,10 +108,13 @@ class RegionClient:
         self._good: FloatArray | None = None  # the last centre at which this client had a value
         self._silent = 0  # rounds since it had any
         self._gradient = np.zeros(context.dim)  # as sent
+        self._answered = -1  # round
         self.process: RegionProcess | MeritProcess | None = None
 
-    def refresh(self, x: FloatArray, control: Control) -> Arrays:
-        """Exchange 1."""
+    def refresh(self, x: FloatArray, control: Control, round: int = 0) -> Arrays:
+        """Exchange 1, of the round with this number."""
+        if round != self._answered + 1:  # a client that slept has given its factor back, and must compute as if it had
+            self._neighbours.forget()
         if control.quiet:
             return self._remember(x, control.radius)
         delta, process = control.radius, self.process
@@ -182,7 +185,7 @@ class RegionClient:
 
     def answer(self, x: FloatArray, control: Control, mean: Arrays, round: int = 0) -> Arrays:
         """Exchange 2."""
-        delta, process = delta_of(mean), self.process
+        delta, process, self._answered = delta_of(mean), self.process, round
         share = control.share if control.constrained else 1.0 / self._context.clients
         if RegionNumbers(*mean["region"]).failed > 0.0:
             x = self._good = self._walk[-1] if self._walk else x  # the last centre that everybody accepted
@@ -217,7 +220,8 @@ class RegionClient:
         return {"x": self._neighbours.inside(place(t), x)}
 
     def rest(self) -> None:
-        """Others take part for a while: without the surrogate's eigenvectors."""
+        """Others take part for a while: without the surrogate's factor."""
+        self._neighbours.forget()
         if self.process is not None:
             self.process.rest()
 
