@@ -54,8 +54,9 @@ def aggregate(
 
 def _mean(values: FloatArray, weights: FloatArray) -> FloatArray:
     """The weighted mean over the first axis; rounding never takes it out of the values' range, nor x out of the box."""
-    mean = np.dot(weights[None], values.reshape(len(values), -1)).reshape(values.shape[1:])
-    return mean.clip(np.minimum.reduce(values), np.maximum.reduce(values))
+    mean: FloatArray = np.dot(weights[None], values.reshape(len(values), -1)).reshape(values.shape[1:])
+    mean = mean.clip(np.minimum.reduce(values), np.maximum.reduce(values))
+    return mean
 
 
 def _median(values: FloatArray, weights: FloatArray) -> FloatArray:

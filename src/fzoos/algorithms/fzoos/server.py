@@ -87,8 +87,8 @@ class FZooSServer(Steering):
         """The same as numbers, for one of them; for a single one there is nothing to deal."""
         told = self._told(state, seed)[1]
         if participants == 1:
-            return {**told, "mode": Mode.SHARED} if told["mode"] is Mode.DEALT else dict(told)
-        if told["mode"] is Mode.REGION:
+            return {**told, "mode": Mode.SHARED} if told["mode"] == Mode.DEALT else dict(told)
+        if told["mode"] == Mode.REGION:
             return dict(told)
         return {**told, "turn": turn, "participants": participants, "share": share}
 
