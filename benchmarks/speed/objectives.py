@@ -19,6 +19,8 @@ if "--threads" not in sys.argv:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import argparse
+from collections.abc import Callable
+from copy import deepcopy
 from itertools import pairwise
 
 import numpy as np
@@ -31,10 +33,11 @@ from fzoos._util.arrays import FloatArray
 from fzoos.objectives.box import BatchObjective
 from fzoos.tasks.attack import DATASETS, Attack
 from fzoos.tasks.data import DataError
+from fzoos.tasks.fused import as_queried
 from fzoos.tasks.metric import Metric
 from fzoos.tasks.mlp import LAYERS, logits
 from fzoos.tasks.mlp_fused import FusedConfusion, is_available
-from fzoos.tasks.models import build, laid_out
+from fzoos.tasks.models import build
 from fzoos.tasks.split import split_by_class
 
 BATCHES = (5, 21, 50)  # picks of a local step of FZooS; finite differences; the refresh of FZooS
@@ -70,8 +73,8 @@ def attack(name: str, device: str) -> tuple[Attack, BatchObjective]:
     kind = DATASETS[name]
     channels, side = len(kind.pixels.mean), {"mnist": 28, "cifar10": 32}[name]
     image = np.random.default_rng(0).random((channels, side, side))
-    plain, model = (build(kind.recipe, channels, side, 10, seed=0).to(device) for _ in range(2))
-    task = Attack([laid_out(model, device)], image, 0, kind.radius, kind.pixels, device)
+    plain, model = (build(kind.recipe, channels, side, 10, seed=0).to(device).eval() for _ in range(2))
+    task = Attack([as_queried(model, device)], image, 0, kind.radius, kind.pixels, device)
     return task, Attack([plain], image, 0, kind.radius, kind.pixels, device).objectives[0]
 
 
@@ -130,6 +133,30 @@ def kernel(device: str) -> None:
                 print(f"| {rows:,} | {n} | {precision} | {1e3 * seconds:.2f} | {speed:.1f} | {off} |", flush=True)
 
 
+def networks(device: str) -> None:
+    """Images a second through CIFAR-10's network on a GPU: as PyTorch makes it, and as the task queries it."""
+    plain = build(DATASETS["cifar10"].recipe, 3, 32, 10, seed=0).to(device).eval()
+    queried = as_queried(deepcopy(plain), device)
+
+    def rate_of(network: Callable[[torch.Tensor], torch.Tensor], images: torch.Tensor) -> float:
+        def work() -> None:
+            for _ in range(10):
+                network(images)
+            torch.cuda.synchronize()
+
+        return 10 * len(images) / best_of(work)
+
+    print("\n| images at once | layer by layer, float32 | layer by layer, TF32 | as queried |")
+    print("| --- | --- | --- | --- |")
+    with torch.no_grad():
+        for count in (21, 105, 210):
+            images, rates = torch.rand(count, 3, 32, 32, device=device), []
+            for network, tf32 in ((plain, False), (plain, True), (queried, True)):
+                with torch.backends.cudnn.flags(enabled=True, allow_tf32=tf32):
+                    rates.append(f"{rate_of(network, images):,.0f}")
+            print(f"| {count} | {' | '.join(rates)} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=1)
@@ -150,6 +177,8 @@ def main() -> None:
     print(f"\n{note}")
     if with_kernel:
         kernel(options.device)
+    if options.device.startswith("cuda"):
+        networks(options.device)
 
 
 if __name__ == "__main__":

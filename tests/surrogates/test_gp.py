@@ -283,6 +283,20 @@ def test_in_blocks_or_all_at_once(kernel, sizes, device):
     np.testing.assert_allclose(grown.grad_uncertainty(at), whole.grad_uncertainty(at), rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 150])
+def test_the_inverse_matrix_of_many_points_at_once(n):
+    """A^-1 A = 1, and A^-1 is its own mirror image: below the diagonal it is computed in strips, above it is copied."""
+    rng = np.random.default_rng(n)
+    gp = DerivedGP(Matern52(1.0), 1e-2, 3)
+    x = rng.random((n, 3))
+    gp.append(x, rng.random(n))
+    s = ((x[:, None] - x) ** 2).sum(-1)
+    matrix = Matern52(1.0).kappa(s) + 1e-2 * np.eye(n)
+    inverse = gp._inverse.array
+    np.testing.assert_allclose(inverse @ matrix, np.eye(n), atol=1e-10)
+    np.testing.assert_array_equal(inverse, inverse.T)
+
+
 def test_without_observations(device):
     # The prior: zero mean, and Var of each coordinate -2 kappa'(0) = 1/l^2 = 4 for l = 1/2, so 4 d = 12 in all.
     gp = DerivedGP(SquaredExponential(0.5), 1e-6, 3, device)

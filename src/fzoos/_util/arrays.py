@@ -189,7 +189,7 @@ def squared_distances(x: Array, y: Array) -> Array:
     s *= -2.0
     s += xp.vecdot(x, x)[..., :, None]
     s += xp.vecdot(y, y)[..., None, :]
-    return xp.clip(s, 0.0, None)
+    return np.maximum(s, 0.0, out=s) if is_numpy_array(s) else xp.clip(s, 0.0, None)
 
 
 def _numpy_has_fast_tan() -> bool:
@@ -237,16 +237,21 @@ def invert_lower(factor: Array) -> Array:
     The array API standard has no triangular solve. SciPy's would bring its own pool of BLAS threads beside NumPy's:
     called in turns, as here, the two wait for each other and everything becomes several times slower.
     """
-    n = factor.shape[-1]
-    xp = namespace(factor)
-    if n <= _LEAF:
-        return xp.tril(xp.linalg.inv(factor))
-    h = n // 2
-    inverse = xp.zeros_like(factor)
-    inverse[..., :h, :h] = invert_lower(factor[..., :h, :h])
-    inverse[..., h:, h:] = invert_lower(factor[..., h:, h:])
-    inverse[..., h:, :h] = -inverse[..., h:, h:] @ (factor[..., h:, :h] @ inverse[..., :h, :h])
+    inverse = namespace(factor).zeros_like(factor)
+    _invert_lower(factor, inverse)
     return inverse
+
+
+def _invert_lower(factor: Array, inverse: Array) -> None:
+    n = factor.shape[-1]
+    if n <= _LEAF:
+        xp = namespace(factor)
+        inverse[...] = xp.tril(xp.linalg.inv(factor))
+        return
+    h = n // 2
+    _invert_lower(factor[..., :h, :h], inverse[..., :h, :h])
+    _invert_lower(factor[..., h:, h:], inverse[..., h:, h:])
+    inverse[..., h:, :h] = -inverse[..., h:, h:] @ (factor[..., h:, :h] @ inverse[..., :h, :h])
 
 
 def orthonormal_rows(count: int, dim: int, rng: np.random.Generator) -> FloatArray:

@@ -149,7 +149,7 @@ class Trajectory(Asking):
     @property
     def is_plain(self) -> bool:
         """Whether a query is `answers` and `adopt`, as far as is known."""
-        return self._known is None and self.merit is None and not self.box.rounds
+        return self._known is None and self.merit is None and self._keep and not self.box.rounds
 
     @property
     def keeps_what_is_asked(self) -> bool:
@@ -231,6 +231,27 @@ class Trajectory(Asking):
             self._y.append(y[good][:, None])
             self._norms.append(np.vecdot(kept, kept)[:, None])
         return y
+
+    def has_room(self, count: int) -> bool:
+        """Whether so many points can be added without a copy of those that are there."""
+        return self._x.has_room(count)
+
+    def reserve(self, count: int) -> None:
+        """See to it that they can."""
+        self._x.reserve(count)
+
+    def place(self, values: FloatArray, squares: FloatArray) -> FloatArray:
+        """Add points of which f is known and all is well, as `adopt` does; returns where they are to be put.
+
+        Args:
+            values: f, shape (n,).
+            squares: |x|^2 of each, shape (n,).
+        """
+        first = self._x.rows
+        self._y.append(values[:, None])
+        self._norms.append(squares[:, None])
+        room: FloatArray = self._x.grow(len(values))[first:]
+        return room
 
     def _constrained(self, x: FloatArray, values: FloatArray, centre: int | None) -> FloatArray:
         """The merit of these points, where the objective has constraints."""

@@ -129,10 +129,12 @@ def _new_block(w: Array, cross: Array, block: Array, rung: float) -> tuple[Array
     """L_21, L_22 with rung times the largest diagonal entry as jitter, that entry, and the smallest pivot."""
     xp = namespace(block)
     l21 = cross @ w.mT
-    schur = block - l21 @ l21.mT
+    schur = block - l21 @ l21.mT if cross.shape[-1] else block
     scale = xp.max(xp.linalg.diagonal(block), axis=-1)
-    identity = xp.eye(block.shape[-1], dtype=block.dtype, device=device_of(block))
-    l22 = xp.linalg.cholesky(schur + (rung * scale)[..., None, None] * identity)
+    if rung:
+        identity = xp.eye(block.shape[-1], dtype=block.dtype, device=device_of(block))
+        schur = schur + (rung * scale)[..., None, None] * identity
+    l22 = xp.linalg.cholesky(schur)
     return l21, l22, to_numpy(scale), to_numpy(xp.min(xp.linalg.diagonal(l22), axis=-1))
 
 
