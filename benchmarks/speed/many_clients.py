@@ -12,8 +12,8 @@ device's own rates for a copy and a matrix product, measured first; it has no Py
 
 Clients meet where all of them wait for the same work, and copies are those of arrays to and from the device: both are
 counted over the last round and divided by its T steps, its refresh included. What a client costs by itself, c, and what
-all share, S, follow from the smallest and the largest N: S + N c seconds a step. `--profile` prints where the caller's
-thread was in the last round of the largest N.
+all share, S, follow from the smallest and the largest N: S + N c seconds a step. Where the caller's thread was in that
+round is printed for both, with what each part adds to c; `--profile` prints the functions of the largest N.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import cProfile
 import gc
 import pstats
 import resource
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -37,10 +38,35 @@ from benchmarks.machine import best_of, describe
 from fzoos import minimize
 from fzoos._util import together
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms.fixed_fzoos import FixedFZooS
+from fzoos._util.draws import Draws
+from fzoos.algorithms.descent import Descents
+from fzoos.algorithms.fixed_fzoos import FixedFZooS, client, crew, queries
+from fzoos.engines.local import LocalEngine
+from fzoos.objectives import at_once
+from fzoos.surrogates import fourier
 from fzoos.surrogates.fourier import FourierFeatures, shared_features
+from fzoos.surrogates.local import LocalSurrogates
 
 STEPS, ROUNDS, CANDIDATES, PICKS = 10, 3, 100, 5
+
+PARTS: tuple[tuple[Any, str, str], ...] = (  # of a round; where one is within another it is counted as the inner one
+    (Draws, "take", "waiting for candidates to be drawn"),
+    (Draws, "__init__", "room for candidates"),
+    (LocalSurrogates, "condition", "new points in the surrogates"),
+    (LocalSurrogates, "grad_mean", "gradients begun"),
+    (LocalSurrogates, "grad_uncertainty", "uncertainties begun"),
+    (crew, "to_host", "waiting for gradients"),
+    (at_once, "to_host", "waiting for chosen points"),
+    (Descents, "moved", "the optimiser's steps"),
+    (at_once, "query_at_once", "asking"),
+    (at_once, "_keep", "keeping points and values"),
+    (fourier, "_all_weights", "weights"),
+    (queries, "_refresh", "the rest of a refresh"),
+    (crew, "walk", "the rest of a walk"),
+    (together._Crew, "_answer", "the rest of what is done at once"),
+    (LocalEngine, "exchange", "requests and replies, on the clients' threads"),
+)
+SERVER = "the server"
 
 
 @dataclass(frozen=True)
@@ -66,12 +92,16 @@ class Counts:
     computing: float = 0.0  # seconds for all clients at once
     meetings: int = 0
     copies: int = 0
+    parts: dict[str, float] = field(default_factory=dict)  # seconds of each of `PARTS`
+    within: list[float] = field(default_factory=list)  # of the parts that are entered now: seconds of inner ones
     marks: list[tuple[float, ...]] = field(default_factory=list)  # after each round: time, and the above
     profile: cProfile.Profile | None = None  # of the last round
 
     def mark(self, *_: object) -> None:
         """A round has ended."""
         self.marks.append((self.clock(), self.passes, self.computing, self.meetings, self.copies))
+        if len(self.marks) < ROUNDS:
+            self.parts.clear()
         if self.profile is not None and len(self.marks) == ROUNDS - 1:
             self.profile.enable()
         elif self.profile is not None:
@@ -99,16 +129,37 @@ def counted(device: str) -> Iterator[Counts]:
 
         return timing
 
-    crew = together._Crew
+    def part(label: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def timing(*args: Any, **kwargs: Any) -> Any:
+            if threading.current_thread() is not threading.main_thread():
+                return work(*args, **kwargs)
+            began = clock()
+            counts.within.append(0.0)
+            try:
+                return work(*args, **kwargs)
+            finally:
+                taken = clock() - began
+                counts.parts[label] = counts.parts.get(label, 0.0) + taken - counts.within.pop()
+                if counts.within:
+                    counts.within[-1] += taken
+
+        return timing
+
+    meeting = together._Crew
     with ExitStack() as stack:
-        for owner, attribute, name in (
+        for owner, attribute, label in PARTS:
+            stack.enter_context(patch.object(owner, attribute, part(label, getattr(owner, attribute))))
+        stack.enter_context(patch.object(client, "walk", crew.walk))  # they have these by name
+        stack.enter_context(patch.object(queries, "query_at_once", at_once.query_at_once))
+        counted_calls: tuple[tuple[Any, str, str], ...] = (
             (FourierFeatures, "grad_there", "passes"),
-            (crew, "_answer", "meetings"),
+            (meeting, "_answer", "meetings"),
             (torch, "as_tensor", "copies"),
             (torch.Tensor, "cpu", "copies"),
-        ):
+        )
+        for owner, attribute, name in counted_calls:
             stack.enter_context(patch.object(owner, attribute, add(name, getattr(owner, attribute))))
-        stack.enter_context(patch.object(crew, "_answer", timed(crew._answer)))
+        stack.enter_context(patch.object(meeting, "_answer", timed(meeting._answer)))
         yield counts
 
 
@@ -155,6 +206,7 @@ def run(
         "passes": passes / STEPS,
         "meetings": meetings / STEPS,
         "copies": copies / STEPS,
+        "parts": {**counts.parts, SERVER: seconds - sum(counts.parts.values())},
         "peak": peak(device),
         "points": result.queries // clients,
     }
@@ -198,6 +250,16 @@ def floor(clients: int, dim: int, features: int, points: int, byte_rate: float, 
     return STEPS * max(8 * numbers / byte_rate, flops / flop_rate)
 
 
+def print_parts(clients: list[int], parts: list[dict[str, float]]) -> None:
+    """Seconds a round of the smallest and the largest N, and what each part adds to c."""
+    few, more = clients[0], clients[-1]
+    print(f"\n| part of a round | N = {few}, ms | N = {more}, ms | of c, us |\n| --- | --- | --- | --- |")
+    for label in (*(label for _, _, label in PARTS), SERVER):
+        first, last = (1e3 * found.get(label, 0.0) for found in (parts[0], parts[-1]))
+        print(f"| {label} | {first:.1f} | {last:.1f} | {1e3 * (last - first) / (more - few) / STEPS:.0f} |")
+    print(flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda")
@@ -229,10 +291,11 @@ def main() -> None:
     header += ["singly: s a round", "V read a step, MB", "peak GB", "times as fast", "largest difference of x"]
     print("| " + " | ".join(header) + " |\n|" + " --- |" * len(header), flush=True)
     for dim in given.dims:
-        one_pass, seconds = 8e-6 * features * dim, []
+        one_pass, seconds, parts = 8e-6 * features * dim, [], []
         for clients in given.clients:
             now = run(InStep, device, clients, dim, features)
             seconds.append(now["seconds"])
+            parts.append(now["parts"])
             least = floor(clients, dim, features, now["points"], byte_rate, flop_rate)
             row = [f"{dim:,}", clients, now["points"], f"{now['seconds']:.3f}", f"{now['computing']:.3f}"]
             row += [f"{least:.3f}", f"{now['meetings']:.1f}", f"{now['copies']:.1f}"]
@@ -251,6 +314,7 @@ def main() -> None:
                 f"c = {1e6 * own:.0f} us of each client and S = {1e3 * shared:.2f} ms of all, {shared / own:.0f} c",
                 flush=True,
             )
+            print_parts(given.clients, parts)
         if given.profile:
             profile = cProfile.Profile()
             run(InStep, device, given.clients[-1], dim, features, profile)

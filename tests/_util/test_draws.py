@@ -17,12 +17,14 @@ def generators() -> list[np.random.Generator]:
 
 
 @pytest.mark.parametrize("large", [1, 1000])
+@pytest.mark.parametrize("block", [1, 60, 1000], ids=["one by one", "by twos", "all at once"])
 @pytest.mark.parametrize("ahead", [True, False])
 def test_each_has_its_own_generators_numbers(
-    device: str | None, large: int, ahead: bool, monkeypatch: pytest.MonkeyPatch
+    device: str | None, block: int, large: int, ahead: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(draws, "_LARGE", large)
-    drawn = Draws(generators(), SHAPE, device)
+    monkeypatch.setattr(draws, "_BLOCK", block)
+    drawn = Draws(generators(), SHAPE, times=3, device=device)
     wanted = [rng.random((3, *SHAPE)) for rng in generators()]
     for step in range(3):
         if ahead:
@@ -32,22 +34,27 @@ def test_each_has_its_own_generators_numbers(
         np.testing.assert_array_equal(to_numpy(taken), [numbers[step] for numbers in wanted])
         taken *= 0.0  # the caller's to write to
 
+    with pytest.raises(ValueError, match="all have been taken"):
+        drawn.take()
 
-@pytest.mark.parametrize("before", [0, 2])
-@pytest.mark.parametrize("between", [0, 2])
-def test_what_was_begun_and_not_taken_has_not_been(before: int, between: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After some that were drawn when they were needed, and some that were drawn ahead."""
-    monkeypatch.setattr(draws, "_LARGE", 1)
+
+@pytest.mark.parametrize("block", [1, 60, 1000], ids=["one by one", "by twos", "all at once"])
+@pytest.mark.parametrize("large", [1, 1000])
+@pytest.mark.parametrize("taken", [0, 2, 3])
+@pytest.mark.parametrize("ahead", [True, False])
+def test_what_was_drawn_and_not_taken_has_not_been(
+    taken: int, block: int, large: int, ahead: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(draws, "_LARGE", large)
+    monkeypatch.setattr(draws, "_BLOCK", block)
     rngs = generators()
-    drawn = Draws(rngs, SHAPE)
-    for _ in range(before):
+    drawn = Draws(rngs, SHAPE, times=4)
+    for _ in range(taken):
         drawn.take()
-    for _ in range(between):
+    if ahead:
         drawn.begin()
-        drawn.take()
-    drawn.begin()
     drawn.close()
     drawn.close()
     for rng, fresh in zip(rngs, generators(), strict=True):
-        fresh.random((before + between, *SHAPE))
+        fresh.random((taken, *SHAPE))
         assert rng.bit_generator.state == fresh.bit_generator.state

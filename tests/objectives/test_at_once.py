@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fzoos.objectives import at_once
-from fzoos.objectives.at_once import query_at_once
+from fzoos.objectives.at_once import Places, query_at_once
 from fzoos.objectives.box import Box
 from fzoos.objectives.trajectory import Trajectory
 from fzoos.result import ObjectiveError
@@ -55,7 +55,7 @@ def test_each_observes_and_keeps_what_it_would_alone(
         for row, one, other in zip(centre, alone, ours, strict=True):
             one.begin_round(row)
             other.begin_round(row)
-        observed = query_at_once(ours, points(), "query", never)
+        observed = query_at_once(ours, Places.of(ours, points()), "query", never)
         assert observed is not None
         for one, other, x, y in zip(alone, ours, points(), observed, strict=True):
             np.testing.assert_array_equal(one.query(x), y)
@@ -77,7 +77,9 @@ def test_answers_are_kept_where_another_client_fails(goes_on: bool) -> None:
 
     told: list[tuple[int, Exception]] = []
     ours = trajectories(make, vectorized=True)
-    observed = query_at_once(ours, points(), "query", lambda *failure: bool(told.append(failure)) or goes_on)
+    observed = query_at_once(
+        ours, Places.of(ours, points()), "query", lambda *failure: bool(told.append(failure)) or goes_on
+    )
     assert [(number, type(error)) for number, error in told] == [(1, ObjectiveError)]
     assert [len(t) for t in ours] == [POINTS, 0, POINTS if goes_on else 0]
     if not goes_on:
@@ -101,7 +103,7 @@ def test_the_objective_may_write_into_its_points_and_keep_them() -> None:
         return f
 
     ours = trajectories(make, vectorized=True)
-    query_at_once(ours, points(), "query", never)
+    query_at_once(ours, Places.of(ours, points()), "query", never)
     for i, (trajectory, x) in enumerate(zip(ours, points(), strict=True)):
         np.testing.assert_array_equal(trajectory.x, x)
         np.testing.assert_array_equal(kept[i], np.full((POINTS, DIM), 99.0 + i))

@@ -402,12 +402,19 @@ def test_what_the_ledger_has_is_taken_as_it_is(vectorized, known):
 
 
 @pytest.mark.parametrize("dim", [1, 400])
-def test_rough_distances(dim):
-    """To a few digits less than the differences' own sums of squares, from any point on."""
+@pytest.mark.parametrize("step", [1, 2, 7, 600])
+def test_rough_distances(dim, step):
+    """To a few digits less than the differences' own sums of squares, side by side and here and there."""
     rng = np.random.default_rng(0)
     trajectory = Trajectory(lambda x: x.sum(axis=1), Box.of((0, 1), dim=dim), vectorized=True)
     x = rng.random(dim)
-    trajectory.query(np.vstack([rng.random((20, dim)), x + 1e-6 * rng.standard_normal((5, dim))]).clip(0, 1))
-    found, error = trajectory.rough_distances(x, 7)
+    trajectory.query(np.vstack([rng.random((1500, dim)), x + 1e-6 * rng.standard_normal((50, dim))]).clip(0, 1))
+    numbers = np.arange(7, 1550, step)
+    found, error = trajectory.rough_distances(x, numbers)
     assert error < 1e-9
-    np.testing.assert_allclose(found, np.sum((trajectory.x[7:] - x) ** 2, axis=1), atol=error, rtol=0)
+    np.testing.assert_allclose(found, np.sum((trajectory.x[numbers] - x) ** 2, axis=1), atol=error, rtol=0)
+
+
+def test_rough_distances_of_no_points():
+    trajectory = Trajectory(lambda x: x.sum(), Box.of((0, 1), dim=2))
+    assert trajectory.rough_distances(np.zeros(2), np.arange(0))[0].shape == (0,)

@@ -50,12 +50,20 @@ class Buffer:
 
     def grow(self, rows: int) -> Array:
         """Make room for `rows` more rows (and columns, if square) of zeros; return the whole matrix."""
+        self.reserve(rows)
         self.rows += rows
-        now = self._storage.shape[-2]
-        if self.rows > now:
-            self._enlarge(max(self.rows, now * 3 // 2 if self._lazy else now * 5 // 4))
         self._look()
         return self.array
+
+    def has_room(self, rows: int) -> bool:
+        """Whether it can grow by so many rows where it is."""
+        return self.rows + rows <= int(self._storage.shape[-2])
+
+    def reserve(self, rows: int) -> None:
+        """See to it that it can."""
+        if not self.has_room(rows):
+            now = self._storage.shape[-2]
+            self._enlarge(max(self.rows + rows, now * 3 // 2 if self._lazy else now * 5 // 4))
 
     def append(self, rows: Array) -> None:
         """Add rows to a matrix of fixed width."""

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import TypeVar
 
-__all__ = ["in_background", "on_cores"]
+__all__ = ["in_background", "in_shares", "on_cores"]
 
 _T = TypeVar("_T")
 
@@ -39,6 +39,28 @@ def on_cores(work: Callable[[_T], object], items: Sequence[_T]) -> None:
     list(_pool(os.getpid(), "fzoos-cores").map(share, range(count)))
 
 
+def in_shares(work: Callable[[range], object], count: int) -> None:
+    """work(numbers) for shares of the numbers below `count`, one share a core, until all are done.
+
+    Few long operations are what gains by it: between two of them a thread waits for the interpreter.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos._util.cores import in_shares
+        >>> rows = np.zeros((3, 2))
+        >>> in_shares(lambda share: np.add.at(rows, slice(share.start, share.stop), 2.0), 3)
+        >>> float(rows.sum())
+        12.0
+    """
+    shares = _shares(count)
+    pool = _pool(os.getpid(), "fzoos-cores") if len(shares) > 1 else None
+    others = [pool.submit(work, share) for share in shares[1:]] if pool is not None else []
+    if shares:
+        work(shares[0])
+    for other in others:
+        other.result()
+
+
 def in_background(work: Callable[[range], object], count: int) -> list[Future[object]]:
     """work(numbers) for shares of the numbers below `count`, one share a core, while the caller does something else.
 
@@ -51,8 +73,12 @@ def in_background(work: Callable[[range], object], count: int) -> list[Future[ob
         [0, 1, 2, 3, 4]
     """
     pool = _pool(os.getpid(), "fzoos-background")  # of its own: what somebody waits for is not to wait for this
-    size = -(-count // _cores())
-    return [pool.submit(work, range(i, min(i + size, count))) for i in range(0, count, size)]
+    return [pool.submit(work, share) for share in _shares(count)]
+
+
+def _shares(count: int) -> list[range]:
+    size = max(-(-count // _cores()), 1)
+    return [range(i, min(i + size, count)) for i in range(0, count, size)]
 
 
 def _cores() -> int:

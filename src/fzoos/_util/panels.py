@@ -55,5 +55,5 @@ def row_squares(x: FloatArray) -> FloatArray:
     """
     found = np.empty(len(x))
     for part in panels(*x.shape):
-        np.sum(x[part] * x[part], axis=1, out=found[part])
+        np.add.reduce(x[part] * x[part], axis=1, out=found[part])
     return found

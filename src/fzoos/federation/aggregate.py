@@ -44,7 +44,7 @@ def aggregate(
         array([0.25])
     """
     weights = weights / weights.sum()
-    stacked = {name: np.stack([part[name] for part in parts]) for name in parts[0]}
+    stacked = {name: np.array([part[name] for part in parts]) for name in parts[0]}
     made = {name: AGGREGATES[how](values, weights) for name, values in stacked.items()}
     if how == "clipped":
         for name in votes.keys() & made.keys():
@@ -54,7 +54,9 @@ def aggregate(
 
 def _mean(values: FloatArray, weights: FloatArray) -> FloatArray:
     """The weighted mean over the first axis; rounding never takes it out of the values' range, nor x out of the box."""
-    return np.clip(np.tensordot(weights, values, axes=1), values.min(axis=0), values.max(axis=0))
+    mean: FloatArray = np.dot(weights[None], values.reshape(len(values), -1)).reshape(values.shape[1:])
+    mean = mean.clip(np.minimum.reduce(values), np.maximum.reduce(values))
+    return mean
 
 
 def _median(values: FloatArray, weights: FloatArray) -> FloatArray:

@@ -285,9 +285,10 @@ class Server:
         if mean:
             state.payload = mean
         state.joined.update(replies)
-        state.diagnostics = mean_scalars(replies, self._weights)
-        if self._algorithm.steered:
-            state.diagnostics.pop("correction_length", None)  # a 0 that says nothing: no local steps to correct
+        # Without local steps there is none to correct, and the length of corrections is a 0 that says nothing.
+        state.diagnostics = mean_scalars(
+            replies, self._weights, ("correction_length",) if self._algorithm.steered else ()
+        )
         state.distances = distances(replies, self.x, len(self._weights))
         state.refreshed, state.sharing = None, self._share_values
         if self._share_values:
@@ -365,7 +366,7 @@ class Server:
         self.state.bytes_up += reply.nbytes
         check_precision_of(reply, "float64" if request.kind == "value" else self._rounding.precision)
         steps = int(request.scalars.get("cut", self._local_steps))
-        check_reply(self._algorithm, request, reply, len(self.x), steps, noisy=self._noisy)
+        check_reply(self._algorithm, request, reply, len(self.state.x), steps, noisy=self._noisy)
         self._count(client, request, int(reply.scalars["queries"]))
         self.state.failed[client] = max(self.state.failed.get(client, 0), int(reply.scalars.get("failed", 0)))
 

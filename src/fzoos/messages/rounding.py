@@ -47,6 +47,8 @@ class Rounding:
 
     def __call__(self, message: Message) -> Message:
         """The message as it will arrive."""
+        if self.precision == message.precision == "float64":
+            return message
         return replace(message, arrays=self.arrays(message.arrays, message.round), precision=self.precision)
 
     def arrays(self, arrays: Arrays, round: int) -> dict[str, FloatArray]:
@@ -55,6 +57,8 @@ class Rounding:
         Raises:
             MessageError: an array holds NaN, infinity or numbers too large for the precision.
         """
+        if self.precision == "float64":
+            return dict(arrays)
         found = {}
         for name, array in arrays.items():
             try:

@@ -3,52 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from fzoos._util.arrays import FloatArray
-from fzoos._util.cores import on_cores
+import numpy as np
+
+from fzoos._util.arrays import Array, FloatArray, to_host
+from fzoos._util.cores import in_shares
 from fzoos.objectives.asking import Purpose
+from fzoos.objectives.constraints import all_finite
 from fzoos.objectives.trajectory import Trajectory
 
-__all__ = ["query_at_once"]
+__all__ = ["Places", "query_at_once"]
 
 _LARGE = 200_000  # numbers in all points: from there on several cores copy them sooner than one
 
 
+@dataclass(frozen=True)
+class Places:
+    """Points that several clients are to ask, on the host.
+
+    Args:
+        x: in the cube, shape (N, n, d).
+        points: in the user's coordinates; None: each client converts its own.
+    """
+
+    x: FloatArray
+    points: FloatArray | None
+
+    @classmethod
+    def of(cls, trajectories: Sequence[Trajectory], x: Array) -> Places:
+        """From points of the cube, which may be on a device: conversion is done there."""
+        first = trajectories[0]
+        if len(trajectories) < 2 or any(not t.is_plain or t.box is not first.box for t in trajectories):
+            return cls(to_host(x), None)
+        there = first.box.from_cube_there(x)
+        here = to_host(x)
+        return cls(here, first.box.from_cube(here) if there is None else to_host(there))
+
+
 def query_at_once(
     trajectories: Sequence[Trajectory],
-    x: FloatArray,
+    places: Places,
     purpose: Purpose,
     go_on: Callable[[int, Exception], bool],
 ) -> list[FloatArray | None] | None:
     """`Trajectory.query` of several clients, each at its own points: what was observed; None: this one has failed.
 
     Args:
-        trajectories: of the clients, who have one box.
-        x: the points of each, in the cube, shape (N, n, d).
+        trajectories: of the clients.
+        places: what they ask.
         purpose: what the queries are for.
         go_on: told which of them has failed and why; if the others do not go on, nothing is returned.
 
     Example:
         >>> import numpy as np
-        >>> from fzoos.objectives.at_once import query_at_once
+        >>> from fzoos.objectives.at_once import Places, query_at_once
         >>> from fzoos.objectives.box import Box
         >>> from fzoos.objectives.trajectory import Trajectory
         >>> box = Box.of((0, 1), dim=2)
         >>> clients = [Trajectory(lambda x, a=a: a * x.sum(), box) for a in (1.0, 2.0)]
-        >>> query_at_once(clients, np.ones((2, 1, 2)), "query", lambda number, error: False)
+        >>> query_at_once(clients, Places.of(clients, np.ones((2, 1, 2))), "query", lambda number, error: False)
         [array([2.]), array([4.])]
     """
     observed: list[FloatArray | None] = [None] * len(trajectories)
-    alike = len(trajectories) > 1 and all(t.is_plain and t.box is trajectories[0].box for t in trajectories)
     asked: dict[int, tuple[FloatArray, FloatArray]] = {}  # points and values that are still to be kept
-    points = _from_cube(trajectories[0], x) if alike else []
+    x, points = list(places.x), places.points
     try:
         for i, trajectory in enumerate(trajectories):
             try:
-                if alike:
-                    asked[i] = trajectory.answers(x[i], points[i], purpose)
-                else:
+                if points is None:
                     observed[i] = trajectory.query(x[i], purpose)
+                else:
+                    asked[i] = trajectory.answers(x[i], points[i], purpose)
             except Exception as error:
                 if not go_on(i, error):
                     return None
@@ -57,36 +83,43 @@ def query_at_once(
     return observed
 
 
-def _from_cube(trajectory: Trajectory, x: FloatArray) -> list[FloatArray]:
-    """In the user's coordinates, an array for each: it is the objective's own."""
-    found: list[FloatArray] = [x[0]] * len(x)
-
-    def convert(i: int) -> None:
-        found[i] = trajectory.box.from_cube(x[i])
-
-    _each(convert, range(len(x)), x.size)
-    return found
-
-
 def _adopt(
     trajectories: Sequence[Trajectory],
     asked: dict[int, tuple[FloatArray, FloatArray]],
     observed: list[FloatArray | None],
-    wanted: FloatArray,
+    wanted: Sequence[FloatArray],
 ) -> None:
-    def keep(i: int) -> None:
-        observed[i] = trajectories[i].adopt(*asked[i])
+    """What `Trajectory.adopt` does, for all whose values are numbers at the points that were wanted."""
+    usual: list[int] = []
+    for i, (x, values) in asked.items():
+        if values.ndim == 1 and x is wanted[i] and all_finite(values):
+            observed[i] = values
+            usual.append(i)
+        else:  # constraints, failures, or other points in their place
+            centre = trajectories[i].row_of_centre(wanted[i]) if values.ndim > 1 else None
+            observed[i] = trajectories[i].adopt(x, values, centre)
+    if usual:
+        _keep([trajectories[i] for i in usual], [asked[i][1] for i in usual], [wanted[i] for i in usual])
 
-    if any(values.ndim > 1 for _, values in asked.values()):  # constraints, which the first answer told
-        for i in asked:
-            observed[i] = trajectories[i].adopt(*asked[i], trajectories[i].row_of_centre(wanted[i]))
-    else:
-        _each(keep, list(asked), wanted.size)
+
+def _keep(trajectories: Sequence[Trajectory], values: Sequence[FloatArray], x: Sequence[FloatArray]) -> None:
+    count, squares = len(x[0]), np.empty((len(x), len(x[0])))
+
+    def prepare(share: range) -> None:
+        for i in share:
+            np.vecdot(x[i], x[i], out=squares[i])
+            if not trajectories[i].has_room(count):
+                trajectories[i].reserve(count)
+
+    def copy(share: range) -> None:
+        for i in share:
+            rooms[i][...] = x[i]
+
+    share = in_shares if len(x) * x[0].size >= _LARGE else _alone
+    share(prepare, len(x))
+    rooms = [t.place(y, own) for t, y, own in zip(trajectories, values, squares, strict=True)]
+    share(copy, len(x))
 
 
-def _each(work: Callable[[int], None], numbers: Sequence[int], size: int) -> None:
-    if size >= _LARGE:
-        on_cores(work, numbers)
-        return
-    for i in numbers:
-        work(i)
+def _alone(work: Callable[[range], object], count: int) -> None:
+    work(range(count))

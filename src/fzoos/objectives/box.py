@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fzoos._util.arrays import Array, FloatArray, clip
+from fzoos._util.arrays import Array, FloatArray, clip, namespace
 from fzoos._util.panels import panels
 
 __all__ = ["BatchObjective", "Box", "Objective", "check_start", "clip_to_cube"]
@@ -172,6 +172,18 @@ class Box:
             return self._unscaled(u)
         x = np.tile(self.lower, (*u.shape[:-1], 1))
         x[..., self._free] = self._unscaled(u)
+        return x
+
+    def from_cube_there(self, u: Array) -> Array | None:
+        """The same numbers where u is, on a device; None: it is not, or the way to the user's coordinates is longer."""
+        if isinstance(u, np.ndarray) or type(self) is not Box or self.dim < len(self.lower):
+            return None
+        lower, upper, width, may_exceed = self._free_bounds
+        x = u * u.new_tensor(width)
+        x += u.new_tensor(lower)
+        if may_exceed:
+            most = u.new_tensor(upper)
+            x = namespace(x).where((x > most) & (u <= 1.0), most, x)
         return x
 
     @cached_property

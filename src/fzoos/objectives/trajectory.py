@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +17,9 @@ from fzoos.objectives.parallel import PointPool
 __all__ = ["Ledger", "OnFailure", "Purpose", "Trajectory"]
 
 _SAME = 1e-12  # of the cube: another machine may work out the server's x with other last bits
+
+_BLOCK = 512  # points
+_PICKED = 3  # to copy a point costs as much as to read so many
 
 _ROUNDING = 1e-12  # share of |p|^2 that is lost in it, and more
 
@@ -144,7 +149,7 @@ class Trajectory(Asking):
     @property
     def is_plain(self) -> bool:
         """Whether a query is `answers` and `adopt`, as far as is known."""
-        return self._known is None and self.merit is None and not self.box.rounds
+        return self._known is None and self.merit is None and self._keep and not self.box.rounds
 
     @property
     def keeps_what_is_asked(self) -> bool:
@@ -227,6 +232,27 @@ class Trajectory(Asking):
             self._norms.append(np.vecdot(kept, kept)[:, None])
         return y
 
+    def has_room(self, count: int) -> bool:
+        """Whether so many points can be added without a copy of those that are there."""
+        return self._x.has_room(count)
+
+    def reserve(self, count: int) -> None:
+        """See to it that they can."""
+        self._x.reserve(count)
+
+    def place(self, values: FloatArray, squares: FloatArray) -> FloatArray:
+        """Add points of which f is known and all is well, as `adopt` does; returns where they are to be put.
+
+        Args:
+            values: f, shape (n,).
+            squares: |x|^2 of each, shape (n,).
+        """
+        first = self._x.rows
+        self._y.append(values[:, None])
+        self._norms.append(squares[:, None])
+        room: FloatArray = self._x.grow(len(values))[first:]
+        return room
+
     def _constrained(self, x: FloatArray, values: FloatArray, centre: int | None) -> FloatArray:
         """The merit of these points, where the objective has constraints."""
         self._check_constraints(values)
@@ -290,14 +316,29 @@ class Trajectory(Asking):
         ranks = self._norms.array[:, 0] - 2.0 * (self.x @ x)  # squared distances, but for |x|^2 which all share
         return np.sort(np.argpartition(ranks, count)[:count])
 
-    def rough_distances(self, x: FloatArray, first: int = 0, end: int | None = None) -> tuple[FloatArray, float]:
-        """Squared distances to x of the points from number `first` on, before `end`, and how wrong they may be.
+    def rough_distances(self, x: FloatArray, numbers: NDArray[np.intp]) -> tuple[FloatArray, float]:
+        """Squared distances to x of points, given their numbers in rising order, and how wrong they may be.
 
         |p|^2 - 2 p.x + |x|^2 is one pass over the points, but loses the digits that |p|^2 has in excess.
         """
-        norms, own = self._norms.array[first:end, 0], float(x @ x)
+        norms, own = self._norms.array[numbers, 0], float(x @ x)
         error = _ROUNDING * (float(norms.max(initial=0.0)) + own)
-        return norms - 2.0 * (self.x[first:end] @ x) + own, error
+        return norms - 2.0 * self._products(numbers, x) + own, error
+
+    def _products(self, numbers: NDArray[np.intp], x: FloatArray) -> FloatArray:
+        """p.x of these points: where most are asked for, all of a block are read, which is faster than to pick some."""
+        found = np.empty(len(numbers))
+        if not len(numbers):
+            return found
+        starts = range(int(numbers[0]), int(numbers[-1]) + 1, _BLOCK)
+        edges = [*np.searchsorted(numbers, starts).tolist(), len(numbers)]
+        for start, (begin, end) in zip(starts, pairwise(edges), strict=True):
+            some = numbers[begin:end]
+            if len(some) * _PICKED >= min(_BLOCK, len(self) - start):
+                found[begin:end] = (self.x[start : start + _BLOCK] @ x)[some - start]
+            elif len(some):
+                found[begin:end] = self.x[some] @ x
+        return found
 
 
 def _rounding_generator(seed: np.random.SeedSequence | None) -> np.random.Generator:

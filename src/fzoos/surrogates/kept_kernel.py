@@ -39,8 +39,16 @@ class KeptKernel:
 
     def order(self, numbers: NDArray[np.intp]) -> NDArray[np.intp]:
         """These points, those first that are known."""
-        known = np.isin(self._numbers, numbers)
-        return np.concatenate([self._numbers[known], np.setdiff1d(numbers, self._numbers)])
+        among = self._among(numbers)
+        known = self._numbers[among[self._numbers]]
+        among[known] = False
+        return np.concatenate([known, np.flatnonzero(among)])
+
+    def _among(self, numbers: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Of each number whether it is one of these."""
+        among = np.zeros(1 + int(max(numbers.max(initial=-1), self._numbers.max(initial=-1))), dtype=bool)
+        among[numbers] = True
+        return among
 
     def renewed(self, numbers: NDArray[np.intp], offsets: FloatArray, squares: FloatArray) -> FloatArray:
         """The kernel above the diagonal; anything below. It is kept: whoever writes into it makes a copy.
@@ -50,9 +58,9 @@ class KeptKernel:
             offsets: of these points from anywhere, shape (n, d).
             squares: of their lengths.
         """
-        places = np.flatnonzero(np.isin(self._numbers, numbers))
+        places = np.flatnonzero(self._among(numbers)[self._numbers])
         kernel, known = np.empty((len(numbers), len(numbers))), len(places)
-        kernel[:known, :known] = self._kernel[np.ix_(places, places)]
+        kernel[:known, :known] = self._kernel[places].take(places, axis=1)  # rows first: they are whole
         fill_kernel(kernel, offsets, squares, known)
         self._numbers, self._kernel = numbers, kernel
         return kernel

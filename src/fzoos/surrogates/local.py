@@ -78,6 +78,12 @@ class LocalSurrogate:
         rows = as_rows(index)
         return self._trajectory.x[rows], self._trajectory.y[rows]
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether all points are in use, wherever x is, and none is new."""
+        trajectory = self._trajectory
+        return self._points is None and self._seen == len(trajectory) and self._version == trajectory.version
+
     def is_latest(self, index: NDArray[np.int64], count: int) -> bool:
         """Whether these are the so many points that were asked last."""
         return len(index) == count and int(index[0]) == len(self._trajectory) - count
@@ -142,6 +148,8 @@ class LocalSurrogates:
             x: the places.
             latest: the last points of all trajectories, if they are on the device already, shape (N, m, d).
         """
+        if self._groups and all(surrogate.is_complete for surrogate in self._surrogates):
+            return
         due = [surrogate.due(row) for surrogate, row in zip(self._surrogates, x, strict=True)]
         if not self._groups or not all(group.is_for(self._surrogates, due) for group in self._groups):
             self.close()

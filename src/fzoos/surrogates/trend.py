@@ -23,6 +23,7 @@ __all__ = ["Slope", "fill_kernel", "fit_slope", "length_scale", "slope_around", 
 
 _LENGTH = 0.5  # l over the diagonal of the cube: only its polynomial regime matters
 _PANEL = 64  # rows of the kernel that are worked on at a time
+_TINY = float(np.finfo(float).tiny)
 _CUT = 8.0  # standard deviations: slopes along random directions are normal, and none of 10^14 is further off
 
 
@@ -77,10 +78,13 @@ def slope_around(
 ) -> Slope:
     """The same, given the points' offsets from x, and where they are known their squared lengths and the kernel."""
     squares = row_squares(offsets) if squares is None else squares
-    largest = max(float(squares.max()), np.finfo(float).tiny)
-    trend = np.stack([np.ones(len(values)), squares / largest], axis=1)
+    largest = max(float(squares.max()), _TINY)
+    trend = np.ones((len(values), 2))
+    np.divide(squares, largest, out=trend[:, 1])
     factor = _factor(offsets, squares, ridge, kernel)
-    solved = scipy.linalg.lapack.dpotrs(factor, np.column_stack([trend, values]), lower=1)[0]
+    right = np.empty((len(values), 3), order="F")  # as LAPACK takes it
+    right[:, :2], right[:, 2] = trend, values
+    solved = scipy.linalg.lapack.dpotrs(factor, right, lower=1, overwrite_b=1)[0]
     weights = np.linalg.lstsq(trend.T @ solved[:, :2], trend.T @ solved[:, 2], rcond=1e-12)[0]
     alpha = solved[:, 2] - solved[:, :2] @ weights
     length2 = length_scale(offsets.shape[1]) ** 2
@@ -90,7 +94,7 @@ def slope_around(
 
 def _factor(offsets: FloatArray, squares: FloatArray, ridge: float, known: FloatArray | None = None) -> FloatArray:
     """Cholesky factor of the kernel + ridge I; the ridge grows tenfold until there is one."""
-    if not np.all(np.isfinite(squares)):
+    if not math.isfinite(float(squares.max())):  # of NaN, too
         raise ValueError("the points of the surrogate are not finite")
     diagonal = 1.0 + ridge
     while True:
@@ -106,36 +110,39 @@ def _factor(offsets: FloatArray, squares: FloatArray, ridge: float, known: Float
 
 def _half_kernel(offsets: FloatArray, squares: FloatArray) -> FloatArray:
     """exp(-|u_i - u_j|^2 / 2 l^2) for j >= i, and anything below, in panels of rows that stay in cache."""
-    length2 = length_scale(offsets.shape[1]) ** 2
     kernel: FloatArray = offsets @ offsets.T
+    halves, over = 0.5 * squares, -(length_scale(offsets.shape[1]) ** 2)
     for start in range(0, len(kernel), _PANEL):
-        rows = kernel[start : start + _PANEL, start:]
-        distances = squares[start : start + _PANEL, None] + squares[start:]
-        rows *= 2.0
-        distances -= rows
-        np.maximum(distances, 0.0, out=distances)
-        distances *= -0.5
-        distances /= length2
-        np.exp(distances, out=rows)
+        _exponentials(kernel[start : start + _PANEL, start:], halves[start : start + _PANEL], halves[start:], over)
     return kernel
+
+
+def _exponentials(products: FloatArray, rows: FloatArray, columns: FloatArray, over: float) -> None:
+    """exp(-|u - v|^2 / 2 l^2) in place of u.v, given |u|^2 / 2 of the rows and columns, and -l^2.
+
+    Halves and doubles are exact: all bits are those of (|u|^2 + |v|^2 - 2 u.v) / 2 l^2.
+    """
+    distances = rows[:, None] + columns
+    distances -= products
+    np.maximum(distances, 0.0, out=distances)
+    distances /= over
+    np.exp(distances, out=products)
 
 
 def fill_kernel(kernel: FloatArray, offsets: FloatArray, squares: FloatArray, first: int) -> None:
     """Columns from the first of these on."""
-    length2, new = length_scale(offsets.shape[1]) ** 2, squares[first:]
     if first == len(kernel):
         return
     if not first:
         kernel[:] = _half_kernel(offsets, squares)
         return
     columns = offsets @ offsets[first:].T
+    halves, over = 0.5 * squares, -(length_scale(offsets.shape[1]) ** 2)
     for part in panels(*columns.shape):
-        distances = squares[part, None] + new
-        distances -= 2.0 * columns[part]
-        np.maximum(distances, 0.0, out=distances)
-        distances *= -0.5
-        distances /= length2
-        np.exp(distances, out=kernel[part, first:])
+        begin = max(first, part.start)  # below the diagonal there may be anything
+        panel = columns[part, begin - first :]
+        _exponentials(panel, halves[part], halves[begin:], over)
+        kernel[part, begin:] = panel
 
 
 def without_outliers(values: FloatArray) -> NDArray[np.bool_]:

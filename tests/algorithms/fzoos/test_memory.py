@@ -46,14 +46,34 @@ def test_far_points_are_not_measured_again():
     trajectory = Trajectory(lambda x: x.sum(axis=1), Box.of((0, 1), dim=DIM), vectorized=True)
     near, far = 0.5 + 0.01 * rng.standard_normal((30, DIM)), rng.choice([0.0, 1.0], (10_000, DIM))
     trajectory.query(np.vstack([far, near]))
-    memory, passed = Memory(trajectory), []
+    memory, measured = Memory(trajectory), []
     rough = trajectory.rough_distances
-    trajectory.rough_distances = lambda x, first, end=None: passed.append(first) or rough(x, first, end)
+    trajectory.rough_distances = lambda x, numbers: measured.extend(numbers) or rough(x, numbers)
     memory.nearest(np.full(DIM, 0.5), 13, private=True)
-    assert min(passed) < 10_000
-    passed.clear()
+    assert set(measured) == set(range(10_030))
+    measured.clear()
     memory.nearest(np.full(DIM, 0.501), 13, private=True)
-    assert min(passed) >= 10_000
+    assert min(measured) >= 10_000
+    measured.clear()
+    trajectory.query(
+        rng.choice([0.0, 1.0], (10, DIM))
+    )  # nothing is known of these, and they are far: so is nothing else
+    memory.nearest(np.full(DIM, 0.502), 13, private=True)
+    assert min(measured) >= 10_000
+
+
+def test_around():
+    """Offsets and squares are those of the numbers, in whichever order these are wanted."""
+    rng = np.random.default_rng(0)
+    trajectory = Trajectory(lambda x: x.sum(axis=1), Box.of((0, 1), dim=DIM), vectorized=True)
+    trajectory.query(rng.random((40, DIM)))
+    x, memory = np.full(DIM, 0.5), Memory(trajectory)
+    nearest = memory.nearest(x, 13, private=True)
+    for arranged, wanted in ((None, nearest), (np.sort, np.sort(nearest)), (lambda n: n[::-1], nearest[::-1])):
+        near = memory.around(x, 13, private=True, arranged=arranged)
+        np.testing.assert_array_equal(near.numbers, wanted)
+        np.testing.assert_array_equal(near.offsets, trajectory.x[wanted] - x)
+        np.testing.assert_allclose(near.squares, np.sum((trajectory.x[wanted] - x) ** 2, axis=1), rtol=1e-14)
 
 
 def test_nothing_to_find():

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fzoos._util.arrays import Array, FloatArray, namespace, to_device, to_host, to_numpy
+from fzoos._util.arrays import Array, FloatArray, namespace, to_device, to_numpy
 from fzoos._util.draws import Draws
 from fzoos._util.together import GoOn, jointly, raise_it
 from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.fixed_fzoos.model import Model
 from fzoos.algorithms.fixed_fzoos.query_designs import ActiveQueries
 from fzoos.algorithms.fixed_fzoos.surroundings import QueryDesign, Surroundings
-from fzoos.objectives.at_once import query_at_once
+from fzoos.objectives.at_once import Places, query_at_once
 from fzoos.objectives.trajectory import Purpose
 from fzoos.surrogates.local import LocalSurrogates
 
@@ -113,12 +113,13 @@ class Exploring:
     """
 
     def __init__(self, several: Sequence[Queries], surrogates: LocalSurrogates, times: int) -> None:
-        self._several, self._surrogates, self._left = several, surrogates, times
+        self._several, self._surrogates = several, surrogates
         design = several[0]._settings.active
-        self._choice = None if design is None else _Choice(several, surrogates, design)
+        self._choice = None if design is None else _Choice(several, surrogates, design, times)
         self._trajectories = [queries._context.trajectory for queries in several]
         self.latest: Array | None = None  # the points that were asked last, on the device, shape (N, picks, d)
-        self._draw_ahead()
+        if times > 1:
+            self._draw_ahead()
 
     def around(self, x: FloatArray, there: Array, go_on: GoOn) -> list[int] | None:
         """Ask around the iterates x, and note how uncertain the gradients were before.
@@ -132,14 +133,14 @@ class Exploring:
             who has failed; None: the others do not go on.
         """
         self._surrogates.condition(x, self.latest)
-        failed, self.latest, self._left = list[int](), None, self._left - 1
+        failed, self.latest = list[int](), None
         if self._choice is None:
             _note_shares(self._several, self._surrogates, self._surrogates.grad_uncertainty(there[:, None, :]))
         else:
             points = self._choice.around(x, there)
-            asked = to_host(points)
+            places = Places.of(self._trajectories, points)
             self._draw_ahead()  # the device is done with those before
-            observed = query_at_once(self._trajectories, asked, "active", go_on)
+            observed = query_at_once(self._trajectories, places, "active", go_on)
             if observed is None:
                 return None
             failed = [i for i, y in enumerate(observed) if y is None]
@@ -149,7 +150,7 @@ class Exploring:
         return failed
 
     def _draw_ahead(self) -> None:
-        if self._choice is not None and self._left > 0:
+        if self._choice is not None:
             self._choice.draws.begin()
 
     def close(self) -> None:
@@ -161,11 +162,13 @@ class Exploring:
 class _Choice:
     """The most uncertain candidates around each client's x."""
 
-    def __init__(self, several: Sequence[Queries], surrogates: LocalSurrogates, design: ActiveQueries) -> None:
+    def __init__(
+        self, several: Sequence[Queries], surrogates: LocalSurrogates, design: ActiveQueries, times: int
+    ) -> None:
         self._several, self._surrogates, self._design = several, surrogates, design
         self._context, self._device = several[0]._context, several[0]._settings.device
         shape = design.candidates, self._context.dim
-        self.draws = Draws([queries._context.rng for queries in several], shape, self._device)
+        self.draws = Draws([queries._context.rng for queries in several], shape, times, self._device)
 
     def around(self, x: FloatArray, there: Array) -> Array:
         """Around each row of x, on the device, shape (N, picks, d): as they are to be asked."""
@@ -200,8 +203,9 @@ def _refresh(items: Sequence[tuple[Queries, FloatArray]], go_on: GoOn) -> list[f
     def tell(number: int, error: Exception) -> bool:
         return go_on(left[number], error)
 
-    def ask(points: FloatArray) -> list[FloatArray | None] | None:
-        return query_at_once([items[i][0]._context.trajectory for i in left], points, "refresh", tell)
+    def ask(points: Array) -> list[FloatArray | None] | None:
+        trajectories = [items[i][0]._context.trajectory for i in left]
+        return query_at_once(trajectories, Places.of(trajectories, points), "refresh", tell)
 
     x = np.stack([place for _, place in items])
     at_x = ask(items[0][0]._context.project(x)[:, None, :])
@@ -216,7 +220,7 @@ def _refresh(items: Sequence[tuple[Queries, FloatArray]], go_on: GoOn) -> list[f
         x = x[left]
         surrogates.condition(x)
         there = to_device(x, several[0]._settings.device)
-        points = to_host(_Choice(several, surrogates, design).around(x, there))
+        points = _Choice(several, surrogates, design, times=1).around(x, there)
         surrogates.close()
         if ask(points) is None:
             return []

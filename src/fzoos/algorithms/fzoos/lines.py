@@ -7,9 +7,8 @@ differ      G' = mean |U_0 fresh_i|^2 / |U_0 fresh|^2 - 1 over 16 directions U_0
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
-
-import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.fzoos.star import LINE
@@ -44,9 +43,9 @@ def best_step(values: FloatArray, failed: FloatArray, reach: float) -> Step:
         (1, 0.6)
     """
     best, found, first = 0.0, Step(0, 0.0), 0.0
-    for k, (row, missing) in enumerate(zip(values, failed, strict=True)):
-        there = np.flatnonzero(missing == 0.0)
-        promise, place = _lowest(np.append(0.0, reach * np.array(LINE)[there]), np.append(0.0, row[there]))
+    for k, (row, missing) in enumerate(zip(values.tolist(), failed.tolist(), strict=True)):
+        there = [j for j, share in enumerate(missing) if share == 0.0]
+        promise, place = _lowest([0.0, *(reach * LINE[j] for j in there)], [0.0, *(row[j] for j in there)])
         if k == 0:
             first = place or 0.5 * reach * LINE[0]  # nearer than the nearest place
         if promise < best - _TIE * abs(best):
@@ -54,21 +53,21 @@ def best_step(values: FloatArray, failed: FloatArray, reach: float) -> Step:
     return found._replace(first=first)
 
 
-def _lowest(places: FloatArray, values: FloatArray) -> tuple[float, float]:
+def _lowest(places: Sequence[float], values: Sequence[float]) -> tuple[float, float]:
     """Value and place of the minimum of the parabola through the lowest value and its neighbours."""
-    low, last = int(np.argmin(values)), len(places) - 1
-    if last < 2 or low == last:
-        return float(values[low]), float(places[low])
+    low, last = values.index(min(values)), len(places) - 1
+    if last < 2 or low == last or not places[-1] > 0.0:
+        return values[low], places[low]
     left = max(0, min(low - 1, last - 2))
-    t, f = places[left : left + 3] / places[-1], values[left : left + 3]
+    t, f = [place / places[-1] for place in places[left : left + 3]], values[left : left + 3]
     first, second = (f[1] - f[0]) / (t[1] - t[0]), (f[2] - f[1]) / (t[2] - t[1])
     bend = (second - first) / (t[2] - t[0])
     if not bend > 0.0:
-        return float(values[low]), float(places[low])
+        return values[low], places[low]
     vertex = 0.5 * (t[0] + t[1]) - 0.5 * first / bend
     vertex = min(max(vertex, places[max(low - 1, 0)] / places[-1]), places[low + 1] / places[-1])
     value = f[0] + first * (vertex - t[0]) + bend * (vertex - t[0]) * (vertex - t[1])
-    return float(value), float(vertex * places[-1])
+    return value, vertex * places[-1]
 
 
 def differences(common: float, mean: float) -> float:

@@ -7,7 +7,8 @@ are in use, its distance need not be computed again: a round costs what it costs
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +17,20 @@ from fzoos._util.arrays import FloatArray
 from fzoos._util.panels import row_squares
 from fzoos.objectives.trajectory import Trajectory
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "Near"]
 
 _DIGITS = 9  # of squared distances
 _ALIKE = 2e-9  # two that differ by more are told apart
+_LIKELY = 2  # points that are measured first, over those that are wanted
 _MARGIN = 1e-12  # what rounding may take from a bound
+
+
+class Near(NamedTuple):
+    """Points by their numbers, their offsets from the centre, shape (n, d), and the squares of these."""
+
+    numbers: NDArray[np.intp]
+    offsets: FloatArray
+    squares: FloatArray
 
 
 class Memory:
@@ -67,37 +77,51 @@ class Memory:
             count: how many.
             private: whether points count that only this client has asked.
         """
+        return self.around(x, count, private=private).numbers
+
+    def around(
+        self,
+        x: FloatArray,
+        count: int,
+        *,
+        private: bool,
+        arranged: Callable[[NDArray[np.intp]], NDArray[np.intp]] | None = None,
+    ) -> Near:
+        """The same points with their offsets; in another order where they are to be `arranged`."""
         self._extend()
         self._bounds = np.maximum(self._bounds - math.sqrt(float(np.sum((x - self._at) ** 2))) - _MARGIN, 0.0)
         self._at = x.copy()
         usable = np.flatnonzero(~self._left_out if private else ~(self._left_out | self._private))
         count = min(count, len(usable))
-        if not count:
-            return usable
-        near = self._may_be_near(usable, x, count)
-        squares = self._squares(near, x)
+        near = self._may_be_near(usable, x, count) if count else usable[:0]
+        offsets = self._trajectory.x[near]
+        offsets -= x
+        squares = row_squares(offsets)
         # The arms of a star are all as far: the newest first, so that the choice is not left to rounding.
-        chosen: NDArray[np.intp] = near[np.lexsort((-near, np.round(squares, _DIGITS)))[:count]]
-        return chosen
+        places: NDArray[np.intp] = np.lexsort((-near, np.round(squares, _DIGITS)))[:count]
+        numbers = near[places]
+        if arranged is not None:
+            numbers = arranged(numbers)
+            places = np.searchsorted(near, numbers)
+        return Near(numbers, offsets[places], squares[places])
 
     def _may_be_near(self, usable: NDArray[np.intp], x: FloatArray, count: int) -> NDArray[np.intp]:
         """Those that may be among the nearest, by distances to fewer digits: one pass over the points, no copy."""
-        bounds = self._bounds[usable]
-        likely = usable[np.argpartition(bounds, count - 1)[:count]] if count < len(usable) else usable
-        first = int(likely.min())
-        rough, error = self._trajectory.rough_distances(x, first)
-        points = usable[bounds * bounds <= float(rough[likely - first].max()) + error + _ALIKE]
-        if points[0] < first:  # some that were further off, and have come closer
-            more, further_error = self._trajectory.rough_distances(x, int(points[0]), first)
-            first, rough, error = int(points[0]), np.concatenate([more, rough]), max(error, further_error)
-        rough = rough[points - first]
-        self._bounds[points] = np.sqrt(np.maximum(rough - error, 0.0))
-        return points[rough <= float(np.partition(rough, count - 1)[count - 1]) + 2.0 * error + _ALIKE]
+        bounds, rough = self._bounds[usable], np.full(len(usable), np.inf)
+        # Of points of the last round nothing is known, and some are far away: the others must be as many as are wanted.
+        several = min(len(usable), _LIKELY * count)
+        likely = np.argpartition(bounds, several - 1)[:several] if several < len(usable) else np.arange(len(usable))
+        error = self._measure(usable, np.sort(likely), x, rough)
+        limit = float(np.partition(rough, count - 1)[count - 1]) + error + _ALIKE
+        rest = np.flatnonzero((bounds * bounds <= limit) & np.isinf(rough))
+        error = max(error, self._measure(usable, rest, x, rough))
+        return usable[rough <= float(np.partition(rough, count - 1)[count - 1]) + 2.0 * error + _ALIKE]
 
-    def _squares(self, points: NDArray[np.intp], x: FloatArray) -> FloatArray:
-        gap = self._trajectory.x[points]
-        gap -= x
-        return row_squares(gap)
+    def _measure(self, usable: NDArray[np.intp], which: NDArray[np.intp], x: FloatArray, rough: FloatArray) -> float:
+        """Fill in rough squared distances of some of these points, and renew their bounds; how wrong they may be."""
+        rough[which], error = self._trajectory.rough_distances(x, usable[which])
+        self._bounds[usable[which]] = np.sqrt(np.maximum(rough[which] - error, 0.0))
+        return error
 
     def _extend(self) -> None:
         """Room for what was asked since; nothing is known of its distances."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -74,35 +77,20 @@ class FZooSServer(Steering):
 
     def control(self, state: State, seed: int) -> Control:
         """What all participants of the next round are told."""
-        numbers, scales = _Numbers(*state["numbers"].tolist()), Scales(*state["scales"].tolist())
-        mode = Mode(int(numbers.mode))
+        return self._told(state, seed)[0]
+
+    def _told(self, state: State, seed: int) -> tuple[Control, Mapping[str, float]]:
         cut = int(state["cut"][0]) if "cut" in state else 0
-        if mode is Mode.REGION:
-            return Control(seed, mode, scales.radius, cut=cut)
-        return Control(
-            seed,
-            mode,
-            scales.radius,
-            scales.ridge,
-            scales.reach,
-            int(numbers.sweep),
-            int(numbers.used),
-            int(scales.size),
-            min(COMMON, self._dim) if scales.first else 0,
-            int(numbers.line),
-            numbers.length,
-            cut=cut,
-        )
+        return _told_by(_Numbers(*state["numbers"].tolist()), Scales(*state["scales"].tolist()), cut, seed, self._dim)
 
     def scalars(self, state: State, seed: int, turn: int, participants: int, share: float) -> dict[str, float]:
         """The same as numbers, for one of them; for a single one there is nothing to deal."""
-        control = self.control(state, seed)
-        if participants == 1 and control.mode is Mode.DEALT:
-            control = replace(control, mode=Mode.SHARED)
-        told = control.scalars()
-        if participants > 1 and told["mode"] != Mode.REGION:
-            told |= {"turn": turn, "participants": participants, "share": share}
-        return told
+        told = self._told(state, seed)[1]
+        if participants == 1:
+            return {**told, "mode": Mode.SHARED} if told["mode"] == Mode.DEALT else dict(told)
+        if told["mode"] == Mode.REGION:
+            return dict(told)
+        return {**told, "turn": turn, "participants": participants, "share": share}
 
     def rebuilds(self, state: State) -> bool:
         """Whether participants of the last round need not be told x."""
@@ -218,6 +206,32 @@ class FZooSServer(Steering):
         used = next_used(control, self._dim)
         rest = mode is control.mode and used < self._dim
         return _Numbers(mode, control.sweep + (not rest), used if rest else 0)
+
+
+@lru_cache(maxsize=8)  # every participant is told the same in both exchanges
+def _told_by(
+    numbers: _Numbers, scales: Scales, cut: int, seed: int, dim: int
+) -> tuple[Control, MappingProxyType[str, float]]:
+    """What all participants are told, and the same as it travels."""
+    mode = Mode(int(numbers.mode))
+    if mode is Mode.REGION:
+        control = Control(seed, mode, scales.radius, cut=cut)
+    else:
+        control = Control(
+            seed,
+            mode,
+            scales.radius,
+            scales.ridge,
+            scales.reach,
+            int(numbers.sweep),
+            int(numbers.used),
+            int(scales.size),
+            min(COMMON, dim) if scales.first else 0,
+            int(numbers.line),
+            numbers.length,
+            cut=cut,
+        )
+    return control, MappingProxyType(control.scalars())
 
 
 def _share(seen: float, predicted: float) -> float:

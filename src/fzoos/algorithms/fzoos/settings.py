@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -157,17 +158,11 @@ class FZooS(Algorithm):
 
     def payload(self, dim: int) -> Mapping[str, PayloadPart]:
         """All that may come back averaged: gradients, and the numbers beside them."""
-        return {
-            "gradient": PayloadPart((dim,)),
-            "region": _numbers(region.LOW, region.HIGH, region.PRIVATE),
-            "fresh": PayloadPart((dim,)),
-            "memory": PayloadPart((dim,)),
-            "star": _numbers(star.LOW, star.HIGH, star.PRIVATE),
-        }
+        return dict(_payload(dim))
 
     def reply_parts(self, dim: int, local_steps: int, request: Message) -> dict[str, PayloadPart]:
         """What is in the reply depends on what the round is."""
-        control, payload = Control.of(request.scalars), self.payload(dim)
+        control, payload = Control.of(request.scalars), _payload(dim)
         mode = control.mode
         if request.kind == "refresh":
             if mode is Mode.REGION:
@@ -179,14 +174,38 @@ class FZooS(Algorithm):
             return {name: payload[name] for name in ("fresh", "memory", "star")}
         if mode is Mode.REGION:
             return {"x": PayloadPart((dim,))}
-        answer = {} if mode is Mode.DEALT else {"pair": _numbers((-LARGEST,) * 2, (LARGEST,) * 2, (0.0,) * 2)}
-        count = 2 * len(LINE)
-        failed = _numbers((0.0,) * count, (1.0,) * count, (0.0,) * count)
-        return {**answer, "lines": PayloadPart((count,)), "failed": failed}
+        return (
+            {"lines": _LINES, "failed": _FAILED}
+            if mode is Mode.DEALT
+            else {
+                "pair": _PAIR,
+                "lines": _LINES,
+                "failed": _FAILED,
+            }
+        )
 
 
 def _numbers(low: tuple[float, ...], high: tuple[float, ...], neutral: tuple[float, ...]) -> PayloadPart:
     return PayloadPart((len(low),), "numbers", low=low, high=high, neutral=neutral)
+
+
+_COUNT = 2 * len(LINE)
+_PAIR = _numbers((-LARGEST,) * 2, (LARGEST,) * 2, (0.0,) * 2)
+_LINES = PayloadPart((_COUNT,))
+_FAILED = _numbers((0.0,) * _COUNT, (1.0,) * _COUNT, (0.0,) * _COUNT)
+
+
+@lru_cache(maxsize=8)  # asked for with every reply that is checked
+def _payload(dim: int) -> Mapping[str, PayloadPart]:
+    return MappingProxyType(
+        {
+            "gradient": PayloadPart((dim,)),
+            "region": _numbers(region.LOW, region.HIGH, region.PRIVATE),
+            "fresh": PayloadPart((dim,)),
+            "memory": PayloadPart((dim,)),
+            "star": _numbers(star.LOW, star.HIGH, star.PRIVATE),
+        }
+    )
 
 
 def _fixed() -> type[FixedFZooS]:

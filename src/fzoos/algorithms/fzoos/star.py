@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.panels import row_squares
+from fzoos._util.heap import keep_freed_memory
 from fzoos.algorithms.base import LARGEST, ClientContext
 from fzoos.algorithms.fzoos.control import Control, Mode
 from fzoos.algorithms.fzoos.directions import common_rows, star_rows
@@ -107,6 +107,7 @@ class StarClient:
         if round != self._round + 1:  # a client that slept has given its kernel back, and must compute as if it had
             self._kernel.forget()
         self._round = round
+        keep_freed_memory()
         length, (rows, common) = control.radius * math.sqrt(len(x)), star_rows(control, len(x))
         first = len(self._context.trajectory)
         points, values, good = self._ask_star(x, length, rows)
@@ -159,14 +160,12 @@ class StarClient:
         Where directions are shared the clients differ: only what all have asked adds up to a surrogate of the mean.
         """
         trajectory = self._context.trajectory
-        near = self._memory.nearest(x, _POINTS * len(x) + 1, private=control.mode is not Mode.SHARED)
-        kept = len(x) >= _KEPT
-        near = self._kernel.order(near) if kept else near
-        offsets = trajectory.x[near]
-        offsets -= x
-        squares = row_squares(offsets)
-        kernel = self._kernel.renewed(near, offsets, squares) if kept else None
-        return slope_around(offsets, trajectory.y[near] - self._centre, control.ridge, squares, kernel).gradient
+        kept, private = len(x) >= _KEPT, control.mode is not Mode.SHARED
+        near = self._memory.around(
+            x, _POINTS * len(x) + 1, private=private, arranged=self._kernel.order if kept else None
+        )
+        values, kernel = trajectory.y[near.numbers] - self._centre, self._kernel.renewed(*near) if kept else None
+        return slope_around(near.offsets, values, control.ridge, near.squares, kernel).gradient
 
     def rest(self) -> None:
         """Give the kernel back."""
@@ -199,7 +198,7 @@ class StarClient:
         if control.mode is not Mode.DEALT:
             parts = halves(common_rows(control, len(x)), mean["fresh"])
             points += [_pair(x, control.radius * math.sqrt(len(x)), part) for part in parts]
-        if not np.array_equal(x, self._x):  # it missed the star
+        if x is not self._x and not np.array_equal(x, self._x):  # it missed the star
             self._x, self._centre = x, float(context.query(x[None], "active")[0])
         values = context.query(np.vstack(points), "active")
         differences, failed = values - self._centre, np.isnan(values)
@@ -228,11 +227,12 @@ def inward(line: FloatArray, x: FloatArray, projected: bool) -> FloatArray:
     """The direction of length 1, without what leaves the box at once; zeros where nothing is left."""
     if projected:
         line = np.where(((x <= 0.0) & (line < 0.0)) | ((x >= 1.0) & (line > 0.0)), 0.0, line)
-    largest = float(np.max(np.abs(line)))
+    largest = float(np.maximum.reduce(np.abs(line)))
     if largest == 0.0:
         return np.zeros_like(line)
     line = line / largest  # first, so that squares neither overflow nor vanish
-    return line / float(np.sqrt(np.sum(line * line)))
+    line /= math.sqrt(np.add.reduce(line * line))
+    return line
 
 
 def halves(rows: FloatArray, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:

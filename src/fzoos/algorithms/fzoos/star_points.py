@@ -68,16 +68,20 @@ class StarPoints:
         """The gradient by this star alone, as far as values are `good`; the points are gone afterwards."""
         offsets, parts = self._rows, self._parts
         offsets[: parts - 1] = self.asked[0]
+        squares = np.empty(len(offsets))
         for panel in panels(*offsets.shape):
-            offsets[panel] -= self._x
-        found = []
+            rows = offsets[panel]
+            rows -= self._x
+            np.add.reduce(rows * rows, axis=1, out=squares[panel])
+        found, complete = [], bool(good[1:].all())
         for k in range(parts):
-            rows, own = offsets[k::parts], np.append(values[0], values[1 + k :: parts])
-            usable = np.append(True, good[1 + k :: parts])
-            if not usable.all():
-                rows, own = rows[usable], own[usable]
+            rows, own = offsets[k::parts], np.concatenate([values[:1], values[1 + k :: parts]])
+            known = squares[k::parts]
+            if not complete:
+                usable = np.append(True, good[1 + k :: parts])
+                rows, own, known = rows[usable], own[usable], known[usable]
             if len(own) > 1:
-                found.append(slope_around(rows, own, _FLOOR))
+                found.append(slope_around(rows, own, _FLOOR, known))
         return Slope(np.sum([s.gradient for s in found], axis=0), float(np.mean([s.curvature for s in found])))
 
 
