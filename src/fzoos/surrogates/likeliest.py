@@ -181,7 +181,7 @@ class _Search:
             if b.square:
                 there += (b.square * s) * s
             if b.bowl:
-                there += np.outer(b.bowl * s.diagonal(), s.diagonal())
+                there += (b.bowl * s.diagonal())[:, None] * s.diagonal()
             self._polynomials[j] = there if b.linear else 0.0
         made: FloatArray = self._near[i] + self._polynomials[j]
         return made

@@ -50,6 +50,7 @@ _LEAST_DELTA, _MOST_DELTA = 1e-9, 0.5
 _TAU = 0.2  # prediction error at which Delta stays
 _SILENT = 3  # rounds in a row without any value, after which the last good centre is asked again
 _SMALL = 0.1  # Delta shrinks where less than this share of it is used
+_SADDLES = 5  # steps from one to the next where many points with noise make the surrogate, and it stays not convex
 _TINY = 1e-300
 
 
@@ -216,7 +217,8 @@ class RegionClient:
             t = self._multipliers.meet(process, place, lambda start: least_point(local, start, bounds))
         else:
             curved, rounding = self._curved(process, x, delta, mean["gradient"])
-            t = newton_point(curved, np.zeros(len(x)), low, high, rounding)
+            limit = {"saddles": _SADDLES} if self._neighbours.keeps else {}
+            t = newton_point(curved, np.zeros(len(x)), low, high, rounding, **limit)
         return {"x": self._neighbours.inside(place(t), x)}
 
     def rest(self) -> None:
