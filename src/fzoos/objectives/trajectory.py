@@ -232,13 +232,10 @@ class Trajectory(Asking):
             self._norms.append(np.vecdot(kept, kept)[:, None])
         return y
 
-    def has_room(self, count: int) -> bool:
-        """Whether so many points can be added without a copy of those that are there."""
-        return self._x.has_room(count)
-
     def reserve(self, count: int) -> None:
-        """See to it that they can."""
-        self._x.reserve(count)
+        """See to it that so many points can be added without a copy of those that are there."""
+        for buffer in (self._x, self._y, self._norms):
+            buffer.reserve(count)
 
     def place(self, values: FloatArray, squares: FloatArray) -> FloatArray:
         """Add points of which f is known and all is well, as `adopt` does; returns where they are to be put.
