@@ -146,6 +146,8 @@ class StarClient:
         first = len(trajectory)
         values = trajectory.query(points.asked, "refresh")
         good = np.isfinite(values)
+        if len(values) > 1 and good.all() and without_outliers(values[1:]).all():
+            return points, values, good
         arms = np.flatnonzero(good[1:]) + 1
         credible = without_outliers(values[arms]) if len(arms) else np.empty(0, dtype=bool)
         index = first + np.cumsum(good) - 1  # where the trajectory has them: failed ones are left out
