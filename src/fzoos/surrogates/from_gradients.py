@@ -82,20 +82,26 @@ class GradientProcess:
             (along / (2.0 * self._length2))[:, None] * gap - (near / self._length2)[:, None] * self._weights
         ).T @ gap
         bend = bend + bend.T
-        bend[np.diag_indices(len(x))] -= _sum(along)
+        diagonal = np.einsum("ii->i", bend)
+        diagonal -= _sum(along)
         return value, near @ self._weights - along @ gap, bend
 
 
 def _weights(near: FloatArray, gap: FloatArray, length: float, gradients: FloatArray, ridges: FloatArray) -> FloatArray:
     """The covariance's inverse times the gradients, times l^2."""
-    count, dim = gradients.shape
+    right = np.ascontiguousarray(gradients).ravel()
+    matrix = _covariance(near, gap, length, ridges)
+    _, found, failed = scipy.linalg.lapack.dposv(matrix.T, right, lower=1, overwrite_a=1)
+    if failed:  # rounding has left it no longer positive
+        found = np.linalg.solve(_covariance(near, gap, length, ridges), right)
+    return np.asarray(found, dtype=np.float64).reshape(gradients.shape)
+
+
+def _covariance(near: FloatArray, gap: FloatArray, length: float, ridges: FloatArray) -> FloatArray:
+    """Of all coordinates of all gradients, over l^-2, with the ridges."""
+    count, _, dim = gap.shape
     blocks = np.empty((count, dim, count, dim))
     scaled = gap * (near / -(length**2))[:, :, None]
     np.multiply(scaled.transpose(0, 2, 1)[:, :, :, None], gap[:, None], out=blocks)
     np.einsum("iaja->aij", blocks)[...] += near + np.diag(ridges)
-    matrix = blocks.reshape(count * dim, count * dim)
-    right = np.ascontiguousarray(gradients).ravel()
-    _, found, failed = scipy.linalg.lapack.dposv(matrix.T, right, lower=1)
-    if failed:  # rounding has left it no longer positive
-        found = np.linalg.solve(matrix, right)
-    return np.asarray(found, dtype=np.float64).reshape(count, dim)
+    return blocks.reshape(count * dim, count * dim)

@@ -139,11 +139,15 @@ class _Search:
         """To a ridge that is likelier than those beside it; one without a factor is too small."""
         last = len(self._grid.ridges) - 1
         while True:
-            around = range(max(ridge - 1, 0), min(ridge + 1, last) + 1)
-            best = min(around, key=lambda k: self._cost(i, j, k))
-            if self._cost(i, j, best) == math.inf and ridge < last:
+            best = max(ridge - 1, 0)
+            least = self._cost(i, j, best)
+            for k in range(best + 1, min(ridge + 1, last) + 1):
+                cost = self._cost(i, j, k)
+                if cost < least:
+                    best, least = k, cost
+            if least == math.inf and ridge < last:
                 best = ridge + 1
-            elif not self._cost(i, j, best) < self._cost(i, j, ridge):
+            elif not least < self._cost(i, j, ridge):
                 return ridge
             ridge = best
 
@@ -154,13 +158,13 @@ class _Search:
         return found
 
     def _compute(self, i: int, j: int, k: int) -> float:
-        kernel = self._kernel(i, j)
+        kernel, lapack = self._kernel(i, j), self._lapack
         n = len(kernel)
-        kernel.ravel()[:: n + 1] += self._grid.ridges[k] * self._grid.polynomials[j].unit
-        lower, failed = self._lapack.dpotrf(kernel.T, lower=1, clean=0, overwrite_a=1)
+        kernel.reshape(-1)[:: n + 1] += self._grid.ridges[k] * self._grid.polynomials[j].unit
+        lower, failed = lapack.dpotrf(kernel.T, 1, 0, 1)  # lower, not clean, in place
         if failed:
             return math.inf
-        z, _ = self._lapack.dtrtrs(lower, self._both, lower=1)
+        z, _ = lapack.dtrtrs(lower, self._both, 1)
         _, amplitude, _ = centred(z)
         cost = 0.5 * n * math.log(amplitude) + float(_sum(np.log(lower.diagonal())))
         if cost < self._least:
@@ -177,7 +181,7 @@ class _Search:
             if b.square:
                 there += (b.square * s) * s
             if b.bowl:
-                there += np.outer(b.bowl * s.diagonal(), s.diagonal())
+                there += (b.bowl * s.diagonal())[:, None] * s.diagonal()
             self._polynomials[j] = there if b.linear else 0.0
         made: FloatArray = self._near[i] + self._polynomials[j]
         return made
@@ -200,7 +204,7 @@ class _Search:
 
 def centred(z: FloatArray) -> tuple[float, float, FloatArray]:
     """m, a^2 and z_y - m z_1."""
-    values, ones = z[:, 0], z[:, 1]
-    mean = float(ones @ values) / float(ones @ ones)
+    values, ones = z.T
+    mean = float(ones.dot(values)) / float(ones.dot(ones))
     rest = values - mean * ones
-    return mean, max(float(rest @ rest) / len(rest), _TINY), rest
+    return mean, max(float(rest.dot(rest)) / len(rest), _TINY), rest

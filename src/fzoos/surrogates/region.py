@@ -66,8 +66,9 @@ class RegionProcess:
         plain: bool = False,
     ) -> None:
         self.centre, self.offsets = centre, points - centre
-        self.rho2 = max(float(np.mean(self._squares)), _LEAST_RHO**2)
-        self._range, self._lowest = max(float(np.ptp(values)), _TINY), float(values.min())
+        self.rho2 = max(float(_sum(self._squares)) / len(points), _LEAST_RHO**2)
+        self._lowest = float(values.min())
+        self._range = max(float(values.max() - self._lowest), _TINY)
         products = self.offsets @ self.offsets.T
         squares = products.diagonal()[:, None] + products.diagonal() - 2.0 * products
         scaled = (values - self._lowest) / self._range
@@ -143,7 +144,8 @@ class RegionProcess:
         value, slope, near, gap = self._mean(x)
         bend: FloatArray = (near[:, None] * gap).T @ gap
         bend /= self._length2
-        bend[np.diag_indices(len(x))] -= _sum(near)
+        diagonal = np.einsum("ii->i", bend)
+        diagonal -= _sum(near)
         bend *= self._range / self._length2
         bend += self._bend
         return value, slope, bend
@@ -203,7 +205,8 @@ class RegionProcess:
         bend = np.zeros((dim, dim))
         if b.square:
             bend += (offsets.T * (self._fit.alpha * (2.0 * b.square / self.rho2**2))) @ offsets
-        bend[np.diag_indices(dim)] += 2.0 * self._bowl
+        diagonal = np.einsum("ii->i", bend)
+        diagonal += 2.0 * self._bowl
         return bend * self._range
 
     @cached_property

@@ -119,3 +119,21 @@ def test_a_plane_ends_in_a_corner():
         lambda t: Curved(float(slope @ t), slope, np.zeros((2, 2))), np.zeros(2), np.full(2, -1.0), np.ones(2)
     )
     np.testing.assert_array_equal(found, [-1.0, 1.0])
+
+
+def test_steps_where_a_function_is_not_convex_are_counted():
+    """log(1 + t^2) is not convex beyond t = 1: from 1.5 its minimum is found, and no step is made where none may be."""
+    evaluations = []
+
+    def hill(t):
+        evaluations.append(float(t[0]))
+        square = t * t
+        return Curved(
+            float(np.sum(np.log(1 + square))), 2 * t / (1 + square), np.diag(2 * (1 - square) / (1 + square) ** 2)
+        )
+
+    low, high, start = np.array([-100.0]), np.array([100.0]), np.array([1.5])
+    assert abs(newton_point(hill, start, low, high)[0]) < 1e-6
+    whole, evaluations[:] = len(evaluations), []
+    assert newton_point(hill, start, low, high, saddles=0)[0] == 1.5
+    assert len(evaluations) == 1 < whole

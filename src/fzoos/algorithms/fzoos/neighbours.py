@@ -23,6 +23,7 @@ __all__ = ["Neighbours"]
 
 _POINTS = 60  # at least so many, and 3 d
 _NOISY, _MORE = 1e-3, 3  # from this ridge on a client has noise, and uses three times as many points
+_MANY = 180  # points, beyond which it does not count how many there are when shapes are compared again
 _REACH = 30.0  # points further than this many Delta sqrt(d) cost digits, and are left out while enough others are left
 _HEIGHT, _STEEP = 0.25, 100.0  # of the fence, from where on it counts and how much
 _HALVINGS = 30
@@ -113,6 +114,11 @@ class Neighbours:
         return x
 
     @property
+    def keeps(self) -> bool:
+        """Whether the last surrogate is kept: there is noise, and there are many points."""
+        return self._kept is not None
+
+    @property
     def fenced(self) -> bool:
         """Whether values have failed near the last centre."""
         return self._fence is not None
@@ -178,7 +184,7 @@ class Neighbours:
             return None
         trajectory, (process, numbers, first, asked, used) = self._context.trajectory, self._kept
         few, self._kept = _NEW * len(near), None
-        if searches and max(len(trajectory) - asked, abs(len(near) - used)) >= few:
+        if searches and len(trajectory) - asked + abs(min(len(near), _MANY) - min(used, _MANY)) >= few:
             return None
         there = np.zeros(len(trajectory), dtype=bool)
         there[numbers] = True

@@ -28,6 +28,7 @@ _FLAT = 1e-12  # eigenvalues count at least so much of the largest
 _GUESSES = 20  # of which coordinates a step takes to their bounds
 _ENOUGH = 1e-10  # share of the parabola's fall that is not worth another
 _TINY = 1e-300
+_most = np.maximum.reduce  # np.max without what it asks before
 
 
 class Curved(NamedTuple):
@@ -44,6 +45,7 @@ def newton_point(
     low: FloatArray,
     high: FloatArray,
     rounding: float = 0.0,
+    saddles: int = _STEPS,
 ) -> FloatArray:
     """Where a function is least within bounds, near a start.
 
@@ -53,6 +55,7 @@ def newton_point(
         low: shape (d,).
         high: shape (d,).
         rounding: error of the values; below it gradients say whether a step is good.
+        saddles: steps at most from places where H is not positive.
 
     Example:
         >>> import numpy as np
@@ -67,7 +70,10 @@ def newton_point(
         left = _largest(here.slope, free)
         if left <= _GRADIENT:
             break
-        step = _step(here, free, low - t, high - t)
+        step, convex = _step(here, free, low - t, high - t)
+        saddles -= not convex
+        if saddles < 0:
+            break
         for _ in range(_SHORTER):
             trial = np.minimum(np.maximum(t + step, low), high)
             there, promised = curved(trial), float(here.slope @ (trial - t))
@@ -92,7 +98,7 @@ def _free(t: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray) -
 
 
 def _largest(slope: FloatArray, free: NDArray[np.bool_]) -> float:
-    return float(np.max(np.abs(slope) * free))
+    return float(_most(np.abs(slope) * free))
 
 
 def _shorter(promised: float, fall: float) -> float:
@@ -101,36 +107,36 @@ def _shorter(promised: float, fall: float) -> float:
     return min(max(-promised / (2.0 * bend), 0.1), 0.5) if bend > 0.0 and np.isfinite(bend) else 0.1
 
 
-def _step(here: Curved, free: NDArray[np.bool_], low: FloatArray, high: FloatArray) -> FloatArray:
-    """Where the parabola is least within the bounds, or at least a step downhill."""
+def _step(here: Curved, free: NDArray[np.bool_], low: FloatArray, high: FloatArray) -> tuple[FloatArray, bool]:
+    """Where the parabola is least within the bounds, or at least a step downhill; and whether H is positive."""
     if free.all():
-        step = _least_in_box(here.slope, here.bend, low, high)
+        step, convex = _least_in_box(here.slope, here.bend, low, high)
     else:
-        step, at = np.zeros_like(low), np.flatnonzero(free)
-        step[at] = _least_in_box(here.slope[at], here.bend[np.ix_(at, at)], low[at], high[at])
+        step, at = np.zeros_like(low), free.nonzero()[0]
+        step[at], convex = _least_in_box(here.slope[at], here.bend[at[:, None], at], low[at], high[at])
     if here.slope @ step < 0.0:
-        return step
+        return step, convex
     downhill = np.where(free, -here.slope, 0.0)
     bent, size = abs(float(downhill @ here.bend @ downhill)), float(downhill @ downhill)
-    return np.minimum(np.maximum(downhill * (size / bent if bent > size else 1.0), low), high)
+    return np.minimum(np.maximum(downhill * (size / bent if bent > size else 1.0), low), high), convex
 
 
-def _least_in_box(slope: FloatArray, bend: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """argmin g.s + 1/2 s.|H| s: Newton steps for the coordinates that are not held by a bound.
+def _least_in_box(slope: FloatArray, bend: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, bool]:
+    """argmin g.s + 1/2 s.|H| s, and whether H is positive: Newton steps for coordinates that are not held by a bound.
 
     A step is cut off at the bounds, so that many coordinates get there at once; if the parabola does not fall by that,
     it ends at the first bound in its way, and it does. Then the coordinate that gains most from it is let go.
     """
-    found, bend = _solved(bend, -slope)
-    if np.all((found >= low) & (found <= high)):
-        return found
-    step, pushes, value = np.zeros_like(low), slope, 0.0
-    held, least = np.zeros(len(low), dtype=bool), _ENOUGH * float(np.max(np.abs(slope)))
-    for _ in range(_GUESSES + 2 * len(low)):
-        at, way = np.flatnonzero(~held), np.zeros_like(low)
-        if len(at):
-            way[at] = scipy.linalg.lapack.dposv(bend[np.ix_(at, at)], -pushes[at], lower=1)[1]
-        if not -float(pushes @ way) > _ENOUGH * abs(value):
+    found, positive = _solved(bend, -slope)
+    if ((found >= low) & (found <= high)).all():
+        return found, positive is bend
+    step, pushes, value = np.zeros(len(low)), slope, 0.0
+    held, least = np.zeros(len(low), dtype=bool), _ENOUGH * float(_most(np.abs(slope)))
+    convex = positive is bend
+    beginning, bend = found if convex else _free_way(positive, pushes, held), positive
+    for k in range(_GUESSES + 2 * len(low)):
+        way = _free_way(bend, pushes, held) if k else beginning
+        if not -float(pushes.dot(way)) > _ENOUGH * abs(value):
             gains = np.where(held, np.where(step == low, -pushes, pushes), 0.0)
             most = int(np.argmax(gains))
             if not gains[most] > least:
@@ -139,8 +145,8 @@ def _least_in_box(slope: FloatArray, bend: FloatArray, low: FloatArray, high: Fl
             continue
         trial = np.minimum(np.maximum(step + way, low), high)
         bent = bend @ trial
-        if value - float((slope + 0.5 * bent) @ trial) < -0.1 * float(pushes @ (trial - step)):
-            ahead, at = np.where(way > 0.0, high, low), np.flatnonzero(way)
+        if value - float((slope + 0.5 * bent).dot(trial)) < -0.1 * float(pushes.dot(trial - step)):
+            ahead, at = np.where(way > 0.0, high, low), way.nonzero()[0]
             room = (ahead[at] - step[at]) / way[at]
             first = int(np.argmin(room))
             trial = np.minimum(np.maximum(step + min(room[first], 1.0) * way, low), high)
@@ -148,8 +154,16 @@ def _least_in_box(slope: FloatArray, bend: FloatArray, low: FloatArray, high: Fl
                 trial[at[first]] = ahead[at[first]]
             bent = bend @ trial
         held = (trial <= low) | (trial >= high)
-        step, pushes, value = trial, slope + bent, float((slope + 0.5 * bent) @ trial)
-    return step
+        step, pushes, value = trial, slope + bent, float((slope + 0.5 * bent).dot(trial))
+    return step, convex
+
+
+def _free_way(bend: FloatArray, pushes: FloatArray, held: NDArray[np.bool_]) -> FloatArray:
+    """The Newton step of coordinates that are not held."""
+    at, way = (~held).nonzero()[0], np.zeros(len(held))
+    if len(at):
+        way[at] = scipy.linalg.lapack.dposv(bend[at[:, None], at], -pushes[at], lower=1)[1]
+    return way
 
 
 def _solved(bend: FloatArray, towards: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -50,6 +50,7 @@ _LEAST_DELTA, _MOST_DELTA = 1e-9, 0.5
 _TAU = 0.2  # prediction error at which Delta stays
 _SILENT = 3  # rounds in a row without any value, after which the last good centre is asked again
 _SMALL = 0.1  # Delta shrinks where less than this share of it is used
+_SADDLES = 5  # steps from one to the next where many points with noise make the surrogate, and it stays not convex
 _TINY = 1e-300
 
 
@@ -216,7 +217,8 @@ class RegionClient:
             t = self._multipliers.meet(process, place, lambda start: least_point(local, start, bounds))
         else:
             curved, rounding = self._curved(process, x, delta, mean["gradient"])
-            t = newton_point(curved, np.zeros(len(x)), low, high, rounding)
+            limit = {"saddles": _SADDLES} if self._neighbours.keeps else {}
+            t = newton_point(curved, np.zeros(len(x)), low, high, rounding, **limit)
         return {"x": self._neighbours.inside(place(t), x)}
 
     def rest(self) -> None:
@@ -235,12 +237,14 @@ class RegionClient:
     ) -> tuple[Callable[[FloatArray], Curved], float]:
         """t -> [mu_i + delta_i](x + Delta t) as below, with second derivatives; and the error of its values."""
         excess, fenced = self._excess.process(process), self._neighbours.fenced
-        unit, reference, other_reference = float(np.linalg.norm(gradient)) * delta + _TINY, process(x)[0], excess(x)[0]
+        unit = float(np.linalg.norm(gradient)) * delta + _TINY
+        there = [(process.curved(x), excess.curved(x))]  # t = 0, from where the minimum is looked for
+        reference, other_reference = there[0][0][0], excess(x)[0]
 
         def local(t: FloatArray) -> Curved:
             point = x + delta * t
-            own, slope, bend = process.curved(point)
-            other, other_slope, other_bend = excess.curved(point)
+            known = there.pop() if there and not t.any() else (process.curved(point), excess.curved(point))
+            (own, slope, bend), (other, other_slope, other_bend) = known
             value = (own - reference + (other - other_reference)) / unit
             slope = (slope + other_slope) * (delta / unit)
             bend += other_bend
