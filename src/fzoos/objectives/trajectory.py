@@ -324,10 +324,12 @@ class Trajectory(Asking):
 
     def _products(self, numbers: NDArray[np.intp], x: FloatArray) -> FloatArray:
         """p.x of these points: where most are asked for, all of a block are read, which is faster than to pick some."""
-        found = np.empty(len(numbers))
         if not len(numbers):
-            return found
-        starts = range(int(numbers[0]), int(numbers[-1]) + 1, _BLOCK)
+            return np.empty(0)
+        first, last = int(numbers[0]), int(numbers[-1])
+        if len(numbers) * _PICKED > last - first:
+            return (self.x[first : last + 1] @ x)[numbers - first]
+        found, starts = np.empty(len(numbers)), range(first, last + 1, _BLOCK)
         edges = [*np.searchsorted(numbers, starts).tolist(), len(numbers)]
         for start, (begin, end) in zip(starts, pairwise(edges), strict=True):
             some = numbers[begin:end]
