@@ -100,6 +100,7 @@ class Server:
         if algorithm.protocol.rebuilds and self._half is None:
             raise TypeError(f"{algorithm.label} rebuilds x with the optimizer: the server needs it, too")
         self._steering = algorithm.steering(len(x))
+        self._places: tuple[tuple[int, ...], dict[int, tuple[int, float]]] = (), {}  # of participants: turn and share
         start = self._half or self._steering
         shared = {"x": x} if start is None else start.start(x)
         count = len(weights)
@@ -209,9 +210,12 @@ class Server:
         if self._steering is None:
             plan = self.state.plan
             return {**self._seed, "cut": plan.cut} if plan is not None and plan.cut else self._seed
-        share = float(self._weights[client] / self._weights[list(participants)].sum())
-        turn, count = participants.index(client), len(participants)
-        told = self._steering.scalars(self.state.shared, self._seed["seed"], turn, count, share)
+        if self._places[0] is not participants:
+            weights = self._weights[list(participants)]
+            shares = (weights / weights.sum()).tolist()
+            self._places = participants, dict(zip(participants, enumerate(shares), strict=True))
+        turn, share = self._places[1][client]
+        told = self._steering.scalars(self.state.shared, self._seed["seed"], turn, len(participants), share)
         if self.state.constrained and "constrained" in self._algorithm.told:
             return {**told, "constrained": 1, "share": share}
         return told

@@ -79,7 +79,7 @@ def query_at_once(
                 if not go_on(i, error):
                     return None
     finally:  # an answer is kept, whatever became of the others
-        _adopt(trajectories, asked, observed, x)
+        _adopt(trajectories, asked, observed, places, x)
     return observed
 
 
@@ -87,35 +87,38 @@ def _adopt(
     trajectories: Sequence[Trajectory],
     asked: dict[int, tuple[FloatArray, FloatArray]],
     observed: list[FloatArray | None],
+    places: Places,
     wanted: Sequence[FloatArray],
 ) -> None:
     """What `Trajectory.adopt` does, for all whose values are numbers at the points that were wanted."""
     usual: list[int] = []
-    for i, (x, values) in asked.items():
-        if values.ndim == 1 and x is wanted[i] and all_finite(values):
+    for i, (where, values) in asked.items():
+        if values.ndim == 1 and where is wanted[i] and all_finite(values):
             observed[i] = values
             usual.append(i)
         else:  # constraints, failures, or other points in their place
             centre = trajectories[i].row_of_centre(wanted[i]) if values.ndim > 1 else None
-            observed[i] = trajectories[i].adopt(x, values, centre)
+            observed[i] = trajectories[i].adopt(where, values, centre)
     if usual:
-        _keep([trajectories[i] for i in usual], [asked[i][1] for i in usual], [wanted[i] for i in usual])
+        x = places.x if len(usual) == len(places.x) else places.x[usual]
+        _keep([trajectories[i] for i in usual], [asked[i][1] for i in usual], x)
 
 
-def _keep(trajectories: Sequence[Trajectory], values: Sequence[FloatArray], x: Sequence[FloatArray]) -> None:
-    count, squares = len(x[0]), np.empty((len(x), len(x[0])))
+def _keep(trajectories: Sequence[Trajectory], values: Sequence[FloatArray], x: FloatArray) -> None:
+    """Add points, shape (N, n, d), of which all is well."""
+    count, squares = x.shape[1], np.empty(x.shape[:2])
 
     def prepare(share: range) -> None:
+        rows = x[share.start : share.stop]
+        np.vecdot(rows, rows, out=squares[share.start : share.stop])
         for i in share:
-            np.vecdot(x[i], x[i], out=squares[i])
-            if not trajectories[i].has_room(count):
-                trajectories[i].reserve(count)
+            trajectories[i].reserve(count)
 
     def copy(share: range) -> None:
         for i in share:
             rooms[i][...] = x[i]
 
-    share = in_shares if len(x) * x[0].size >= _LARGE else _alone
+    share = in_shares if x.size >= _LARGE else _alone
     share(prepare, len(x))
     rooms = [t.place(y, own) for t, y, own in zip(trajectories, values, squares, strict=True)]
     share(copy, len(x))

@@ -232,13 +232,10 @@ class Trajectory(Asking):
             self._norms.append(np.vecdot(kept, kept)[:, None])
         return y
 
-    def has_room(self, count: int) -> bool:
-        """Whether so many points can be added without a copy of those that are there."""
-        return self._x.has_room(count)
-
     def reserve(self, count: int) -> None:
-        """See to it that they can."""
-        self._x.reserve(count)
+        """See to it that so many points can be added without a copy of those that are there."""
+        for buffer in (self._x, self._y, self._norms):
+            buffer.reserve(count)
 
     def place(self, values: FloatArray, squares: FloatArray) -> FloatArray:
         """Add points of which f is known and all is well, as `adopt` does; returns where they are to be put.
@@ -327,10 +324,12 @@ class Trajectory(Asking):
 
     def _products(self, numbers: NDArray[np.intp], x: FloatArray) -> FloatArray:
         """p.x of these points: where most are asked for, all of a block are read, which is faster than to pick some."""
-        found = np.empty(len(numbers))
         if not len(numbers):
-            return found
-        starts = range(int(numbers[0]), int(numbers[-1]) + 1, _BLOCK)
+            return np.empty(0)
+        first, last = int(numbers[0]), int(numbers[-1])
+        if len(numbers) * _PICKED > last - first:
+            return (self.x[first : last + 1] @ x)[numbers - first]
+        found, starts = np.empty(len(numbers)), range(first, last + 1, _BLOCK)
         edges = [*np.searchsorted(numbers, starts).tolist(), len(numbers)]
         for start, (begin, end) in zip(starts, pairwise(edges), strict=True):
             some = numbers[begin:end]

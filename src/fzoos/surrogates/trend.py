@@ -10,6 +10,7 @@ ask at the same points, the mean of their gradients is the gradient of the mean'
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ __all__ = ["Slope", "fill_kernel", "fit_slope", "length_scale", "slope_around", 
 _LENGTH = 0.5  # l over the diagonal of the cube: only its polynomial regime matters
 _PANEL = 64  # rows of the kernel that are worked on at a time
 _TINY = float(np.finfo(float).tiny)
+_RANK = 1e-12  # equations that differ by less, as a share, are the same one
 _CUT = 8.0  # standard deviations: slopes along random directions are normal, and none of 10^14 is further off
 
 
@@ -85,11 +87,23 @@ def slope_around(
     right = np.empty((len(values), 3), order="F")  # as LAPACK takes it
     right[:, :2], right[:, 2] = trend, values
     solved = scipy.linalg.lapack.dpotrs(factor, right, lower=1, overwrite_b=1)[0]
-    weights = np.linalg.lstsq(trend.T @ solved[:, :2], trend.T @ solved[:, 2], rcond=1e-12)[0]
+    weights = _least_squares(trend.T @ solved[:, :2], trend.T @ solved[:, 2])
     alpha = solved[:, 2] - solved[:, :2] @ weights
     length2 = length_scale(offsets.shape[1]) ** 2
     gradient = (alpha * np.exp(-0.5 * squares / length2) / length2) @ offsets
     return Slope(gradient, float(2.0 * weights[1] / largest))
+
+
+def _least_squares(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """The shortest solution of two equations: NumPy's `lstsq` without what is around its call of LAPACK."""
+    found: FloatArray = scipy.linalg.lapack.dgelsd(matrix, right, *_workspace(), _RANK)[0]
+    return found[:2].reshape(-1)
+
+
+@cache
+def _workspace() -> tuple[int, int]:
+    numbers, integers, _ = scipy.linalg.lapack.dgelsd_lwork(2, 2, 1, _RANK)
+    return int(numbers), int(integers)
 
 
 def _factor(offsets: FloatArray, squares: FloatArray, ridge: float, known: FloatArray | None = None) -> FloatArray:

@@ -104,22 +104,19 @@ class Control:
 _USUAL = {f.name: f.default for f in fields(Control)}
 
 
-@lru_cache(maxsize=64)  # the same request is read half a dozen times on its way
+@lru_cache(maxsize=1024)  # the same request is read half a dozen times on its way, and each client has its own
 def _control(told: tuple[tuple[str, float], ...]) -> Control:
-    scalars = dict(told)
     try:
-        made = Control(**{name: _read(name, scalars) for name in Control.names() if name in scalars})  # type: ignore[arg-type]
+        made = Control(**{name: _read(name, value) for name, value in told if name in _USUAL})  # type: ignore[arg-type]
     except TypeError:
-        raise MessageError(f"a request of FZooS tells seed, mode and radius; got {', '.join(scalars)}") from None
-    for name, (low, high) in _RANGES.items():
-        if not low <= getattr(made, name) <= high:
-            raise MessageError(f"scalar {name!r} must be in {low:g}..{high:g}, got {getattr(made, name):g}")
+        raise MessageError(f"a request of FZooS tells seed, mode and radius; got {', '.join(dict(told))}") from None
     if made.turn >= made.participants:
         raise MessageError(f"turn {made.turn:g} of {made.participants:g} participants")
     return made
 
 
-_INTEGERS = (
+_MODES = {float(mode): mode for mode in Mode}
+_INTEGERS = {
     "seed",
     "sweep",
     "used",
@@ -132,7 +129,7 @@ _INTEGERS = (
     "cut",
     "quiet",
     "history",
-)
+}
 _RANGES: dict[str, tuple[float, float]] = {
     "seed": (0, 2**64),
     "radius": (1e-12, 1.0),
@@ -154,16 +151,18 @@ _RANGES: dict[str, tuple[float, float]] = {
 }
 
 
-def _read(name: str, scalars: Mapping[str, float]) -> float | Mode:
-    value = scalars[name]
+def _read(name: str, value: float) -> float | Mode:
     if not math.isfinite(value):
         raise MessageError(f"scalar {name!r} is {value}")
     if name == "mode":
-        if value not in list(Mode):
+        if value not in _MODES:
             raise MessageError(f"there is no mode {value:g}")
-        return Mode(int(value))
+        return _MODES[value]
     if name in _INTEGERS:
         if value != int(value):
             raise MessageError(f"scalar {name!r} must be a whole number, got {value}")
-        return int(value)
+        value = int(value)
+    low, high = _RANGES[name]
+    if not low <= value <= high:
+        raise MessageError(f"scalar {name!r} must be in {low:g}..{high:g}, got {value:g}")
     return value

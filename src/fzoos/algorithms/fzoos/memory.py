@@ -114,13 +114,15 @@ class Memory:
         error = self._measure(usable, np.sort(likely), x, rough)
         limit = float(np.partition(rough, count - 1)[count - 1]) + error + _ALIKE
         rest = np.flatnonzero((bounds * bounds <= limit) & np.isinf(rough))
-        error = max(error, self._measure(usable, rest, x, rough))
+        if len(rest):
+            error = max(error, self._measure(usable, rest, x, rough))
         return usable[rough <= float(np.partition(rough, count - 1)[count - 1]) + 2.0 * error + _ALIKE]
 
     def _measure(self, usable: NDArray[np.intp], which: NDArray[np.intp], x: FloatArray, rough: FloatArray) -> float:
         """Fill in rough squared distances of some of these points, and renew their bounds; how wrong they may be."""
-        rough[which], error = self._trajectory.rough_distances(x, usable[which])
-        self._bounds[usable[which]] = np.sqrt(np.maximum(rough[which] - error, 0.0))
+        numbers = usable[which]
+        squares, error = self._trajectory.rough_distances(x, numbers)
+        rough[which], self._bounds[numbers] = squares, np.sqrt(np.maximum(squares - error, 0.0))
         return error
 
     def _extend(self) -> None:
