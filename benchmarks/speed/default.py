@@ -6,9 +6,10 @@
 One core; N = 2, so that seconds per client are not those of a single one. The floor is what the round has to compute,
 counted in multiplications and additions, at the rate of a large matrix product in the same run:
 
-    trust region    evidence: 27 Cholesky factors of n x n (n^3 / 3 each) and the inverse of one (n^3 / 3); averaged
-                    gradients: a system of n' (n' - 1) equations; a minimum: 5 matrices of second derivatives and their
-                    factors (2 n d^2 + d^3 / 3 each). n is what a client has at round 20, where the time is taken
+    trust region    evidence: Cholesky factors of n x n (n^3 / 3 each), as many as the run makes, and the inverse of one
+                    (n^3 / 3); averaged gradients: a system of n' (n' - 1) equations; a minimum: 5 matrices of second
+                    derivatives and their factors (2 n d^2 + d^3 / 3 each). n is what a client has at round 20, where
+                    the time is taken
     star            bytes that have to be moved are counted as well: see `benchmarks/speed/star.py`, which also leaves
                     out the objective's own time
 
@@ -34,25 +35,22 @@ import scipy
 from benchmarks.machine import describe
 from benchmarks.speed import star
 from fzoos._util.arrays import FloatArray
+from fzoos.surrogates import likeliest
 
 N = 2
 REGION, STAR = (2, 10, 20, 50), (100, 300, 1_000, 2_000, 5_000, 20_000)
 EARLY, LATE = 20, 200
-FACTORS, LENGTHS, GRADIENTS, EVALUATIONS = (
-    27,
-    4,
-    15,
-    5,
-)  # and length scales tried; averaged gradients; of the surrogates
-CYCLE = 16  # rounds that are averaged: every eighth search goes through all length scales
+LENGTHS, GRADIENTS, EVALUATIONS = 4, 15, 5  # length scales tried; averaged gradients; evaluations of the surrogates
+CYCLE = 16  # rounds that are averaged: every eighth search goes through all length scales; late twice as many
 
 
 class Measured(NamedTuple):
-    """CPU seconds per client and round, early and late, and queries per client and round."""
+    """CPU seconds per client and round, early and late, and queries and, early, factors per client and round."""
 
     early: float
     late: float
     queries: float
+    factors: float
 
 
 def rounds(dim: int, last: int) -> Measured:
@@ -70,22 +68,30 @@ def rounds(dim: int, last: int) -> Measured:
         return f
 
     asked: list[int] = []
-    spent, queries = [time.process_time()], [0]
+    spent, queries, factors, made = [time.process_time()], [0], [0], [0]
 
     def note(_: object) -> None:
         spent.append(time.process_time())
         queries.append(sum(asked))
+        factors.append(made[0])
 
-    star.solve([site(k) for k in range(N)], dim, last, note)
-    seconds = np.diff(spent) / N
-    if dim in REGION:
-        early, late = seconds[EARLY - CYCLE // 2 : EARLY + CYCLE // 2], seconds[-CYCLE:]
-        return Measured(float(np.mean(early)), float(np.mean(late)), (queries[-1] - queries[1]) / N / (last - 1))
-    early = seconds[max(min(EARLY, last) - 5, 1) : min(EARLY, last) + 5]
+    compute = likeliest._Search._compute
+
+    def counted(search: likeliest._Search, *which: int) -> float:
+        made[0] += 1
+        return compute(search, *which)
+
+    likeliest._Search._compute = counted  # type: ignore[assignment,method-assign]
+    try:
+        star.solve([site(k) for k in range(N)], dim, last, note)
+    finally:
+        likeliest._Search._compute = compute  # type: ignore[method-assign]
+    seconds, first, end = np.diff(spent) / N, EARLY - CYCLE // 2, EARLY + CYCLE // 2
     return Measured(
-        float(np.median(early)),
-        float(np.mean(seconds[-12:])),
+        float(np.mean(seconds[first:end])),
+        float(np.mean(seconds[-2 * CYCLE :])),
         (queries[-1] - queries[1]) / N / (last - 1),
+        (factors[end] - factors[first]) / N / CYCLE,
     )
 
 
@@ -109,12 +115,12 @@ def region_points(dim: int) -> int:
     return min(max(60, 3 * dim), dim + 1 + 2 * (EARLY - 1))
 
 
-def region_flops(dim: int) -> float:
+def region_flops(dim: int, factors: float) -> float:
     n, equations = region_points(dim), GRADIENTS * min(GRADIENTS - 1, dim)
-    return (FACTORS + 1) * n**3 / 3 + equations**3 / 3 + EVALUATIONS * (2 * n * dim**2 + dim**3 / 3)
+    return (factors + 1) * n**3 / 3 + equations**3 / 3 + EVALUATIONS * (2 * n * dim**2 + dim**3 / 3)
 
 
-def region_calls(dim: int) -> float:
+def region_calls(dim: int, factors: float) -> float:
     """Factors and what is solved with them, the system of equations, kernels, and second derivatives, alone."""
     rng, n, equations = np.random.default_rng(0), region_points(dim), GRADIENTS * min(GRADIENTS - 1, dim)
     lapack = scipy.linalg.lapack
@@ -124,11 +130,13 @@ def region_calls(dim: int) -> float:
     system, right, both = many @ many.T + np.eye(equations), np.ones(equations), np.ones((n, 2), order="F")
     lower = lapack.dpotrf(kernel.T, lower=1)[0]
     bend = points.T @ points + np.eye(dim)
-    factor = cpu(lambda: lapack.dpotrf(kernel.T, lower=1, clean=0)) + cpu(lambda: lapack.dtrtrs(lower, both, lower=1))
+    one_factor = cpu(lambda: lapack.dpotrf(kernel.T, lower=1, clean=0)) + cpu(
+        lambda: lapack.dtrtrs(lower, both, lower=1)
+    )
     inverse, solved = cpu(lambda: lapack.dtrtri(lower, lower=1)), cpu(lambda: lapack.dposv(system, right, lower=1))
     made = cpu(lambda: np.exp(squares)) * LENGTHS
     one = cpu(lambda: points.T @ points) + cpu(lambda: np.exp(points[:, 0])) + cpu(lambda: lapack.dposv(bend, bend[0]))
-    return FACTORS * factor + inverse + solved + made + EVALUATIONS * one
+    return factors * one_factor + inverse + solved + made + EVALUATIONS * one
 
 
 def main() -> None:
@@ -141,7 +149,7 @@ def main() -> None:
             print(star.row(dim), flush=True)
             continue
         found, rate = rounds(dim, LATE), product_rate()
-        floor, calls = region_flops(dim) / rate, region_calls(dim)
+        floor, calls = region_flops(dim, found.factors) / rate, region_calls(dim, found.factors)
         alone = f"{calls * 1e3:.1f} | {found.early / calls:.1f}"
         ms, late = found.early * 1e3, f"{found.late / found.early:.2f}"
         print(

@@ -13,6 +13,8 @@ from fzoos._util.together import together
 
 __all__ = ["Buffer"]
 
+_LONG = 4  # times the room there is: who reserves wants few copies, and room that is not touched takes no memory
+
 
 class Buffer:
     """A matrix that grows at its lower right corner without copying what is there each time.
@@ -50,20 +52,21 @@ class Buffer:
 
     def grow(self, rows: int) -> Array:
         """Make room for `rows` more rows (and columns, if square) of zeros; return the whole matrix."""
-        self.reserve(rows)
         self.rows += rows
+        now = self._storage.shape[-2]
+        if self.rows > now:
+            self._enlarge(max(self.rows, now * 3 // 2 if self._lazy else now * 5 // 4))
         self._look()
         return self.array
 
-    def has_room(self, rows: int) -> bool:
-        """Whether it can grow by so many rows where it is."""
-        return self.rows + rows <= int(self._storage.shape[-2])
-
     def reserve(self, rows: int) -> None:
-        """See to it that it can."""
-        if not self.has_room(rows):
-            now = self._storage.shape[-2]
-            self._enlarge(max(self.rows + rows, now * 3 // 2 if self._lazy else now * 5 // 4))
+        """See to it that it can grow by so many rows where it is, and then for long."""
+        if self.rows + rows > self._storage.shape[-2]:
+            self._enlarge(max(self.rows + rows, _LONG * self._storage.shape[-2]))
+
+    def beyond(self, rows: int) -> Array:
+        """The place of the next rows, for which there must be room."""
+        return self._storage[..., self.rows : self.rows + rows, :]
 
     def append(self, rows: Array) -> None:
         """Add rows to a matrix of fixed width."""

@@ -178,6 +178,8 @@ class _Member:
 
     def __init__(self, crew: _Crew, task: Callable[[], Any]) -> None:
         self._crew, self._task = crew, task
+        self._context = copy_context()  # the caller's: NumPy's error state, among others
+        self._begun = False
         self.baton = threading.Lock()  # held, except when it is this one's turn
         self.baton.acquire()
         self.request: _Request | None = None
@@ -186,13 +188,22 @@ class _Member:
         self.result: Any = None
         self.finished = self.failed = False
 
-    def begin(self) -> None:
-        context = copy_context()  # NumPy's error state, among others
-        (_idle.pop() if _idle else _Worker()).give(partial(context.run, self._run))
+    def go(self) -> None:
+        """It is its turn. A thread is woken when it has something to do, and not before: to wake one takes long."""
+        if self._begun:
+            self.baton.release()
+        else:
+            self._begun = True
+            (_idle.pop() if _idle else _Worker()).give(partial(self._context.run, self._run))
+
+    def end(self) -> None:
+        """Let it find that the crew has ended, if it waits."""
+        if self._begun:
+            with suppress(RuntimeError):  # it is its turn already
+                self.baton.release()
 
     def _run(self) -> None:
         _here.member = self
-        self.baton.acquire()
         try:
             if not self._crew.ended:
                 self.result = self._task()
@@ -230,8 +241,6 @@ class _Crew:
 
     def run(self) -> None:
         """Until all are finished; what one of them raised, unless it was taken care of."""
-        for member in self.members:
-            member.begin()
         try:
             while self._ready:
                 self.pass_on()
@@ -243,8 +252,7 @@ class _Crew:
         except BaseException:  # Ctrl-C: whoever runs ends at its next meeting, and those who wait end now
             self.ended = True
             for member in self.members:
-                with suppress(RuntimeError):  # it is its turn already
-                    member.baton.release()
+                member.end()
             raise
         if self._raised is not None:
             raise self._raised
@@ -261,9 +269,8 @@ class _Crew:
 
     def pass_on(self) -> None:
         """Wake the next one; if all wait, the caller."""
-        turn = self._ready.popleft().baton if self._ready else self._all_wait
         with suppress(RuntimeError):  # after Ctrl-C all have been woken
-            turn.release()
+            self._ready.popleft().go() if self._ready else self._all_wait.release()
 
     def _answer(self, members: Sequence[_Member]) -> None:
         groups: dict[Hashable, list[_Member]] = {}

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fzoos._util.arrays import FloatArray
+from fzoos._util.arrays import Array, FloatArray
 from fzoos._util.checks import check_number, check_positive
 
 __all__ = ["OPTIMIZERS", "SGD", "Adam", "Optimizer"]
@@ -24,6 +24,8 @@ class Optimizer(ABC):
     restart: bool = True
     elementwise: ClassVar[bool] = False
     """Whether a coordinate's step depends on that coordinate alone, and gradients and states may have leading axes."""
+    on_device: ClassVar[bool] = False
+    """Whether, beyond that, they may be PyTorch's."""
 
     @abstractmethod
     def init(self, dim: int) -> tuple[Any, ...]:
@@ -69,6 +71,7 @@ class Adam(Optimizer):
     restart: bool = True
 
     elementwise: ClassVar[bool] = True
+    on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
@@ -99,7 +102,7 @@ class Adam(Optimizer):
         m = self.beta1 * m + (1.0 - self.beta1) * gradient
         v = self.beta2 * v + (1.0 - self.beta2) * gradient**2
         m_hat, v_hat = m / (1.0 - self.beta1**k), v / (1.0 - self.beta2**k)
-        return (k, m, v), self.learning_rate * m_hat / (np.sqrt(v_hat) + self.eps)
+        return (k, m, v), self.learning_rate * m_hat / (_root(v_hat) + self.eps)
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,7 @@ class SGD(Optimizer):
     learning_rate: float = 0.01  # eta
 
     elementwise: ClassVar[bool] = True
+    on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
@@ -130,6 +134,10 @@ class SGD(Optimizer):
     def step(self, state: tuple[Any, ...], gradient: FloatArray) -> tuple[tuple[Any, ...], FloatArray]:
         """One gradient step."""
         return state, self.learning_rate * gradient
+
+
+def _root(x: Array) -> Array:
+    return np.sqrt(x) if isinstance(x, np.ndarray) else x.sqrt()
 
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "sgd": SGD}

@@ -40,7 +40,7 @@ class GradientProcess:
     def __init__(self, points: FloatArray, gradients: FloatArray, length: float, ridges: FloatArray) -> None:
         self._points, self._length2 = points, length**2
         gap = points[:, None] - points
-        near = np.exp(-0.5 * np.sum(gap * gap, axis=-1) / length**2)
+        near = np.exp(-0.5 * _sum(gap * gap, 2) / length**2)
         if len(points) > points.shape[1] or points.size <= _SMALL:
             self._weights = _weights(near, gap, length, gradients, ridges)
             return

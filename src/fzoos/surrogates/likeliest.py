@@ -117,6 +117,9 @@ class _Search:
 
     def every_length(self, j: int) -> tuple[int, int]:
         """All ridges of the first length, and from the likeliest of them on those beside it."""
+        if len(self._grid.ridges) == len(self._grid.lengths) == 1:
+            self._cost(0, j, 0)
+            return 0, 0
         ridge = min(range(len(self._grid.ridges)), key=lambda k: self._cost(0, j, k))
         ridges = [ridge := self._ridge(i, j, ridge) for i in range(len(self._grid.lengths))]
         at = min(range(len(ridges)), key=lambda i: self._cost(i, j, ridges[i]))
@@ -204,7 +207,7 @@ class _Search:
 
 def centred(z: FloatArray) -> tuple[float, float, FloatArray]:
     """m, a^2 and z_y - m z_1."""
-    values, ones = z.T
+    values, ones = z[:, 0], z[:, 1]
     mean = float(ones.dot(values)) / float(ones.dot(ones))
     rest = values - mean * ones
     return mean, max(float(rest.dot(rest)) / len(rest), _TINY), rest

@@ -79,10 +79,21 @@ class LocalSurrogate:
         return self._trajectory.x[rows], self._trajectory.y[rows]
 
     @property
-    def is_complete(self) -> bool:
-        """Whether all points are in use, wherever x is, and none is new."""
+    def lacks(self) -> int | None:
+        """How many points, the latest, are still to be added, if all are in use wherever x is; None: it depends."""
         trajectory = self._trajectory
-        return self._points is None and self._seen == len(trajectory) and self._version == trajectory.version
+        if self._points is not None or self._version != trajectory.version:
+            return None
+        return len(trajectory) - self._seen
+
+    def observed(self, count: int) -> FloatArray:
+        """What was observed at the so many points that were asked last."""
+        return self._trajectory.y[-count:]
+
+    def extended(self, count: int) -> None:
+        """Those are now in the process."""
+        self._seen += count
+        self._in_use = np.arange(self._seen)
 
     def is_latest(self, index: NDArray[np.int64], count: int) -> bool:
         """Whether these are the so many points that were asked last."""
@@ -148,7 +159,7 @@ class LocalSurrogates:
             x: the places.
             latest: the last points of all trajectories, if they are on the device already, shape (N, m, d).
         """
-        if self._groups and all(surrogate.is_complete for surrogate in self._surrogates):
+        if self._extend(latest):
             return
         due = [surrogate.due(row) for surrogate, row in zip(self._surrogates, x, strict=True)]
         if not self._groups or not all(group.is_for(self._surrogates, due) for group in self._groups):
@@ -159,6 +170,21 @@ class LocalSurrogates:
                 group.append([(self._surrogates[i], due[i]) for i in group.members], latest)
         for surrogate, row, new in zip(self._surrogates, x, due, strict=True):
             surrogate.conditioned(row, new)
+
+    def _extend(self, latest: Array | None) -> bool:
+        """Where all points are in use, wherever x is, add the latest to all at once; whether that was all there was."""
+        if len(self._groups) != 1 or not self._groups[0].is_of(self._surrogates):
+            return False
+        new = {surrogate.lacks for surrogate in self._surrogates}
+        if new == {0}:
+            return True
+        if latest is None or len(latest) < 2 or new != {latest.shape[1]}:
+            return False
+        count = latest.shape[1]
+        self._groups[0].process.append(latest, np.stack([surrogate.observed(count) for surrogate in self._surrogates]))
+        for surrogate in self._surrogates:
+            surrogate.extended(count)
+        return True
 
     def _grouped(self, due: Sequence[NDArray[np.int64]]) -> list[_Group]:
         """Those whose processes are alike, and get as many points."""
@@ -202,6 +228,12 @@ class _Group:
     def __init__(self, members: Sequence[int], processes: Sequence[DerivedGP]) -> None:
         self.members, self._own = members, processes
         self.process = processes[0] if len(processes) == 1 else DerivedGP.joined(processes)
+
+    def is_of(self, surrogates: Sequence[LocalSurrogate]) -> bool:
+        """Whether all of these are in it."""
+        return len(self._own) == len(surrogates) and all(
+            surrogate.process is own for surrogate, own in zip(surrogates, self._own, strict=True)
+        )
 
     def is_for(self, surrogates: Sequence[LocalSurrogate], due: Sequence[NDArray[np.int64]]) -> bool:
         """Whether they still are what the surrogates have, and get as many points."""

@@ -261,6 +261,8 @@ class RegionProcess:
             out.append(worst)
             if left < 0.1**k:
                 found = list(out)
+            if k == _MOST_OUTLIERS:
+                break
             unit = np.zeros(len(alpha))
             unit[worst] = 1.0
             column = self._solved(self._solved(unit), transposed=1)  # of K^-1

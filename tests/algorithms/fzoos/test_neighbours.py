@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fzoos import FZooS, minimize
+from fzoos._util.object_state import ObjectState
 from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.fzoos import neighbours
 from fzoos.algorithms.fzoos.control import Control, Mode
@@ -42,15 +43,14 @@ def test_shapes_are_compared_again(monkeypatch, noise, searches):
 
 
 def noisy_client():
-    """A client whose values have noise."""
-    rng = np.random.default_rng(3)
-    trajectory = Trajectory(lambda u: float(np.sum((u - 0.4) ** 2) + 0.1 * rng.standard_normal()), Box.of((0, 1), 3))
+    """A client whose values have noise, the same at the same point."""
+    trajectory = Trajectory(lambda u: float(np.sum((u - 0.4) ** 2) + 0.1 * np.sin(1e9 * u.sum())), Box.of((0, 1), 3))
     return RegionClient(ClientContext(trajectory, np.random.default_rng(0), 3, 2, 1, True))
 
 
-def play(client, rounds, rest=0):
+def play(client, rounds, rest=0, start=0.5):
     """Gradients that it sends."""
-    sent, x = [], np.full(3, 0.5)
+    sent, x = [], np.full(3, start)
     for round in rounds:
         if round == rest:
             client.rest()
@@ -66,6 +66,19 @@ def test_who_slept_computes_as_if_it_had_given_its_factor_back():
     awake, asleep, always = (play(noisy_client(), *played) for played in ((rounds,), (rounds, 42), (range(1, 45),)))
     np.testing.assert_array_equal(awake, asleep)
     assert np.any(awake[40:] != always[40:])  # the factor was kept where there was no round without it
+
+
+def test_a_kept_surrogate_is_part_of_the_state():
+    """A site that is started again has it from its snapshot, and says the same bits as one that goes on."""
+    old, new = noisy_client(), noisy_client()
+    kept, made = ObjectState(old, ["fzoos"]), ObjectState(new, ["fzoos"])
+    play(old, range(1, 41))
+    assert old._neighbours.keeps
+    state = kept.take()
+    made.replace(state.nodes, state.arrays)
+    assert new._neighbours.keeps
+    first, again = (play(client, range(41, 45), start=0.45) for client in (old, new))
+    np.testing.assert_array_equal(first, again)
 
 
 @pytest.mark.parametrize(("on_failure", "sizes"), [("raise", [1, 6, 1, 1]), ("skip", [1] * 9)])

@@ -87,9 +87,9 @@ class _Crew:
         self._surrogates = Model.several([half.model for half in self._halves])
         known = self._halves[0].corrections.known
         self._vectors = Correction.several([half.corrections for half in self._halves]) if known else None
-        self._scales = np.array([[half.step_scale] for half in self._halves])
-        self._descents = Descents([walker.descent for walker in walkers], self._x.shape[1])
         self._device = self._halves[0].device
+        self._scales = to_device(np.array([[half.step_scale] for half in self._halves]), self._device)
+        self._descents = Descents([walker.descent for walker in walkers], self._device)
         self._there = to_device(self._x, self._device)  # x on the device
         self._exploring = Exploring([half.queries for half in self._halves], self._surrogates, times)
 
@@ -104,9 +104,9 @@ class _Crew:
             gradient += to_device(gamma, self._device) * self._vectors(self._there)
         for half, length in zip(self._halves, gamma[:, 0].tolist(), strict=True):
             half.note_length(length)
-        project = self._halves[0].context.project
-        self._x = self._descents.moved(self._x, to_host(gradient), self._scales, project)
-        self._there = to_device(self._x, self._device)
+        moved = self._there - self._scales * self._descents(gradient)
+        self._there = self._halves[0].context.project(moved)
+        self._x = to_host(self._there)
 
     def explore(self, go_on: GoOn) -> list[int] | None:
         """Active queries around the new iterates: who failed, or None if the others do not go on."""

@@ -207,12 +207,14 @@ class Neighbours:
     def _near(self, x: FloatArray, delta: float) -> NDArray[np.intp]:
         """The nearest max(60, 3 d) credible points, thrice that with noise; those beyond the reach cost digits."""
         dim, trajectory = len(x), self._context.trajectory
-        distances = np.sum((trajectory.x - x) ** 2, axis=1)
-        distances[list(self._outliers)] = np.inf
+        gap = trajectory.x - x
+        distances = np.add.reduce(gap * gap, 1)
+        if self._outliers:
+            distances[list(self._outliers)] = np.inf
         most = _most_points(dim) * (_MORE if self._noisy else 1)
         near = np.argsort(distances, kind="stable")[: min(most, self.count)]
-        within = np.sum(np.sqrt(distances[near]) <= _REACH * delta * math.sqrt(dim))
-        return near[: max(int(within), (dim + 1) * (dim + 2) // 2)]
+        within = np.count_nonzero(np.sqrt(distances[near]) <= _REACH * delta * math.sqrt(dim))
+        return near[: max(within, (dim + 1) * (dim + 2) // 2)]
 
     def _allowed(self, x: FloatArray) -> bool:
         return self._fence is None or self._fence(x)[0] < 0.5
