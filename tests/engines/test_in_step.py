@@ -16,6 +16,7 @@ from fzoos.algorithms.fixed_fzoos import FixedFZooS
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.client import Client
 from fzoos.messages.message import Message
+from fzoos.objectives import at_once
 from fzoos.objectives.box import Box
 from fzoos.objectives.trajectory import Trajectory
 from fzoos.surrogates.fourier import FourierFeatures
@@ -180,11 +181,40 @@ def test_one_that_fails_leaves_the_others_where_they_would_be(
         assert replies[1][i].scalars["queries"] == replies[0][i].scalars["queries"]
 
 
-def client(i: int, algorithm: FixedFZooS, fails: bool) -> Client:
-    """It fails in its first batch of active queries."""
+@pytest.mark.parametrize("large", [1, 100_000], ids=["in the background", "when needed"])
+@pytest.mark.parametrize("after", [25, 30], ids=["at x", "around x"])
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_one_that_fails_in_a_refresh_leaves_the_others_where_they_would_be(
+    device: str | None, after: int, large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the second round, whose first query is the server's x; and what is drawn is what is used."""
+    if device is not None:
+        pytest.importorskip("torch")
+    monkeypatch.setattr(draws, "_LARGE", large)
+    monkeypatch.setattr(at_once, "_LARGE", large)
+    x, replies = {"x": np.full(DIM, 0.5)}, []
+    for fails in (False, True):
+        algorithm = InStep.paper(features=50, device=device)
+        clients = [client(i, algorithm, fails and i == 1, after) for i in range(CLIENTS)]
+        engine = LocalEngine(clients, together=False, in_step=True)
+        assert not engine.exchange({i: Message("update", 1, x, {"seed": 3}) for i in range(CLIENTS)}).failures
+        outcome = engine.exchange({i: Message("refresh", 2, x, {"seed": 3}) for i in range(CLIENTS)})
+        assert list(outcome.failures) == ([1] if fails else [])
+        replies.append(outcome.replies)
+        for i, each in enumerate(clients):
+            used = np.random.default_rng(i)
+            used.random((10 + 3 * 100 + (0 if fails and i == 1 and after == 25 else 200)) * DIM)
+            assert each.generator.bit_generator.state == used.bit_generator.state
+    for i in (0, 2, 3):
+        np.testing.assert_allclose(replies[1][i].arrays["w"], replies[0][i].arrays["w"], rtol=0, atol=1e-9)
+        assert replies[1][i].scalars["queries"] == replies[0][i].scalars["queries"] == 76
+
+
+def client(i: int, algorithm: FixedFZooS, fails: bool, after: int = 11) -> Client:
+    """It fails after so many queries: in its first batch of active ones."""
 
     def objective(x: Any) -> float:
-        if fails and trajectory.count > 11:
+        if fails and trajectory.count > after:
             raise ValueError("broken")
         return float(np.mean((x - 0.1 * i) ** 2))
 

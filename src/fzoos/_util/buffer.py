@@ -64,6 +64,10 @@ class Buffer:
         if self.rows + rows > self._storage.shape[-2]:
             self._enlarge(max(self.rows + rows, _LONG * self._storage.shape[-2]))
 
+    def beyond(self, rows: int) -> Array:
+        """The place of the next rows, for which there must be room."""
+        return self._storage[..., self.rows : self.rows + rows, :]
+
     def append(self, rows: Array) -> None:
         """Add rows to a matrix of fixed width."""
         first = self.rows

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import TypeVar
 
-__all__ = ["in_background", "in_shares", "on_cores"]
+__all__ = ["in_background", "on_cores"]
 
 _T = TypeVar("_T")
 
@@ -37,28 +37,6 @@ def on_cores(work: Callable[[_T], object], items: Sequence[_T]) -> None:
             work(item)
 
     list(_pool(os.getpid(), "fzoos-cores").map(share, range(count)))
-
-
-def in_shares(work: Callable[[range], object], count: int) -> None:
-    """work(numbers) for shares of the numbers below `count`, one share a core, until all are done.
-
-    Few long operations are what gains by it: between two of them a thread waits for the interpreter.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos._util.cores import in_shares
-        >>> rows = np.zeros((3, 2))
-        >>> in_shares(lambda share: np.add.at(rows, slice(share.start, share.stop), 2.0), 3)
-        >>> float(rows.sum())
-        12.0
-    """
-    shares = _shares(count)
-    pool = _pool(os.getpid(), "fzoos-cores") if len(shares) > 1 else None
-    others = [pool.submit(work, share) for share in shares[1:]] if pool is not None else []
-    if shares:
-        work(shares[0])
-    for other in others:
-        other.result()
 
 
 def in_background(work: Callable[[range], object], count: int) -> list[Future[object]]:

@@ -51,8 +51,8 @@ class Draws:
         self._staging = _Staging((len(rngs), self._at_once, *shape), device)
         self._ready = self._next = 0  # how many of the block are still to be taken, and which is next
         self._under_way: list[Future[object]] = []
-        # To take back what is not used; who draws once uses it.
-        self._before: list[Any] = [rng.bit_generator.state for rng in rngs] if times > 1 else []
+        # To take back what is not used; one alone draws when it needs the numbers.
+        self._before: list[Any] = [rng.bit_generator.state for rng in rngs] if len(rngs) > 1 or times > 1 else []
 
     def begin(self) -> None:
         """See to it that the next are drawn; what `take` returned before is no longer valid."""

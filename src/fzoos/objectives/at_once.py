@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from fzoos._util.arrays import Array, FloatArray, to_host
-from fzoos._util.cores import in_shares
+from fzoos._util.cores import in_background
 from fzoos.objectives.asking import Purpose
 from fzoos.objectives.constraints import all_finite
 from fzoos.objectives.trajectory import Trajectory
 
 __all__ = ["Places", "query_at_once"]
 
-_LARGE = 200_000  # numbers in all points: from there on several cores copy them sooner than one
+_LARGE = 200_000  # numbers in all points: from there on they are kept on several cores, while objectives are asked
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ def query_at_once(
     observed: list[FloatArray | None] = [None] * len(trajectories)
     asked: dict[int, tuple[FloatArray, FloatArray]] = {}  # points and values that are still to be kept
     x, points = list(places.x), places.points
+    laid = _Laid(trajectories, places.x) if points is not None else None
     try:
         for i, trajectory in enumerate(trajectories):
             try:
@@ -79,50 +80,46 @@ def query_at_once(
                 if not go_on(i, error):
                     return None
     finally:  # an answer is kept, whatever became of the others
-        _adopt(trajectories, asked, observed, places, x)
+        if laid is not None:
+            _adopt(trajectories, asked, observed, x, laid.squares())
     return observed
+
+
+class _Laid:
+    """Points that are written where they will be kept, and their squares, while objectives are asked."""
+
+    def __init__(self, trajectories: Sequence[Trajectory], x: FloatArray) -> None:
+        self._trajectories, self._x, self._squares = trajectories, x, np.empty(x.shape[:2])
+        self._under_way = in_background(self._lay, len(x)) if x.size >= _LARGE else None
+
+    def squares(self) -> FloatArray:
+        """|x|^2 of all, shape (N, n), as soon as all are laid."""
+        if self._under_way is None:
+            self._lay(range(len(self._x)))
+        else:
+            for share in self._under_way:
+                share.result()
+        return self._squares
+
+    def _lay(self, share: range) -> None:
+        rows = self._x[share.start : share.stop]
+        np.vecdot(rows, rows, out=self._squares[share.start : share.stop])
+        for i in share:
+            self._trajectories[i].lay(self._x[i])
 
 
 def _adopt(
     trajectories: Sequence[Trajectory],
     asked: dict[int, tuple[FloatArray, FloatArray]],
     observed: list[FloatArray | None],
-    places: Places,
     wanted: Sequence[FloatArray],
+    squares: FloatArray,
 ) -> None:
-    """What `Trajectory.adopt` does, for all whose values are numbers at the points that were wanted."""
-    usual: list[int] = []
-    for i, (where, values) in asked.items():
-        if values.ndim == 1 and where is wanted[i] and all_finite(values):
+    """`Trajectory.adopt` of all; where values are numbers, of the points that were wanted, these have been laid."""
+    for i, (x, values) in asked.items():
+        if values.ndim == 1 and x is wanted[i] and all_finite(values):
             observed[i] = values
-            usual.append(i)
+            trajectories[i].take(values, squares[i])
         else:  # constraints, failures, or other points in their place
             centre = trajectories[i].row_of_centre(wanted[i]) if values.ndim > 1 else None
-            observed[i] = trajectories[i].adopt(where, values, centre)
-    if usual:
-        x = places.x if len(usual) == len(places.x) else places.x[usual]
-        _keep([trajectories[i] for i in usual], [asked[i][1] for i in usual], x)
-
-
-def _keep(trajectories: Sequence[Trajectory], values: Sequence[FloatArray], x: FloatArray) -> None:
-    """Add points, shape (N, n, d), of which all is well."""
-    count, squares = x.shape[1], np.empty(x.shape[:2])
-
-    def prepare(share: range) -> None:
-        rows = x[share.start : share.stop]
-        np.vecdot(rows, rows, out=squares[share.start : share.stop])
-        for i in share:
-            trajectories[i].reserve(count)
-
-    def copy(share: range) -> None:
-        for i in share:
-            rooms[i][...] = x[i]
-
-    share = in_shares if x.size >= _LARGE else _alone
-    share(prepare, len(x))
-    rooms = [t.place(y, own) for t, y, own in zip(trajectories, values, squares, strict=True)]
-    share(copy, len(x))
-
-
-def _alone(work: Callable[[range], object], count: int) -> None:
-    work(range(count))
+            observed[i] = trajectories[i].adopt(x, values, centre)

@@ -232,23 +232,22 @@ class Trajectory(Asking):
             self._norms.append(np.vecdot(kept, kept)[:, None])
         return y
 
-    def reserve(self, count: int) -> None:
-        """See to it that so many points can be added without a copy of those that are there."""
+    def lay(self, x: FloatArray) -> None:
+        """Write points where the next ones will be; they join the trajectory with `take`, if ever."""
         for buffer in (self._x, self._y, self._norms):
-            buffer.reserve(count)
+            buffer.reserve(len(x))
+        self._x.beyond(len(x))[...] = x
 
-    def place(self, values: FloatArray, squares: FloatArray) -> FloatArray:
-        """Add points of which f is known and all is well, as `adopt` does; returns where they are to be put.
+    def take(self, values: FloatArray, squares: FloatArray) -> None:
+        """What `adopt` does with points that were laid and of which f is known, and all is well.
 
         Args:
             values: f, shape (n,).
             squares: |x|^2 of each, shape (n,).
         """
-        first = self._x.rows
+        self._x.grow(len(values))
         self._y.append(values[:, None])
         self._norms.append(squares[:, None])
-        room: FloatArray = self._x.grow(len(values))[first:]
-        return room
 
     def _constrained(self, x: FloatArray, values: FloatArray, centre: int | None) -> FloatArray:
         """The merit of these points, where the objective has constraints."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -187,6 +187,17 @@ class _Choice:
         _note_shares(self._several, self._surrogates, noted[0])
         return self._context.project(points)
 
+    def ask_around(self, x: FloatArray, ask: Callable[[Array], object]) -> bool:
+        """Choose, and ask; whether the others go on. Several are then conditioned on what is on the device already."""
+        surrogates, there = self._surrogates, to_device(x, self._device)
+        surrogates.condition(x)
+        points = self.around(x, there)
+        asked = ask(points)
+        if asked is not None and len(x) > 1 and all(q._context.trajectory.keeps_what_is_asked for q in self._several):
+            surrogates.condition(x, points)
+        surrogates.close()
+        return asked is not None
+
 
 def _note_shares(several: Sequence[Queries], surrogates: LocalSurrogates, traces: Array) -> None:
     """How uncertain gradients at x are: posterior over prior trace, the first being of shape (N, 1)."""
@@ -207,21 +218,28 @@ def _refresh(items: Sequence[tuple[Queries, FloatArray]], go_on: GoOn) -> list[f
         trajectories = [items[i][0]._context.trajectory for i in left]
         return query_at_once(trajectories, Places.of(trajectories, points), "refresh", tell)
 
-    x = np.stack([place for _, place in items])
-    at_x = ask(items[0][0]._context.project(x)[:, None, :])
-    if at_x is None:
-        return []
-    for i, y in enumerate(at_x):
-        found[i] = np.nan if y is None else float(y[0])
-    left = [i for i in left if at_x[i] is not None]
-    if left:
+    def choice() -> _Choice:
         several = [items[i][0] for i in left]
-        surrogates = Model.several([queries._model for queries in several])
-        x = x[left]
-        surrogates.condition(x)
-        there = to_device(x, several[0]._settings.device)
-        points = _Choice(several, surrogates, design, times=1).around(x, there)
-        surrogates.close()
-        if ask(points) is None:
+        return _Choice(several, Model.several([queries._model for queries in several]), design, times=1)
+
+    x = np.stack([place for _, place in items])
+    chooser = choice()
+    try:
+        if len(left) > 1:
+            chooser.draws.begin()
+        at_x = ask(items[0][0]._context.project(x)[:, None, :])
+        if at_x is None:
             return []
+        for i, y in enumerate(at_x):
+            found[i] = np.nan if y is None else float(y[0])
+        left = [i for i in left if at_x[i] is not None]
+        if not left:
+            return found
+        if len(left) < len(items):  # the others choose without them
+            chooser.draws.close()
+            chooser = choice()
+        if not chooser.ask_around(x[left], ask):
+            return []
+    finally:
+        chooser.draws.close()
     return found
