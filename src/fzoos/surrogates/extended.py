@@ -5,6 +5,9 @@
 
 Choice and scale stay. New entries of z_y - m z_1 are what the values differ by from what was predicted, over a what was
 expected of it. diag K^-1 grows by the squares of the new rows of the factor's inverse, L_22^-1 (-L_21 L^-1, I).
+
+A factor of 450 points is 1.6 MB, and reading it is what takes the time. It has room for a tenth more, rows of the
+identity until they are needed, so that it is not copied for every point.
 """
 
 from __future__ import annotations
@@ -15,8 +18,9 @@ import scipy
 from fzoos._util.arrays import FloatArray
 from fzoos.surrogates.likeliest import Fit, centred
 
-__all__ = ["extended"]
+__all__ = ["extended", "solved"]
 
+_ROOM = 0.1  # more rows than are needed
 _SURPRISE = 9.0  # (y - mu)^2 over its variance, from which on a choice is in doubt
 
 
@@ -42,7 +46,7 @@ def extended(fit: Fit, cross: FloatArray, block: FloatArray, values: FloatArray)
         True
     """
     lapack, (count, n) = scipy.linalg.lapack, cross.shape
-    side = lapack.dtrtrs(fit.lower, cross.T, lower=1)[0]  # L_21^T
+    side = solved(fit.lower, cross.T)  # L_21^T
     corner, failed = lapack.dpotrf(block - side.T @ side, lower=1, clean=1)
     if failed:
         return None
@@ -52,15 +56,38 @@ def extended(fit: Fit, cross: FloatArray, block: FloatArray, values: FloatArray)
     new = lapack.dtrtrs(corner, both, lower=1)[0]
     if np.any((new[:, 0] - fit.mean * new[:, 1]) ** 2 > _SURPRISE * fit.amplitude):
         return None
-    lower = np.empty((n + count, n + count), order="F")
-    lower[:n, :n] = fit.lower
-    lower[n:, :n], lower[n:, n:] = side.T, corner
+    lower = _with_room(fit.lower, n, count)
+    lower[n : n + count, :n], lower[n : n + count, n : n + count] = side.T, corner
     z = np.asfortranarray(np.concatenate([fit.z, new]))
     mean, amplitude, rest = centred(z)
-    alpha = lapack.dtrtrs(lower, rest, lower=1, trans=1)[0]
+    right = np.zeros((n + count, 1 + count), order="F")
+    right[:, 0] = rest
+    right[n:, 1:] = np.eye(count)
+    found = solved(lower, right, transposed=1)  # alpha, and the new rows of L^-1
     diagonal = fit.diagonal
     if diagonal is not None:
-        inverse = lapack.dtrtri(corner, lower=1)[0]
-        rows = lapack.dtrtrs(fit.lower, side @ inverse.T, lower=1, trans=1)[0]
-        diagonal = np.concatenate([diagonal + np.sum(rows * rows, axis=1), np.sum(inverse * inverse, axis=0)])
+        squares = found[:, 1:] * found[:, 1:]
+        diagonal = np.concatenate([diagonal, np.zeros(count)]) + np.sum(squares, axis=1)
+    alpha = found[:, 0].copy()
     return fit._replace(amplitude=amplitude, mean=mean, alpha=alpha, lower=lower, z=z, diagonal=diagonal)
+
+
+def solved(lower: FloatArray, right: FloatArray, transposed: int = 0) -> FloatArray:
+    """L^-1 times this, or L^-T; L may have more rows, which count for nothing."""
+    n, room = len(right), len(lower)
+    if room > n:
+        padded = np.zeros((room, *right.shape[1:]), order="F")
+        padded[:n] = right
+        right = padded
+    found: FloatArray = scipy.linalg.lapack.dtrtrs(lower, right, lower=1, trans=transposed)[0]
+    return found[:n] if room > n else found
+
+
+def _with_room(lower: FloatArray, n: int, count: int) -> FloatArray:
+    """The factor itself where rows after the n-th are still free, otherwise a copy with room."""
+    rows = lower[n : n + count]
+    if len(rows) == count and not rows[:, :n].any() and np.array_equal(rows[:, n : n + count], np.eye(count)):
+        return lower
+    larger = np.eye(n + count + int(_ROOM * n), order="F")
+    larger[:n, :n] = lower[:n, :n]
+    return larger

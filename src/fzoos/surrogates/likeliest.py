@@ -57,7 +57,7 @@ class Fit(NamedTuple):
     amplitude: float  # a^2
     mean: float  # m
     alpha: FloatArray
-    lower: FloatArray  # L; what is above its diagonal means nothing
+    lower: FloatArray  # L, and room for more rows; what is above its diagonal means nothing
     known: Known
     z: FloatArray  # L^-1 (y, 1), shape (n, 2)
     diagonal: FloatArray | None = None  # of K^-1, once somebody has needed it

@@ -17,7 +17,7 @@ import numpy as np
 import scipy
 
 from fzoos._util.arrays import FloatArray
-from fzoos.surrogates.extended import extended
+from fzoos.surrogates.extended import extended, solved
 from fzoos.surrogates.likeliest import Choice, Fit, Grid, Known, Polynomial, likeliest
 
 __all__ = ["Choice", "Polynomial", "RegionProcess"]
@@ -235,7 +235,7 @@ class RegionProcess:
             s = self.offsets @ u
             gap += ((b.linear + (2.0 * b.square / self.rho2) * s) / self.rho2)[:, None] * self.offsets
             gap += ((2.0 * b.bowl / self.rho2**2) * self._squares)[:, None] * u
-        seen = self._solved(gap)
+        seen = solved(self._fit.lower, gap)
         prior = np.eye(len(x)) * (1.0 / length**2 + b.linear / self.rho2 + 2.0 * b.square * (u @ u) / self.rho2**2)
         prior = prior + (2.0 * b.square + 4.0 * b.bowl) * np.outer(u, u) / self.rho2**2
         left: FloatArray = prior - seen.T @ seen
@@ -265,7 +265,7 @@ class RegionProcess:
                 break
             unit = np.zeros(len(alpha))
             unit[worst] = 1.0
-            column = self._solved(self._solved(unit), transposed=1)  # of K^-1
+            column = solved(self._fit.lower, solved(self._fit.lower, unit), transposed=1)  # of K^-1
             for before in columns:
                 column = column - before * before[worst]
             if not column[worst] > 0.0:  # rounding has left nothing of it
@@ -275,16 +275,11 @@ class RegionProcess:
             diagonal = diagonal - columns[-1] ** 2
         return found
 
-    def _solved(self, right: FloatArray, transposed: int = 0) -> FloatArray:
-        """L^-1 times this, or L^-T."""
-        found: FloatArray = scipy.linalg.lapack.dtrtrs(self._fit.lower, right, lower=1, trans=transposed)[0]
-        return found
-
     def _inverse_diagonal(self) -> FloatArray:
         """Of K^-1 = L^-T L^-1."""
         if self._fit.diagonal is None:
             roots, _ = scipy.linalg.lapack.dtrtri(self._fit.lower, lower=1)
-            roots = np.tril(roots)
+            roots = np.tril(roots)[: len(self.offsets), : len(self.offsets)]
             self._fit = self._fit._replace(diagonal=np.einsum("ij,ij->j", roots, roots))
         assert self._fit.diagonal is not None
         return self._fit.diagonal

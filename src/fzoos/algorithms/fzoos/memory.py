@@ -107,23 +107,26 @@ class Memory:
 
     def _may_be_near(self, usable: NDArray[np.intp], x: FloatArray, count: int) -> NDArray[np.intp]:
         """Those that may be among the nearest, by distances to fewer digits: one pass over the points, no copy."""
-        bounds, rough = self._bounds[usable], np.full(len(usable), np.inf)
+        bounds = self._bounds[usable]
         # Of points of the last round nothing is known, and some are far away: the others must be as many as are wanted.
         several = min(len(usable), _LIKELY * count)
         likely = np.argpartition(bounds, several - 1)[:several] if several < len(usable) else np.arange(len(usable))
-        error = self._measure(usable, np.sort(likely), x, rough)
-        limit = float(np.partition(rough, count - 1)[count - 1]) + error + _ALIKE
-        rest = np.flatnonzero((bounds * bounds <= limit) & np.isinf(rough))
+        points = np.sort(usable[likely])
+        rough, error = self._measure(points, x)
+        others = bounds * bounds <= float(np.partition(rough, count - 1)[count - 1]) + error + _ALIKE
+        others[likely] = False
+        rest = usable[others]
         if len(rest):
-            error = max(error, self._measure(usable, rest, x, rough))
-        return usable[rough <= float(np.partition(rough, count - 1)[count - 1]) + 2.0 * error + _ALIKE]
+            more, further_error = self._measure(rest, x)
+            points, rough, error = np.append(points, rest), np.append(rough, more), max(error, further_error)
+        near = points[rough <= float(np.partition(rough, count - 1)[count - 1]) + 2.0 * error + _ALIKE]
+        return np.sort(near)
 
-    def _measure(self, usable: NDArray[np.intp], which: NDArray[np.intp], x: FloatArray, rough: FloatArray) -> float:
-        """Fill in rough squared distances of some of these points, and renew their bounds; how wrong they may be."""
-        numbers = usable[which]
-        squares, error = self._trajectory.rough_distances(x, numbers)
-        rough[which], self._bounds[numbers] = squares, np.sqrt(np.maximum(squares - error, 0.0))
-        return error
+    def _measure(self, points: NDArray[np.intp], x: FloatArray) -> tuple[FloatArray, float]:
+        """Rough squared distances of some points, and how wrong they may be; their bounds are renewed."""
+        rough, error = self._trajectory.rough_distances(x, points)
+        self._bounds[points] = np.sqrt(np.maximum(rough - error, 0.0))
+        return rough, error
 
     def _extend(self) -> None:
         """Room for what was asked since; nothing is known of its distances."""
