@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import TypeVar
 
-__all__ = ["in_background", "on_cores"]
+__all__ = ["in_background", "on_cores", "shares"]
 
 _T = TypeVar("_T")
 
@@ -51,10 +51,11 @@ def in_background(work: Callable[[range], object], count: int) -> list[Future[ob
         [0, 1, 2, 3, 4]
     """
     pool = _pool(os.getpid(), "fzoos-background")  # of its own: what somebody waits for is not to wait for this
-    return [pool.submit(work, share) for share in _shares(count)]
+    return [pool.submit(work, share) for share in shares(count)]
 
 
-def _shares(count: int) -> list[range]:
+def shares(count: int) -> list[range]:
+    """The numbers below `count`, in one part for each core: few long operations are faster there than many short."""
     size = max(-(-count // _cores()), 1)
     return [range(i, min(i + size, count)) for i in range(0, count, size)]
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from fzoos._util.arrays import Array, FloatArray, to_host
-from fzoos._util.cores import in_background
+from fzoos._util.cores import on_cores, shares
 from fzoos.objectives.asking import Purpose
 from fzoos.objectives.constraints import all_finite
 from fzoos.objectives.trajectory import Trajectory
 
 __all__ = ["Places", "query_at_once"]
 
-_LARGE = 200_000  # numbers in all points: from there on they are kept on several cores, while objectives are asked
+_LARGE = 200_000  # numbers in all points: from there on several cores copy them sooner than one
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,6 @@ def query_at_once(
     observed: list[FloatArray | None] = [None] * len(trajectories)
     asked: dict[int, tuple[FloatArray, FloatArray]] = {}  # points and values that are still to be kept
     x, points = list(places.x), places.points
-    laid = _Laid(trajectories, places.x) if points is not None else None
     try:
         for i, trajectory in enumerate(trajectories):
             try:
@@ -80,32 +79,30 @@ def query_at_once(
                 if not go_on(i, error):
                     return None
     finally:  # an answer is kept, whatever became of the others
-        if laid is not None:
-            _adopt(trajectories, asked, observed, x, laid.squares())
+        if asked:
+            _adopt(trajectories, asked, observed, x, _laid(trajectories, places.x))
     return observed
 
 
-class _Laid:
-    """Points that are written where they will be kept, and their squares, while objectives are asked."""
+def _laid(trajectories: Sequence[Trajectory], x: FloatArray) -> FloatArray:
+    """Write the points where they will be kept: |x|^2 of all, shape (N, n).
 
-    def __init__(self, trajectories: Sequence[Trajectory], x: FloatArray) -> None:
-        self._trajectories, self._x, self._squares = trajectories, x, np.empty(x.shape[:2])
-        self._under_way = in_background(self._lay, len(x)) if x.size >= _LARGE else None
+    After the objectives have been asked, and not meanwhile: threads that take memory and copy slow them down by more
+    than is gained.
+    """
+    squares = np.empty(x.shape[:2])
 
-    def squares(self) -> FloatArray:
-        """|x|^2 of all, shape (N, n), as soon as all are laid."""
-        if self._under_way is None:
-            self._lay(range(len(self._x)))
-        else:
-            for share in self._under_way:
-                share.result()
-        return self._squares
-
-    def _lay(self, share: range) -> None:
-        rows = self._x[share.start : share.stop]
-        np.vecdot(rows, rows, out=self._squares[share.start : share.stop])
+    def lay(share: range) -> None:
+        rows = x[share.start : share.stop]
+        np.vecdot(rows, rows, out=squares[share.start : share.stop])
         for i in share:
-            self._trajectories[i].lay(self._x[i])
+            trajectories[i].lay(x[i])
+
+    if x.size < _LARGE:
+        lay(range(len(x)))
+    else:
+        on_cores(lay, shares(len(x)))
+    return squares
 
 
 def _adopt(
