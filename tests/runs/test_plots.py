@@ -74,6 +74,7 @@ def test_plot_is_a_file_of_its_kind(suffix, head, tmp_path):
     path = tmp_path / f"plot{suffix}"
     plot([trial("A", [4.0, 2.0]), trial("A", [5.0, 3.0]), trial("B", [7.0])], path, "a title")
     assert path.read_bytes().startswith(head)
+    assert not re.search(rb"CreationDate|<dc:date>", path.read_bytes())  # drawn again it is no other file
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,8 @@ def plot_curves(
     }
     drawn = [label for label in known if label in shown]
     figure.legend([shown[label] for label in drawn], drawn, loc="outside lower center", ncols=6, frameon=False)
-    figure.savefig(path, dpi=150)
+    undated = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}  # the same curves are the same file
+    figure.savefig(path, dpi=150, metadata=undated.get(Path(path).suffix.lower()))
 
 
 def _draw(curves: Curves, start: int, row: Sequence[Any], labels: Sequence[str]) -> None:
