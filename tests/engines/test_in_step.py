@@ -20,6 +20,7 @@ from fzoos.objectives import at_once
 from fzoos.objectives.box import Box
 from fzoos.objectives.trajectory import Trajectory
 from fzoos.surrogates.fourier import FourierFeatures
+from fzoos.surrogates.local import LocalSurrogates
 
 CLIENTS, DIM, STEPS = 4, 6, 4
 
@@ -84,6 +85,25 @@ def test_clients_that_differ_in_their_number_of_points(device: str | None) -> No
     in_step = run(InStep.paper(features=100, device=device), objectives(answer), **more)
     assert in_step.failed == alone.failed > 0
     np.testing.assert_allclose(in_step.x, alone.x, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("points", [None, 20])
+def test_points_on_the_device_are_the_last_of_their_trajectories(points, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a query of one has failed, its last points are other ones: then they are sent there again."""
+    condition, told = LocalSurrogates.condition, []
+
+    def checked(self: LocalSurrogates, x: Any, latest: Any = None) -> None:
+        told.append(latest is not None)
+        for surrogate, own in zip(self._surrogates, latest if latest is not None else [], strict=latest is not None):
+            np.testing.assert_array_equal(surrogate._trajectory.x[-len(own) :], own)
+        condition(self, x, latest)
+
+    def answer(i: int, x: Any) -> float:
+        return float("nan") if int(1e6 * abs(x[0])) % 17 == i else float(np.mean((x - 0.1 * i) ** 2))
+
+    monkeypatch.setattr(LocalSurrogates, "condition", checked)
+    run(InStep.paper(features=200, points=points), objectives(answer), on_failure="skip")
+    assert 0 < sum(told) < len(told)
 
 
 def test_all_clients_corrections_are_one_product_a_step(monkeypatch: pytest.MonkeyPatch, device: str | None) -> None:

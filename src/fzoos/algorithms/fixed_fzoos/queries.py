@@ -16,7 +16,8 @@ from fzoos.algorithms.fixed_fzoos.model import Model
 from fzoos.algorithms.fixed_fzoos.query_designs import ActiveQueries
 from fzoos.algorithms.fixed_fzoos.surroundings import QueryDesign, Surroundings
 from fzoos.objectives.at_once import Places, query_at_once
-from fzoos.objectives.trajectory import Purpose
+from fzoos.objectives.constraints import all_finite
+from fzoos.objectives.trajectory import Purpose, Trajectory
 from fzoos.surrogates.local import LocalSurrogates
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ class Exploring:
             if observed is None:
                 return None
             failed = [i for i, y in enumerate(observed) if y is None]
-            self.latest = points if all(t.keeps_what_is_asked for t in self._trajectories) else None
+            self.latest = points if _all_joined(self._trajectories, observed) else None
         for queries in self._several:
             queries._shares.append(queries._share)
         return failed
@@ -187,16 +188,22 @@ class _Choice:
         _note_shares(self._several, self._surrogates, noted[0])
         return self._context.project(points)
 
-    def ask_around(self, x: FloatArray, ask: Callable[[Array], object]) -> bool:
+    def ask_around(self, x: FloatArray, ask: Callable[[Array], list[FloatArray | None] | None]) -> bool:
         """Choose, and ask; whether the others go on. Several are then conditioned on what is on the device already."""
         surrogates, there = self._surrogates, to_device(x, self._device)
         surrogates.condition(x)
         points = self.around(x, there)
         asked = ask(points)
-        if asked is not None and len(x) > 1 and all(q._context.trajectory.keeps_what_is_asked for q in self._several):
+        if asked is not None and len(x) > 1 and _all_joined([q._context.trajectory for q in self._several], asked):
             surrogates.condition(x, points)
         surrogates.close()
         return asked is not None
+
+
+def _all_joined(trajectories: Sequence[Trajectory], observed: Sequence[FloatArray | None]) -> bool:
+    """Whether the points that were just asked, all of them, are the last of their trajectories."""
+    joined = all(trajectory.keeps_what_is_asked for trajectory in trajectories)
+    return joined and all(y is not None and all_finite(y) for y in observed)
 
 
 def _note_shares(several: Sequence[Queries], surrogates: LocalSurrogates, traces: Array) -> None:
