@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fzoos._util import together as together_module
 from fzoos._util.arrays import stack, to_device, to_numpy
 from fzoos._util.together import GoOn, Written, in_step, jointly, together
 
@@ -160,6 +161,33 @@ def test_without_a_listener_it_is_raised() -> None:
 
     with pytest.raises(KeyError):
         in_step([partial(client, i) for i in range(2)])
+
+
+def test_a_thread_that_cannot_be_started_is_said_and_not_waited_for(monkeypatch) -> None:
+    """Of many clients; those that were started serve the next crew."""
+    start, started, found = threading.Thread.start, [], []
+
+    def few(thread: threading.Thread) -> None:
+        if thread.name == "fzoos-in-step":
+            if len(started) == 3:
+                raise RuntimeError("can't start new thread")
+            started.append(thread)
+        start(thread)
+
+    def crew() -> None:
+        try:
+            in_step([lambda: 1] * 6)
+        except RuntimeError as error:
+            found.append(str(error))
+
+    monkeypatch.setattr(together_module, "_idle", [])
+    monkeypatch.setattr(threading.Thread, "start", few)
+    caller = threading.Thread(target=crew, daemon=True)
+    caller.start()
+    caller.join(30.0)
+    assert found == ["can't start new thread"]
+    assert in_step([lambda: 2] * 3) == [2, 2, 2]
+    assert len(started) == 3
 
 
 @pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals come to the main thread")

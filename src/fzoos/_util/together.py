@@ -169,6 +169,15 @@ class _Worker:
 
 
 _idle: list[_Worker] = []
+
+
+def _worker() -> _Worker:
+    try:
+        return _idle.pop()
+    except IndexError:
+        return _Worker()
+
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle.clear)  # a fork has none of its parent's threads
 
@@ -179,6 +188,7 @@ class _Member:
     def __init__(self, crew: _Crew, task: Callable[[], Any]) -> None:
         self._crew, self._task = crew, task
         self._context = copy_context()  # the caller's: NumPy's error state, among others
+        self._worker: _Worker | None = None
         self._begun = False
         self.baton = threading.Lock()  # held, except when it is this one's turn
         self.baton.acquire()
@@ -188,19 +198,27 @@ class _Member:
         self.result: Any = None
         self.finished = self.failed = False
 
+    def hire(self) -> None:
+        """Have a thread. There may be no more: whoever calls must hear of it."""
+        self._worker = _worker()
+
+    def dismiss(self) -> None:
+        """Give the thread back before it was used."""
+        if self._worker is not None:
+            _idle.append(self._worker)
+
     def go(self) -> None:
         """It is its turn. A thread is woken when it has something to do, and not before: to wake one takes long."""
         if self._begun:
-            self.baton.release()
+            self.wake()
         else:
+            assert self._worker is not None
             self._begun = True
-            (_idle.pop() if _idle else _Worker()).give(partial(self._context.run, self._run))
+            self._worker.give(partial(self._context.run, self._run))
 
-    def end(self) -> None:
-        """Let it find that the crew has ended, if it waits."""
-        if self._begun:
-            with suppress(RuntimeError):  # it is its turn already
-                self.baton.release()
+    def wake(self) -> None:
+        with suppress(RuntimeError):  # it is its turn already
+            self.baton.release()
 
     def _run(self) -> None:
         _here.member = self
@@ -241,6 +259,7 @@ class _Crew:
 
     def run(self) -> None:
         """Until all are finished; what one of them raised, unless it was taken care of."""
+        self._hire()
         try:
             while self._ready:
                 self.pass_on()
@@ -251,11 +270,22 @@ class _Crew:
                 self._ready = deque(waiting)
         except BaseException:  # Ctrl-C: whoever runs ends at its next meeting, and those who wait end now
             self.ended = True
+            while self._ready:
+                self.pass_on()
             for member in self.members:
-                member.end()
+                member.wake()
             raise
         if self._raised is not None:
             raise self._raised
+
+    def _hire(self) -> None:
+        try:
+            for member in self.members:
+                member.hire()
+        except BaseException:
+            for member in self.members:
+                member.dismiss()
+            raise
 
     def failed(self, member: _Member, error: BaseException) -> None:
         """A task has raised, or what it waits for has."""
@@ -269,8 +299,13 @@ class _Crew:
 
     def pass_on(self) -> None:
         """Wake the next one; if all wait, the caller."""
-        with suppress(RuntimeError):  # after Ctrl-C all have been woken
-            self._ready.popleft().go() if self._ready else self._all_wait.release()
+        try:
+            turn = self._ready.popleft()
+        except IndexError:
+            with suppress(RuntimeError):  # after Ctrl-C nobody takes it
+                self._all_wait.release()
+        else:
+            turn.go()
 
     def _answer(self, members: Sequence[_Member]) -> None:
         groups: dict[Hashable, list[_Member]] = {}
