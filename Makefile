@@ -1,4 +1,4 @@
-# make demo    compare the algorithms on a small federated problem and draw the result
+# make demo    compare the paper's five algorithms and Auto on its quadratic, and draw the result
 # make test    linter, type checker and tests
 # make test-deploy    servers and sites as processes, with certificates, and what happens when they are killed
 #

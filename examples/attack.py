@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from torch import nn
 
-from fzoos import FedZO, FZooS, Record, minimize
+from fzoos import Auto, FedZO, Record, minimize
 from fzoos.tasks.attack import Attack
 from fzoos.tasks.models import Module
 from fzoos.tasks.split import split_by_class
@@ -41,7 +41,7 @@ def misread(record: Record) -> bool:
 models = [train(own) for own in split_by_class(digits.target[:TRAINED_ON], clients=3, portion=0.7, seed=0)]
 task = Attack(models, images[IMAGE].double().numpy(), int(labels[IMAGE]), radius=RADIUS)
 print(f"a {task.label}, by a margin of {task.margin(task.x0):.2f}")
-for algorithm in (FedZO(), FZooS()):
+for algorithm in (FedZO(), Auto().at(dim=64)):  # 64 pixels: FedLineSearch
     result = minimize(
         task.objectives,
         task.x0,

@@ -6,7 +6,7 @@ with on_failure="skip" such points are counted but left out.
 
 import numpy as np
 
-from fzoos import FZooS, Record, minimize
+from fzoos import Record, minimize
 from fzoos._util.arrays import FloatArray
 from fzoos.objectives.box import BatchObjective
 
@@ -45,7 +45,6 @@ for budget in (35, 20_000):
         sites,
         x0=np.full(10, -0.5),
         bounds=(-1, 1),
-        algorithm=FZooS(),
         max_queries=budget,
         monitor=average,
         callback=good_enough,

@@ -10,7 +10,7 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import recall_score
 
-from fzoos import FZooS, minimize
+from fzoos import minimize
 from fzoos._util.arrays import FloatArray
 from fzoos.objectives.box import BatchObjective
 from fzoos.tasks.scores import recall
@@ -42,7 +42,6 @@ result = minimize(
     [region(own) for own in np.split(dealt, 3)],
     x0=np.zeros(63),
     bounds=(-1, 1),
-    algorithm=FZooS(),
     rounds=8,
     vectorized=True,
     seed=0,

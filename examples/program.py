@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fzoos import FZooS, minimize
+from fzoos import minimize
 from fzoos.objectives.program import Program
 
 STIFFNESS, DAMPING, NOISE = 2.0, 0.4, 0.02
@@ -34,7 +34,6 @@ with ExitStack() as programs:
         laboratories,
         x0=[1.5, 1.0],
         bounds=[(0.5, 4.0), (0.0, 2.0)],
-        algorithm=FZooS(),
         rounds=8,
         vectorized=True,
         workers=2,

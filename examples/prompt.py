@@ -10,7 +10,7 @@ than the others have; its objective is how surprised the model is by the right a
 
 import sys
 
-from fzoos import FZooS, Record, minimize
+from fzoos import Record, minimize
 from fzoos.tasks.prompt import Prompt
 
 device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
@@ -30,7 +30,6 @@ result = minimize(
     task.objectives,
     task.x0,
     bounds=task.bounds,
-    algorithm=FZooS(),
     rounds=rounds,
     vectorized=True,
     monitor=task.value,

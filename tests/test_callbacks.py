@@ -8,21 +8,20 @@ import sys
 import numpy as np
 import pytest
 
-from fzoos import FixedFZooS, FZooS, Record, minimize
+from fzoos import FZooS, Record, minimize
 from fzoos.callbacks import MLflow, TensorBoard, Together, WandB, metrics
 
 NAMES = {
     "F", "queries", "bytes_up", "bytes_down", "seconds", "step", "diagnostics/correction_length",
-    "diagnostics/uncertainty", "distance/mean", "distance/max",
+    "distance/mean", "distance/max",
 }  # fmt: skip
 
 
 def run(callback, **more):
     f = lambda x: float(x @ x)
     settings = {
-        "algorithm": FixedFZooS(features=50, steps=None),
+        "algorithm": FZooS(features=50),
         "rounds": 3,
-        "local_steps": 2,
         "monitor": f,
         "seed": 0,
     }
@@ -42,7 +41,7 @@ def test_metrics_of_a_record():
 
 
 def test_what_is_not_known_is_left_out():
-    record = Record(1, 40, 96, 64, 0.5, math.inf, None, {"uncertainty": math.nan}, (), (None, None))
+    record = Record(1, 40, 96, 64, 0.5, math.inf, None, {"correction_length": math.nan}, (), (None, None))
     assert metrics(record) == {"queries": 40, "bytes_up": 96, "bytes_down": 64, "seconds": 0.5}
 
 

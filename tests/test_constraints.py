@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fzoos import FedCMA, FedZO, FZooS, load, minimize
+from fzoos import Auto, FedCMA, FedZO, load, minimize
 from fzoos.algorithms.optimizers import Adam
 from fzoos.engines import LocalStudy
 from fzoos.federation import Study
@@ -68,10 +68,12 @@ def test_an_inactive_constraint_changes_nothing_of_the_solution():
     assert result.x == pytest.approx([0.5, 0.5], abs=1e-5)
 
 
-@pytest.mark.parametrize("algorithm", [FedZO(), FedCMA()], ids=["asks x", "does not ask x"])
+@pytest.mark.parametrize(
+    "algorithm", [FedZO(local_steps=5, optimizer=Adam(0.005)), FedCMA(local_steps=5)], ids=["asks x", "does not ask x"]
+)
 def test_other_algorithms_have_constraints_too(algorithm):
     objectives = [bowl(np.array([1.0, 2.0]), disc)] * 2
-    result = run(objectives, algorithm=algorithm, rounds=40, optimizer=Adam(0.005), local_steps=5)
+    result = run(objectives, algorithm=algorithm, rounds=40)
     assert result.feasible
     assert disc(result.x) <= 0.0
     assert result.x == pytest.approx(np.array([1.0, 2.0]) / np.sqrt(5.0), abs=0.1)
@@ -163,7 +165,7 @@ def test_points_that_fail_are_left_out():
 def test_old_data_without_constraints_is_refused():
     points = np.array([[0.0, 0.0], [1.0, 0.0]])
     with pytest.raises(ValueError, match="old data without constraints"):
-        run([bowl(np.ones(2), disc)], prior=[(points, np.array([2.0, 1.0]))], algorithm=FZooS())
+        run([bowl(np.ones(2), disc)], prior=[(points, np.array([2.0, 1.0]))], algorithm=Auto())
 
 
 STUDY = {"x0": (0.0, 0.0), "bounds": (-2.0, 2.0), "sites": ("a", "b"), "rounds": 6, "seed": 3}

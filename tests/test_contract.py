@@ -1,7 +1,7 @@
 """What every algorithm must do, whatever it does: SPEC "The problem" and "One loop, five algorithms".
 
 A new algorithm in `ALGORITHMS` is picked up here by itself, with its default settings. Only settings that make a run
-cheaper are changed, and FZooS runs in its variants too.
+cheaper are changed, and FZooS runs in its variants too. `Auto` is none: it is FedTrustRegion in so few dimensions.
 """
 
 import dataclasses
@@ -15,21 +15,17 @@ import pytest
 
 from fzoos import (
     ActiveQueries,
+    Auto,
     Constant,
+    FedLineSearch,
     FedZO,
     FiniteDifferences,
-    FitLengthScale,
-    FixedFZooS,
     FZooS,
-    InitialDesign,
     Matern52,
     Measured,
-    TrustRegion,
-    UnseenDirections,
 )
 from fzoos.algorithms import ALGORITHMS
 from fzoos.algorithms.fedzo import FiniteDifferenceClient
-from fzoos.algorithms.fzoos import server as fzoos_server
 from fzoos.engines import LocalStudy
 from fzoos.testing import (
     AlgorithmContract,
@@ -44,17 +40,11 @@ from fzoos.testing import (
 QUICK_FD = {"differences": FiniteDifferences(count=8, directions="orthonormal")}
 QUICK = {
     "features": 64,
+    "initial": 6,
+    "active": ActiveQueries(10, 2, 0.05),
+    "refresh": ActiveQueries(10, 3),
     "points": 40,
     "feature_points": 50,
-    "initial": InitialDesign(6, 0.05),
-    "active": ActiveQueries(10, 2, 0.05),
-    "refresh": ActiveQueries(10, 3, None),
-}
-PLAIN = QUICK | {"refresh_first_round": False, "sends": "weights", "length": Constant(), "steps": None}
-DEFAULTS = QUICK | {
-    "initial": InitialDesign(6, 0.05, "orthogonal"),
-    "refresh": UnseenDirections(3),
-    "refresh_first_round": True,
 }
 CHEAPER = {
     "fedzo": QUICK_FD,
@@ -66,17 +56,14 @@ CHEAPER = {
     "fedhistory": QUICK_FD | {"history": 2, "renew": 1},  # its subspace is there from the second round on
     "fedcma": {"population": 12},
     "fedbpt": {"population": 12},
+    "fzoos": QUICK,
 }
-SETTINGS = {name: cls(**CHEAPER.get(name, {})) for name, cls in ALGORITHMS.items()} | {
-    "fzoos-fixed": FixedFZooS(**QUICK),
-    "fzoos-weights": FixedFZooS(**PLAIN),
-    "fzoos-one-exchange": FixedFZooS(**PLAIN | {"refresh": None}),
-    "fzoos-whole-trajectory": FixedFZooS(**PLAIN | {"points": None, "feature_points": None, "kernel": Matern52()}),
-    "fzoos-fitted": FixedFZooS(**PLAIN | {"fit": FitLengthScale(points=40), "vector": "fixed"}),
-    "fzoos-defaults": FixedFZooS(**DEFAULTS),
-    "fzoos-steps": FixedFZooS(**PLAIN | {"steps": TrustRegion()}),
-    "fzoos-measured": FixedFZooS(**PLAIN | {"length": Measured(), "orthogonal": True}),
-    "fzoos-fitted-one-exchange": FixedFZooS(**PLAIN | {"fit": FitLengthScale(points=40), "refresh": None}),
+SETTINGS = {name: cls(**CHEAPER.get(name, {})) for name, cls in ALGORITHMS.items() if cls is not Auto} | {
+    "fzoos-one-exchange": FZooS(**QUICK | {"refresh": None}),
+    "fzoos-without-active-queries": FZooS(**QUICK | {"active": None, "refresh": None}),
+    "fzoos-whole-trajectory": FZooS(**QUICK | {"points": None, "feature_points": None, "kernel": Matern52()}),
+    "fzoos-fixed-vector": FZooS(**QUICK | {"vector": "fixed", "length": Constant()}),
+    "fzoos-measured": FZooS(**QUICK | {"length": Measured()}),
 }
 
 UNITS = {"gamma": 1, "curvature": 2, "eps": 2}  # FedProx's gamma, HiSo's curvature and what is added to it
@@ -87,24 +74,8 @@ class TestContract(AlgorithmContract):
     def _settings(self, request):
         self.algorithm = SETTINGS[request.param]
         self.units = {name: power for name, power in UNITS.items() if hasattr(self.algorithm, name)}
-
-
-class TestStars(AlgorithmContract):
-    """FZooS in many dimensions, made to do here what it does there."""
-
-    algorithm = FZooS()
-
-    @pytest.fixture(autouse=True)
-    def _stars_only(self, monkeypatch):
-        monkeypatch.setattr(fzoos_server, "_MOST_DIRECTIONS", 1)  # of a single direction there is no star
-
-
-class TestStarsGoOn(ResumeContract):
-    algorithm = FZooS()
-
-    @pytest.fixture(autouse=True)
-    def _stars_only(self, monkeypatch):
-        monkeypatch.setattr(fzoos_server, "_MOST_DIRECTIONS", 1)  # of a single direction there is no star
+        if isinstance(self.algorithm, FedLineSearch):
+            self.dims = (2, 7)
 
 
 class TestResume(ResumeContract):
@@ -132,10 +103,10 @@ class Forgetful(FedZO):
     """Draws from a generator of its own, and counts a query too few."""
 
     def client(self, context):
-        return ForgetfulClient(replace(context, rng=np.random.default_rng()), self.differences)
+        return ForgetfulClient(replace(context, rng=np.random.default_rng()), self)
 
-    def queries(self, dim, local_steps, *, first, refreshed):
-        return super().queries(dim, local_steps, first=first, refreshed=refreshed) - 1
+    def queries(self, dim, *, first, refreshed):
+        return super().queries(dim, first=first, refreshed=refreshed) - 1
 
 
 class ForgetfulClient(FiniteDifferenceClient):

@@ -19,7 +19,7 @@ from fzoos.objectives.program import Program
 from fzoos.runs.dashboard.data import Reader
 
 Q = 4
-CHEAP = FedZO(differences=FiniteDifferences(count=Q))
+CHEAP = FedZO(local_steps=2, differences=FiniteDifferences(count=Q))
 
 
 class Flaky:
@@ -37,7 +37,7 @@ class Flaky:
 
 
 def run(objectives, **changes):
-    settings = {"bounds": (-1, 1), "algorithm": CHEAP, "rounds": 3, "local_steps": 2, "seed": 0, "on_failure": "skip"}
+    settings = {"bounds": (-1, 1), "algorithm": CHEAP, "rounds": 3, "seed": 0, "on_failure": "skip"}
     return minimize(objectives, [0.5, 0.5, 0.5], **(settings | changes))
 
 
@@ -107,16 +107,17 @@ def test_a_run_that_fails_stores_its_last_queries(tmp_path):
     assert load(tmp_path / "runs.db").queries == caught.value.result.queries == 14
 
 
-STUDY = {"x0": 0.5, "dim": 2, "bounds": (0.0, 1.0), "sites": ("a", "b"), "rounds": 2, "local_steps": 2}
+STUDY = {"x0": 0.5, "dim": 2, "bounds": (0.0, 1.0), "sites": ("a", "b"), "rounds": 2}
+TABLE = {"name": "fedzo", "local_steps": 2}
 
 
 def test_failures_of_a_study(tmp_path, capsys):
     """Sites tell how many; what went wrong stays with them. A resumed study knows it as well."""
-    study = Study("demo", **STUDY, algorithm={"name": "fedzo"}, on_failure="skip")
+    study = Study("demo", **STUDY, algorithm=TABLE, on_failure="skip")
     sites = [Flaky(every=20), Flaky(every=10**9)]
     result = LocalStudy(study, tmp_path, sites).run()
     assert (result.failed, result.first_failure) == (84 // 20, "")
-    longer = Study("demo", **(STUDY | {"rounds": 3}), algorithm={"name": "fedzo"}, on_failure="skip")
+    longer = Study("demo", **(STUDY | {"rounds": 3}), algorithm=TABLE, on_failure="skip")
     result = LocalStudy(longer, tmp_path, [Flaky(every=10**9), Flaky(every=10**9)]).run(resume=True)
     assert (result.rounds, result.failed) == (3, 84 // 20)
     with pytest.raises(SystemExit):
@@ -127,7 +128,7 @@ def test_failures_of_a_study(tmp_path, capsys):
 def test_private_study_does_not_tell_failures(tmp_path):
     """Noise protects the reply; a plain count beside it would not be private."""
     pytest.importorskip("dp_accounting")
-    study = Study("demo", **STUDY, algorithm={"name": "fedzo"}, on_failure="skip", privacy={"clip": 0.1, "noise": 1.0})
+    study = Study("demo", **STUDY, algorithm=TABLE, on_failure="skip", privacy={"clip": 0.1, "noise": 1.0})
     assert LocalStudy(study, tmp_path, [Flaky(every=20), Flaky(every=20)]).run().failed == 0
 
 
@@ -136,7 +137,7 @@ def test_study_whose_objective_raises(tmp_path, caplog):
     file = tmp_path / "objective.py"
     lines = ["import math", "def objective(x):", "    return helper(x)", "def helper(x):", "    return math.sqrt(-1)"]
     file.write_text("\n".join(lines))
-    study = Study("demo", **STUDY, algorithm={"name": "fedzo"}, retries=2)
+    study = Study("demo", **STUDY, algorithm=TABLE, retries=2)
     with caplog.at_level(logging.WARNING, "fzoos"):
         result = LocalStudy(study, tmp_path, [Program.python(file) for _ in study.sites]).run()
     assert result.status == "failed"
@@ -151,7 +152,7 @@ def test_impossible_count_is_refused(failed):
     request = Message("update", 1, {"x": np.zeros(2)})
     reply = Message("iterate", 1, {"x": np.zeros(2)}, {"queries": 42, "failed": failed})
     with pytest.raises(MessageError, match="failed queries"):
-        check_reply(CHEAP, request, reply, 2, 2)
+        check_reply(CHEAP, request, reply, 2)
 
 
 def test_the_error_survives_the_way_between_processes():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import pickle
-import sqlite3
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,14 +12,27 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fzoos import FedCMA, FedZO, FixedFZooS, FZooS, Integer, ObjectiveError, Real, ScaffoldI, Space, load, minimize
+from fzoos import (
+    ActiveQueries,
+    Auto,
+    FedCMA,
+    FedZO,
+    FZooS,
+    Integer,
+    ObjectiveError,
+    Real,
+    ScaffoldI,
+    Space,
+    load,
+    minimize,
+)
 from fzoos.algorithms import DeComFL
 from fzoos.cli.app import main
 from fzoos.runs.store import Store
 from fzoos.testing.study import same_history
 
 CENTRES = (0.3, 0.4, 0.1)
-SETTINGS = {"bounds": (-1, 1), "seed": 0, "local_steps": 3}
+SETTINGS = {"bounds": (-1, 1), "seed": 0}
 
 
 class Bowl:
@@ -44,7 +56,16 @@ def asked(objectives):
     return sum(objective.count for objective in objectives)
 
 
-ALGORITHMS = [FZooS(), FedZO(), ScaffoldI(), DeComFL(), FedCMA(), FixedFZooS()]
+FEDZO = FedZO(local_steps=3)
+SMALL = FZooS(local_steps=3, features=100, active=ActiveQueries(10, 2, 0.05), refresh=ActiveQueries(10, 3))
+ALGORITHMS = [
+    Auto(),
+    FEDZO,
+    ScaffoldI(local_steps=3),
+    DeComFL(local_steps=3),
+    FedCMA(local_steps=3),
+    SMALL,
+]
 
 
 @pytest.mark.parametrize("shares", [False, True])
@@ -62,7 +83,7 @@ def test_the_same_bits_as_at_once_and_no_query_twice(algorithm, shares):
 
 
 def test_in_many_dimensions_and_again_and_again():
-    settings = SETTINGS | {"algorithm": FZooS()}
+    settings = SETTINGS | {"algorithm": Auto()}
     result = minimize(bowls(), np.zeros(60), rounds=1, **settings)
     for rounds in (3, 4, 6):
         result = minimize(bowls(), np.zeros(60), rounds=rounds, start=result, **settings)
@@ -83,7 +104,7 @@ def test_variables_that_are_rounded_at_random():
 
 @pytest.mark.parametrize("workers", [2, -1])
 def test_points_that_are_asked_at_the_same_time(workers):
-    settings = SETTINGS | {"algorithm": FedZO()}
+    settings = SETTINGS | {"algorithm": FEDZO}
     first = minimize(bowls(), np.zeros(4), rounds=2, workers=workers, **settings)
     more = minimize(bowls(), np.zeros(4), rounds=4, workers=workers, start=first, **settings)
     same_history(more, minimize(bowls(), np.zeros(4), rounds=4, **settings))
@@ -95,7 +116,7 @@ def interrupt():
 
 def test_a_round_that_was_interrupted_is_finished():
     """The values of a round that did not end are used, too."""
-    settings = SETTINGS | {"algorithm": FedZO(), "rounds": 4}
+    settings = SETTINGS | {"algorithm": FEDZO, "rounds": 4}
     first, then, whole = bowls(at=100, do=interrupt), bowls(), bowls()
     start = minimize(first, np.zeros(4), **settings)
     assert (start.status, start.rounds) == ("interrupted", 1)
@@ -112,7 +133,7 @@ def fail():
 
 @pytest.mark.parametrize("do", [fail, lambda: math.nan], ids=["raised", "nan"])
 def test_a_run_that_failed_goes_on(do):
-    settings = SETTINGS | {"algorithm": FedZO(), "rounds": 4}
+    settings = SETTINGS | {"algorithm": FEDZO, "rounds": 4}
     first, then, whole = bowls(at=100, do=do), bowls(), bowls()
     with pytest.raises(ObjectiveError) as error:
         minimize(first, np.zeros(4), **settings)
@@ -122,7 +143,7 @@ def test_a_run_that_failed_goes_on(do):
 
 
 def test_failures_that_are_left_out_are_counted_on():
-    settings = SETTINGS | {"algorithm": FedZO(), "on_failure": "skip"}
+    settings = SETTINGS | {"algorithm": FEDZO, "on_failure": "skip"}
     first = minimize(bowls(at=100, do=fail), np.zeros(4), rounds=3, **settings)
     more = minimize(bowls(), np.zeros(4), rounds=5, start=first, **settings)
     assert (first.failed, more.failed, more.history[-1].failed) == (1, 1, 1)
@@ -131,7 +152,7 @@ def test_failures_that_are_left_out_are_counted_on():
 
 def test_a_budget_counts_on():
     """The last round of the first run was cut; the second goes on after it, within its own budget."""
-    settings = SETTINGS | {"algorithm": FedZO(), "rounds": 100}
+    settings = SETTINGS | {"algorithm": FEDZO, "rounds": 100}
     start = minimize(bowls(), np.zeros(4), max_queries=1010, **settings)
     then = bowls()
     more = minimize(then, np.zeros(4), max_queries=2050, start=start, **settings)
@@ -163,7 +184,7 @@ def test_whatever_the_seed_was(given, tmp_path):
 
 def test_monitor_and_callback_see_new_rounds_alone():
     seen, called = [], []
-    settings = SETTINGS | {"algorithm": FedZO()}
+    settings = SETTINGS | {"algorithm": FEDZO}
     first = minimize(bowls(), np.zeros(4), rounds=3, monitor=lambda x: x[0], **settings)
     more = minimize(
         bowls(),
@@ -179,7 +200,7 @@ def test_monitor_and_callback_see_new_rounds_alone():
 
 
 def test_a_result_can_be_stored_and_goes_on_elsewhere():
-    settings = SETTINGS | {"algorithm": FedZO()}
+    settings = SETTINGS | {"algorithm": FEDZO}
     first = pickle.loads(pickle.dumps(minimize(bowls(), np.zeros(4), rounds=2, **settings)))
     more = minimize(bowls(), np.zeros(4), rounds=3, start=first, **settings)
     assert np.array_equal(more.x, minimize(bowls(), np.zeros(4), rounds=3, **settings).x)
@@ -191,13 +212,13 @@ def test_a_result_can_be_stored_and_goes_on_elsewhere():
 def test_a_run_of_a_file_goes_on_there(tmp_path):
     """By its name: the same run, with all its rounds, and the settings that it has now."""
     path = tmp_path / "runs.db"
-    settings = SETTINGS | {"algorithm": FedZO(), "store": path}
+    settings = SETTINGS | {"algorithm": FEDZO, "store": path}
     minimize(bowls(), np.zeros(4), rounds=3, name="mine", **settings)
     minimize(bowls(), np.zeros(4), rounds=1, name="other", **settings)
     then = bowls()
     more = minimize(then, np.zeros(4), rounds=5, start="mine", **settings)
     same_history(more, load(path, run=1))
-    same_history(more, minimize(bowls(), np.zeros(4), rounds=5, **SETTINGS, algorithm=FedZO()))
+    same_history(more, minimize(bowls(), np.zeros(4), rounds=5, **SETTINGS, algorithm=FEDZO))
     with Store(path) as store:
         assert [(run.name, run.rounds, run.status) for run in store.runs] == [
             ("mine", 5, "completed"),
@@ -222,9 +243,9 @@ def test_a_result_goes_on_as_a_new_run_of_a_file(tmp_path):
 KILLED = """
 import os, sys
 import numpy as np
-from fzoos import FedZO, minimize
-from test_going_on import SETTINGS, bowls
-minimize(bowls(at=170, do=lambda: os._exit(9)), np.zeros(4), rounds=5, algorithm=FedZO(), store=sys.argv[1], **SETTINGS)
+from fzoos import minimize
+from test_going_on import FEDZO, SETTINGS, bowls
+minimize(bowls(at=170, do=lambda: os._exit(9)), np.zeros(4), rounds=5, algorithm=FEDZO, store=sys.argv[1], **SETTINGS)
 """
 
 
@@ -236,8 +257,8 @@ def test_a_run_whose_process_was_killed_goes_on_after_its_last_round(tmp_path):
     assert ended.returncode == 9
     assert load(path).rounds == 2
     then = bowls()
-    more = minimize(then, np.zeros(4), rounds=5, algorithm=FedZO(), start="FedZO", store=path, **SETTINGS)
-    same_history(more, minimize(bowls(), np.zeros(4), rounds=5, algorithm=FedZO(), **SETTINGS))
+    more = minimize(then, np.zeros(4), rounds=5, algorithm=FEDZO, start="FedZO", store=path, **SETTINGS)
+    same_history(more, minimize(bowls(), np.zeros(4), rounds=5, algorithm=FEDZO, **SETTINGS))
     assert asked(then) == 3 * 3 * 3 * 21
 
 
@@ -257,11 +278,11 @@ def limited(at=0, do=None):
     return [first, second, plain[2]], plain
 
 
-CONSTRAINED = {"bounds": (-1, 1), "seed": 0, "local_steps": 3}
+CONSTRAINED = {"bounds": (-1, 1), "seed": 0}
 
 
 @pytest.mark.parametrize("stored", [False, True])
-@pytest.mark.parametrize("algorithm", [FZooS(), FedZO(), ScaffoldI(), FixedFZooS()], ids=lambda a: a.name)
+@pytest.mark.parametrize("algorithm", [Auto(), FEDZO, ScaffoldI(local_steps=3), SMALL], ids=lambda a: a.name)
 def test_a_run_with_constraints_goes_on(algorithm, stored, tmp_path):
     """Multipliers and penalties are those of a run that was longer from the start, and what is known to be feasible."""
     settings = CONSTRAINED | {"algorithm": algorithm}
@@ -275,20 +296,6 @@ def test_a_run_with_constraints_goes_on(algorithm, stored, tmp_path):
     assert [r.feasible for r in more.history] == [r.feasible for r in at_once.history]
     assert any(r.violation > 0 for r in at_once.history), "the constraints bind"
     assert asked(one) + asked(two) == asked(all_of_it)
-
-
-def test_constraints_that_were_not_stored(tmp_path):
-    """As in files of earlier versions, which have f alone."""
-    file = {"store": tmp_path / "runs.db", "name": "limited"}
-    minimize(limited()[0], np.zeros(4), rounds=2, **CONSTRAINED, **file)
-    with sqlite3.connect(tmp_path / "runs.db") as db:
-        rows = db.execute("SELECT round, client, y FROM answers WHERE client >= 0").fetchall()
-        db.execute("DELETE FROM answers WHERE client < 0")
-        for round, client, y in rows:
-            alone = np.frombuffer(y).reshape(-1, (3, 2, 1)[client])[:, 0].tobytes()
-            db.execute("UPDATE answers SET y = ? WHERE round = ? AND client = ?", (alone, round, client))
-    with pytest.raises(ValueError, match="start: the values of its constraints were not stored"):
-        minimize(limited()[0], np.zeros(4), rounds=4, start="limited", **CONSTRAINED, **file)
 
 
 @pytest.mark.parametrize("stored", [False, True])
@@ -311,7 +318,7 @@ def test_failures_with_constraints_go_on(how, stored, tmp_path):
 
         return [sometimes, *functions[1:]], count
 
-    settings = CONSTRAINED | {"algorithm": FZooS(), "on_failure": "skip"}
+    settings = CONSTRAINED | {"algorithm": Auto(), "on_failure": "skip"}
     file = {"store": tmp_path / "runs.db", "name": "limited"} if stored else {}
     (first, one), (then, two), (whole, _) = make(), make(), make()
     start = minimize(first, np.zeros(4), rounds=4, **settings, **file)
@@ -339,7 +346,6 @@ def test_what_is_refused(tmp_path):
     for changes, message in [
         ({"rounds": 3}, "rounds is 3, and start has made 3 of them"),
         ({"seed": 1}, "start was made with seed = 0, and goes on with it"),
-        ({"local_steps": 4}, "start was made with local_steps = 3, and cannot go on with 4"),
         ({"algorithm": FedZO()}, "start was made with algorithm = "),
         ({"bounds": (-1, 2)}, "start was made with bounds = "),
         ({"share_values": True}, "start was made with share_values = None, and cannot go on with True"),
@@ -348,7 +354,7 @@ def test_what_is_refused(tmp_path):
         ({"start": replace(first)}, "start is a result without the values of its queries"),
         ({"start": load(tmp_path / "runs.db")}, "start is a result without the values of its queries"),
         ({"start": "mine"}, "start names the run 'mine': store must say in which file"),
-        ({"start": "mine", "store": tmp_path / "runs.db"}, "has no run 'mine'; it has 1 \\(FZooS\\)"),
+        ({"start": "mine", "store": tmp_path / "runs.db"}, "has no run 'mine'; it has 1 \\(FedTrustRegion\\)"),
     ]:
         with pytest.raises(ValueError, match=message):
             go_on(**changes)

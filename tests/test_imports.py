@@ -31,7 +31,7 @@ EXTRAS = [
     "dask",
 ]
 RARE = ["sqlite3", "multiprocessing", "concurrent.futures.process", "tomllib", "importlib.metadata", "secrets"]
-LIGHT = {"fzoos", "fzoos._util", "fzoos._util.lazy_package", "fzoos._util.old_names", "fzoos._util.renamed"}
+LIGHT = {"fzoos", "fzoos._util", "fzoos._util.lazy_package"}
 COMMAND_LINE = {f"fzoos.cli{name}" for name in ("", ".app", ".commands", ".exit_codes", ".help")}
 
 
@@ -91,14 +91,14 @@ def test_a_program_loads_what_answers_requests() -> None:
 
 def test_minimize_loads_neither_files_nor_processes_nor_other_algorithms() -> None:
     found = loaded_by("from fzoos import minimize")
-    rooms = ["algorithms.fedzo", "algorithms.fixed_fzoos", "runs.store", "federation.study", "federation.site"]
+    rooms = ["algorithms.fedzo", "algorithms.fzoos", "runs.store", "federation.study", "federation.site"]
     rooms += ["objectives.program", "objectives.process_workers", "engines.local_study", "tasks", "experiments", "cli"]
     assert not found & {f"fzoos.{room}" for room in rooms}
     assert not found & {*PARTS, *DISPLAYS, *EXTRAS, *RARE, "typer"} - loaded_by("import numpy, scipy")
 
 
 LEAST = (
-    "from fzoos.algorithms.fzoos.minimum import least_point\n"
+    "from fzoos.algorithms.trust_region.minimum import least_point\n"
     "least_point(lambda t: (float(t @ t), 2.0 * t), __import__('numpy').ones(1), [(-1.0, 1.0)])"
 )
 RUN = "import fzoos\nfzoos.minimize(lambda x: float(x @ x), [0.5] * 3, bounds=(-1, 1), rounds=3"
@@ -110,7 +110,7 @@ RUN = "import fzoos\nfzoos.minimize(lambda x: float(x @ x), [0.5] * 3, bounds=(-
         (f"{RUN}, progress=True)", ["scipy.linalg", *DISPLAYS]),
         (LEAST, ["scipy.optimize"]),
         (f"{RUN}, store='runs.db')", ["sqlite3", "fzoos.runs.value_table"]),
-        (f"{RUN}, algorithm=fzoos.FZooS.paper())", ["fzoos.algorithms.fixed_fzoos"]),
+        (f"{RUN}, algorithm=fzoos.FZooS(features=50))", ["fzoos.algorithms.fzoos"]),
         (f"{RUN}, workers=2)", ["fzoos.objectives.process_workers"]),
         (fzoos_with("run", "levy", "--dim", "2", "--rounds", "1", "-q"), ["fzoos.algorithms.fedzo", "fzoos.tasks"]),
     ],

@@ -1,8 +1,8 @@
 """A new algorithm is one file and one line, everywhere.
 
 A copy of the library gets one: a file in `algorithms/` and its entry in `ALGORITHMS`, nothing else. It has what broke
-this once (settings called `steps` and `weights`, as FZooS has a record and a preset of these names) and what no other
-has: a record that only it uses, and payload parts of its own. Programs that know of the copy only run it in every way.
+this once (settings called `steps` and `weights`) and what no other has: a record that only it uses, and payload parts
+of its own. Programs that know of the copy only run it in every way.
 """
 
 from __future__ import annotations
@@ -85,21 +85,14 @@ class FedMix(FiniteDifferenceAlgorithm):
     fading: Fading = field(default_factory=Steady)
     limited: bool = True
 
-    presets: ClassVar[tuple[str, ...]] = ("light",)
-
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count("steps", self.steps, low=1)
         check_number("weights", self.weights, 0.0, 1.0)
 
-    @classmethod
-    def light(cls, **changes: Any) -> Self:
-        """One estimate for each step."""
-        return cls(**({"steps": 1} | changes))
-
-    def queries(self, dim: int, local_steps: int, *, first: bool, refreshed: bool) -> int:
+    def queries(self, dim: int, *, first: bool, refreshed: bool) -> int:
         """As many estimates more."""
-        return self.steps * super().queries(dim, local_steps, first=first, refreshed=refreshed)
+        return self.steps * super().queries(dim, first=first, refreshed=refreshed)
 
     def payload(self, dim: int) -> Mapping[str, PayloadPart | tuple[int, ...]]:
         """m_i, and how long its members are."""
@@ -113,7 +106,7 @@ class FedMix(FiniteDifferenceAlgorithm):
 
 class _Client(FiniteDifferenceClient):
     def __init__(self, context: ClientContext, settings: FedMix) -> None:
-        super().__init__(context, settings.differences)
+        super().__init__(context, settings)
         self._settings = settings
 
     def begin(self, x: FloatArray, request: Message) -> None:
@@ -145,12 +138,12 @@ dim = 3
 bounds = [0.0, 1.0]
 sites = ["site-1", "site-2"]
 rounds = 3
-local_steps = 2
 seed = 4
 {privacy}
 
 [algorithm]
 name = "fedmix"
+local_steps = 2
 steps = 3
 weights = 0.5
 fading = {{ name = "Falling", power = 0.5 }}
@@ -200,17 +193,17 @@ tell(LocalStudy(study, "local", boxes, site_seed=study.seed).run(resume=Path("lo
 MINIMIZE = """
 from fzoos import FiniteDifferences, minimize
 from fzoos.algorithms.fedmix import Falling, FedMix
-ours = FedMix(steps=3, weights=0.5, fading=Falling(0.5), differences=FiniteDifferences(2))
+ours = FedMix(local_steps=2, steps=3, weights=0.5, fading=Falling(0.5), differences=FiniteDifferences(2))
 assert study.algorithm_settings == ours
 tell(minimize([at(site) for site in study.sites], np.full(3, 0.9), bounds=(0, 1), algorithm=ours, rounds=3,
-              local_steps=2, seed=4))
+              seed=4))
 """
 
-PRESET = """
+WRONG = """
 from fzoos.federation.settings import make_algorithm
 from fzoos.algorithms.fedmix import FedMix
-assert make_algorithm({"name": "fedmix", "preset": "light", "weights": 0.1}) == FedMix(steps=1, weights=0.1)
-for table in ({"preset": "weights"}, {"steps": False}, {"weights": "much"}, {"fading": {"name": "Rising"}}):
+assert make_algorithm({"name": "fedmix", "weights": 0.1}) == FedMix(weights=0.1)
+for table in ({"steps": False}, {"weights": "much"}, {"fading": {"name": "Rising"}}):
     try:
         make_algorithm({"name": "fedmix", **table})
     except (TypeError, ValueError) as error:
@@ -246,7 +239,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (copy / "algorithms" / "fedmix.py").write_text(FILE.lstrip(), encoding="utf-8")
     register = copy / "algorithms" / "registry.py"
     text = register.read_text(encoding="utf-8")
-    text, entries = re.subn(r"^( +)FZooS,\n( +\))$", r"\1FZooS,\n\1FedMix,\n\2", text, flags=re.MULTILINE)
+    text, entries = re.subn(r"^( +)FedLBFGS,\n( +\))$", r"\1FedLBFGS,\n\1FedMix,\n\2", text, flags=re.MULTILINE)
     assert entries == 1
     before = "from fzoos.algorithms.fedprox import FedProx\n"
     assert before in text
@@ -306,10 +299,9 @@ def test_minimize_and_a_study_file_give_the_same(library: Path, folder: Path, ex
 
 
 def test_what_is_wrong_in_a_file_is_said_as_of_the_others(library: Path, folder: Path) -> None:
-    done = python(library, folder, "-c", PRESET)
+    done = python(library, folder, "-c", WRONG)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines() == [
-        "preset of fedmix must be one of light, got 'weights'",
         "algorithm: steps must be an integer, got False",
         "algorithm: weights must be a number, got 'much'",
         "algorithm.fading: name must be one of Steady, Falling, got 'Rising'",
@@ -333,7 +325,7 @@ def test_the_command_line_has_it(library: Path, folder: Path) -> None:
     compared = command_line(library, folder, "compare", *small, "--algorithms", "fedzo,FedMix", "--output", "plot.png")
     assert re.search(r"FedZO .*\n.*FedMix ", compared)
     assert "FedMix" in command_line(library, folder, "list", "runs.db")
-    assert "fzoos, fedmix" in " ".join(command_line(library, folder, "compare", "--help").split())
+    assert ", fedmix" in " ".join(command_line(library, folder, "compare", "--help").split())
 
 
 @pytest.mark.parametrize("moment", [5, 40, 100])

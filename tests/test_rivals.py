@@ -47,7 +47,7 @@ def test_rivals_were_run_with_what_tune_chose_and_kept_to_the_budget():
         budget = ROWS[problem](1).budget
         for label in (*RIVALS, OURS):
             line = kept.get(problem, label)
-            if line is None and label == OURS:  # to be made again whenever FZooS() changes
+            if line is None and label == OURS:  # to be made again whenever it changes
                 continue
             assert line is not None
             ends = [trace[-1][0] for trace in line["traces"].values()]
@@ -101,8 +101,8 @@ def test_pooled_methods_find_the_bottom_of_a_bowl(label):
 
 
 def test_only_makes_runs_again_and_nothing_else():
-    given = Given("fzoos", tables=False, runs=FOLDER, page=None)
-    assert given.wants("levy-5: FZooS()", {})
+    given = Given("fedlinesearch", tables=False, runs=FOLDER, page=None)
+    assert given.wants("levy-5: FedLineSearch", {})
     assert not given.wants("levy-5: FedZO", None)
     everything = Given(None, tables=False, runs=FOLDER, page=None)
     assert everything.wants("levy-5: FedZO", None)

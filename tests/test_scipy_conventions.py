@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import Bounds
 
-from fzoos import FedCMA, FedLBFGS, FedZO, FiniteDifferences, FZooS, Result, load, minimize
+from fzoos import Auto, FedCMA, FedLBFGS, FedZO, FiniteDifferences, Result, load, minimize
 from fzoos.objectives.box import Box
 
-CHEAP = FedZO(differences=FiniteDifferences(count=4))
+CHEAP = FedZO(local_steps=2, differences=FiniteDifferences(count=4))
 
 
 def f(x):
@@ -20,7 +22,7 @@ def run(objectives=f, x0=(0.5, 0.5, 0.5), **changes):
     return minimize(
         objectives,
         x0,
-        **({"bounds": (-1, 1), "algorithm": CHEAP, "rounds": 2, "local_steps": 2, "seed": 0} | changes),
+        **({"bounds": (-1, 1), "algorithm": CHEAP, "rounds": 2, "seed": 0} | changes),
     )
 
 
@@ -73,15 +75,17 @@ def test_no_bounds(bounds):
     def bowl(centre):
         return lambda x: float(np.sum((x - centre) ** 2))
 
-    open_box = {"bounds": bounds, "scale": 2.0, "algorithm": FZooS()}
-    far = run(bowl(5.0), np.zeros(3), **open_box, rounds=30, local_steps=10)
+    open_box = {"bounds": bounds, "scale": 2.0, "algorithm": Auto()}
+    far = run(bowl(5.0), np.zeros(3), **open_box, rounds=30)
     assert np.all(abs(far.x - 5.0) < 0.05)
     near = run(bowl(0.1), np.zeros(3), **open_box)
-    boxed = run(bowl(0.1), np.zeros(3), algorithm=FZooS())  # (-1, 1), never reached
+    boxed = run(bowl(0.1), np.zeros(3), algorithm=Auto())  # (-1, 1), never reached
     assert np.array_equal(near.x, boxed.x)
 
 
-@pytest.mark.parametrize("algorithm", [CHEAP, FZooS(), FedCMA()], ids=lambda algorithm: algorithm.name)
+@pytest.mark.parametrize(
+    "algorithm", [replace(CHEAP, local_steps=10), Auto(), FedCMA()], ids=lambda algorithm: algorithm.name
+)
 def test_one_sided_bounds_are_kept(algorithm):
     """No query beyond a bound that is there; x ends at the bound in the coordinates whose minimum is beyond it."""
     asked = []
@@ -91,9 +95,7 @@ def test_one_sided_bounds_are_kept(algorithm):
         return float((x[0] + 3) ** 2 + (x[1] - 3) ** 2 + (x[2] - 3) ** 2)
 
     bounds = [(0, None), (None, 1), (-1, 1)]
-    result = run(
-        beyond, (1.0, 0.0, 0.0), bounds=bounds, scale=[1.0, 2.0, 99.0], algorithm=algorithm, rounds=30, local_steps=10
-    )
+    result = run(beyond, (1.0, 0.0, 0.0), bounds=bounds, scale=[1.0, 2.0, 99.0], algorithm=algorithm, rounds=30)
     assert np.all(np.array(asked)[:, 0] >= 0)
     assert np.all(np.array(asked)[:, 1:] <= 1)
     assert result.x == pytest.approx([0.0, 1.0, 1.0], abs=0.01)
@@ -239,7 +241,8 @@ def test_result_by_name():
 
 def test_repr_is_one_line_and_print_a_table():
     """However many coordinates and rounds there are; the table shows the last rounds and says what F is."""
-    result = minimize(f, np.full(500, 0.5), bounds=(-1, 1), algorithm=CHEAP, rounds=40, local_steps=1, monitor=f)
+    algorithm = replace(CHEAP, local_steps=1)
+    result = minimize(f, np.full(500, 0.5), bounds=(-1, 1), algorithm=algorithm, rounds=40, monitor=f)
     assert len(repr(result)) < 200
     assert "\n" not in repr(result)
     assert repr(result).startswith("Result(status='completed', x=[")

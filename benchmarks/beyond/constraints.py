@@ -3,8 +3,9 @@
     python -m benchmarks.beyond.constraints [--only TEXT] [--tables] [--page docs/beyond.md]
 
 Five problems whose optimum is known, each with one client and with three: those have a part of f each, and each
-constraint is known to one of them only. All use FZooS(), with 100 queries a client at most. The penalty's rho is the
-best of seven, chosen for each problem, number of clients and form on two tuning seeds, by the larger of
+constraint is known to one of them only. All use the default, FedTrustRegion here, with 100 queries
+a client at most. The penalty's rho is the best of seven, chosen for each problem, number of clients and form on two
+tuning seeds, by the larger of
 |F - F*| / (1 + |F*|) and the violation: that is fourteen runs more, and F* is known to who chooses. Starts are uniform
 in the box, one for each seed.
 
@@ -26,7 +27,7 @@ from benchmarks.beyond.constraints_problems import PROBLEMS, Constrained, Point,
 from benchmarks.beyond.fair.command import arguments, finish
 from benchmarks.beyond.fair.kept import Kept
 from benchmarks.machine import describe
-from fzoos import FZooS, minimize
+from fzoos import minimize
 
 SEEDS, TUNING_SEEDS = (1, 2, 3), (101, 102)
 CLIENTS = (1, 3)
@@ -59,7 +60,6 @@ def solve(problem: Constrained, count: int, form: str, rho: float, seed: int) ->
         made,
         problem.start(seed),
         bounds=problem.box,
-        algorithm=FZooS(),
         rounds=10 * QUERIES,
         max_queries=count * QUERIES,
         seed=seed,

@@ -46,13 +46,13 @@ from fzoos.tasks import Quadratic
 
 SITES, ENOUGH, DIM, STEPS, SLOW, LATENCY = 5, 4, 20, 5, 10.0, 0.1
 ALGORITHMS: dict[str, dict[str, Any]] = {
-    "FZooS()": {"name": "fzoos"},
-    "FZooS.weights": SMALL_FZOOS,
-    "FedZO": {"name": "fedzo"},
-    "ScaffoldI": {"name": "scaffoldi"},
-    "ScaffoldII": {"name": "scaffoldii"},
+    "FedTrustRegion": {"name": "fedtrustregion"},
+    "FZooS": SMALL_FZOOS | {"local_steps": STEPS},
+    "FedZO": {"name": "fedzo", "local_steps": STEPS},
+    "ScaffoldI": {"name": "scaffoldi", "local_steps": STEPS},
+    "ScaffoldII": {"name": "scaffoldii", "local_steps": STEPS},
 }
-ROUNDS = {"waiting": 300, "dropping": 300, "asynchronous": 900}  # by then FZooS() has found its optimum, right or wrong
+ROUNDS = {"waiting": 300, "dropping": 300, "asynchronous": 900}  # by then FedTrustRegion is at its optimum
 WAYS = ("waiting", "dropping", "asynchronous")
 TIMES = (500.0, 1000.0, 2000.0, 5000.0)
 Job = tuple[str, str, int]  # algorithm, way, seed
@@ -118,7 +118,6 @@ def run(job: Job) -> Curve:
         x0=task.x0.tolist(),
         bounds=np.asarray(task.bounds).tolist(),
         sites=tuple(f"site-{i}" for i in range(SITES)),
-        local_steps=STEPS,
         seed=seed,
         vectorized=True,
         algorithm=ALGORITHMS[algorithm],
@@ -126,12 +125,10 @@ def run(job: Job) -> Curve:
     clients = [study.client(i, objective) for i, objective in enumerate(task.objectives)]
     engine = Simulated(clients, [1.0] * (SITES - 1) + [SLOW], dropping=way == "dropping")
     settings: dict[str, Any] = {
-        "local_steps": STEPS,
         "weights": study.omega,
         "participants": SITES,
         "shared_seed": study.seeds.shared,
         "rng": np.random.default_rng(study.seeds.server),
-        "optimizer": study.optimizer_settings,
         "dropouts": Dropouts(1),
     }
     x, made = study.box.to_cube(study.start), study.algorithm_settings

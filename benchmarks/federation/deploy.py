@@ -34,14 +34,13 @@ x0 = 0.5
 dim = {dim}
 bounds = [0.0, 1.0]
 rounds = {rounds}
-local_steps = 2
 sites = {sites}
 [algorithm]
 name = "fzoos"
-preset = "weights"
+local_steps = 2
 features = {features}
 active = false
-initial = {{ points = 5, radius = 0.01 }}
+initial = 5
 refresh = {{ candidates = 5, picks = 2 }}
 """
 OBJECTIVE = "def objective(x):\n    return float(x[0])\n"

@@ -1,6 +1,6 @@
 """What message 500 costs a site that is started anew for every message, as on Flower, with snapshots and without.
 
-    python -m benchmarks.federation.messages [--algorithm fzoos] [--dim 10] [--messages 500]
+    python -m benchmarks.federation.messages [--algorithm auto] [--dim 10] [--messages 500]
 
 One site of three is opened, answers and is closed, in CPU seconds. Without snapshots it answers all of its journal once
 more: the same journal is opened so, just before messages 5, 50, 200 and 500. A process of Flower's own comes on top.
@@ -83,11 +83,11 @@ class OneRestarted:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--algorithm", default="fzoos")
+    parser.add_argument("--algorithm", default="auto")
     parser.add_argument("--dim", type=int, default=10)
     parser.add_argument("--messages", type=int, default=max(SHOWN))
     options = parser.parse_args()
-    exchanges = find_algorithm(options.algorithm)().exchanges
+    exchanges = find_algorithm(options.algorithm)().at(options.dim).exchanges
     study = Study(
         "messages",
         x0=-0.5,

@@ -34,12 +34,10 @@ DIM, FEATURES, ROUNDS = 300, 10_000, 8
 
 
 def study(clients: int, name: str = "overhead") -> Study:
-    settings = {"name": "fzoos", "preset": "weights", "features": FEATURES, "active": False}
-    settings |= {"initial": {"points": 5, "radius": 0.01}, "refresh": {"candidates": 5, "picks": 2}}
+    settings = {"name": "fzoos", "features": FEATURES, "active": False, "local_steps": 2}
+    settings |= {"initial": 5, "refresh": {"candidates": 5, "picks": 2}}
     sites = tuple(f"site-{i + 1}" for i in range(clients))
-    return Study(
-        name, x0=0.5, dim=DIM, bounds=(0.0, 1.0), sites=sites, rounds=ROUNDS, local_steps=2, algorithm=settings
-    )
+    return Study(name, x0=0.5, dim=DIM, bounds=(0.0, 1.0), sites=sites, rounds=ROUNDS, algorithm=settings)
 
 
 def objective(x: np.ndarray) -> float:
@@ -55,7 +53,7 @@ def per_round(result: Result) -> float:
 def with_minimize(clients: int) -> Result:
     s = study(clients)
     boxes = [objective] * clients
-    settings = {"algorithm": s.algorithm_settings, "rounds": ROUNDS, "local_steps": 2, "seed": 0}
+    settings = {"algorithm": s.algorithm_settings, "rounds": ROUNDS, "seed": 0}
     return minimize(boxes, np.full(DIM, 0.5), bounds=(0.0, 1.0), **settings)  # type: ignore[arg-type]
 
 
@@ -108,9 +106,9 @@ def disk_waits() -> None:
     """How often a site waits for its disk in a round, T = 10: its objective takes batches, or single points."""
     print("\n| waits for the disk, a site and round | batches | single points | queries |\n| --- | --- | --- | --- |")
     tables: dict[str, dict[str, Any]] = {
-        "FZooS(), d = 10": {"dim": 10, "algorithm": {"name": "fzoos"}},
-        "FZooS(), d = 100": {"dim": 100, "algorithm": {"name": "fzoos"}},
-        "FZooS.weights()": {"dim": 100, "algorithm": {"name": "fzoos", "preset": "weights", "features": 100}},
+        "FedTrustRegion, d = 10": {"dim": 10, "algorithm": {"name": "auto"}},
+        "FedLineSearch, d = 100": {"dim": 100, "algorithm": {"name": "auto"}},
+        "FZooS": {"dim": 100, "algorithm": {"name": "fzoos", "features": 100}},
         "FedZO": {"dim": 100, "algorithm": {"name": "fedzo"}},
     }
     for label, settings in tables.items():

@@ -5,8 +5,7 @@
 Prints the table of docs/privacy.md. C = 5, T = 4, R = 20, Adam with learning rate 0.025, clip 0.1, delta 1e-5; x0 is 10
 in each coordinate. The box is [-4, 16]^d and not the task's own, whose centre is next to the minimum, so that what
 noise does by itself is not taken for progress. "Noise alone" is the same study with objectives that are constant. The
-weights w of FZooS are 6 to 460 long in these runs without noise (median 50) and are clipped to 30, its gradients g to
-5.
+weights w of FZooS are clipped to 30, the gradients of FedTrustRegion to 5.
 """
 
 from __future__ import annotations
@@ -37,11 +36,10 @@ from fzoos.tasks import Quadratic
 NOISES = (0.0, 1.0, 2.0, 4.0, 8.0)  # z; 0: no privacy
 SMALL_FZOOS = {  # small, since the task is
     "name": "fzoos",
-    "preset": "weights",
     "features": 200,
     "points": 60,
     "feature_points": 60,
-    "initial": {"points": 20, "radius": 0.05},
+    "initial": 20,
     "active": {"candidates": 10, "picks": 2, "radius": 0.05},
     "refresh": {"candidates": 20, "picks": 10},
 }
@@ -49,9 +47,8 @@ CASES: dict[str, tuple[int, int, dict[str, Any], float]] = {  # d, N, algorithm,
     "FedZO, d = 10, 20 sites": (10, 20, {"name": "fedzo"}, 1.0),
     "FedZO, d = 10, 100 sites": (10, 100, {"name": "fedzo"}, 1.0),
     "FedZO, d = 300, 5 sites": (300, 5, {"name": "fedzo"}, 1.0),
-    "FZooS(), d = 10, 20 sites": (10, 20, {"name": "fzoos"}, 5.0),
-    "FZooS, weights, d = 10, 20 sites": (10, 20, SMALL_FZOOS, 30.0),
-    "FZooS, gradients, d = 10, 20 sites": (10, 20, SMALL_FZOOS | {"sends": "gradient"}, 5.0),
+    "FedTrustRegion, d = 10, 20 sites": (10, 20, {"name": "fedtrustregion"}, 5.0),
+    "FZooS, d = 10, 20 sites": (10, 20, SMALL_FZOOS, 30.0),
 }
 Job = tuple[str, float, int, bool]  # case, z, seed, whether the objectives are the task's
 
@@ -64,6 +61,10 @@ def run(job: Job) -> tuple[float, float]:
     """F at the end, and epsilon."""
     case, noise, seed, informed = job
     dim, sites, algorithm, clip_payload = CASES[case]
+    settings: dict[str, Any] = algorithm if informed else {"name": "fedzo"}
+    if settings["name"] != "fedtrustregion":
+        steps = 4 if informed else 1
+        settings = settings | {"local_steps": steps, "optimizer": {"name": "adam", "learning_rate": 0.025}}
     task = Quadratic(dim=dim, clients=sites, heterogeneity=5.0, seed=seed)
     study = Study(
         "quadratic",
@@ -72,11 +73,9 @@ def run(job: Job) -> tuple[float, float]:
         bounds=(-4.0, 16.0),
         sites=tuple(f"site-{i}" for i in range(sites)),
         rounds=20,
-        local_steps=4 if informed else 1,
         seed=seed,
         vectorized=True,
-        algorithm=algorithm if informed else {"name": "fedzo"},
-        optimizer={"name": "adam", "learning_rate": 0.025},
+        algorithm=settings,
         privacy={"clip": 0.1, "noise": noise, "clip_payload": clip_payload} if noise else None,
     )
     objectives = task.objectives if informed else [constant] * sites
@@ -114,7 +113,7 @@ def main() -> None:
         if not noise:
             print(f"| {case} | none | ∞ | ∞ | {values} | |")
             continue
-        releases = 60 if "FZooS()" in case else 39 if "FZooS" in case else 20  # x each round; w from the second on
+        releases = {"FedTrustRegion": 60, "FZooS": 39}.get(case.partition(",")[0], 20)  # arrays of a site in all rounds
         weaker = Privacy(0.1, 2.0 * noise).epsilon(releases)  # against a site that sends noise alone
         alone = cell([found[case, noise, seed, False][0] for seed in range(options.seeds)])
         print(f"| | {noise:g} | {epsilon:.1f} | {weaker:.1f} | {values} | {alone} |")

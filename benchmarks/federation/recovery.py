@@ -27,11 +27,10 @@ x0 = 0.5
 dim = 10
 bounds = [0.0, 1.0]
 rounds = 100000
-local_steps = 2
 min_clients = 3
 timeout = 300.0
 sites = {SITES}
-algorithm = {{ name = "fedzo", differences = {{ count = 4 }} }}
+algorithm = {{ name = "fedzo", local_steps = 2, differences = {{ count = 4 }} }}
 """
 OBJECTIVE = """
 import os, time

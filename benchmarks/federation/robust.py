@@ -1,6 +1,6 @@
 """What liars do to each aggregate, and what the aggregate costs where nobody lies: F - F* on the quadratic task.
 
-    python -m benchmarks.federation.robust [--algorithm fzoos] [--seeds 3] [--jobs 2]
+    python -m benchmarks.federation.robust [--algorithm auto] [--seeds 3] [--jobs 2]
 
 Prints the table of docs/privacy.md. Five sites, d = 20, T = 5, R = 20, the task's own box. The liars see what the
 honest sites send in the same exchange, which is more than a site can see, and agree with each other.
@@ -30,6 +30,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.machine import describe
+from fzoos.algorithms import find_algorithm
+from fzoos.algorithms.local_steps import LocalSteps
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.aggregate import AGGREGATES
 from fzoos.federation.conductor import conduct
@@ -106,7 +108,7 @@ class Lying:
         return replace(outcome, replies=replies)
 
     def _within(self, request: Message, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        parts = self._algorithm.reply_parts(DIM, STEPS, request)
+        parts = self._algorithm.reply_parts(DIM, request)
         ranges = {name: (part.low, part.high) for name, part in parts.items()} | {"x": (0.0, 1.0)}
         return {name: np.clip(array, *ranges[name]) for name, array in arrays.items()}
 
@@ -114,6 +116,7 @@ class Lying:
 def run(job: Job) -> float:
     """F - F* at the end."""
     algorithm, heterogeneity, attack, aggregate, seed = job
+    steps = {"local_steps": STEPS} if issubclass(find_algorithm(algorithm), LocalSteps) else {}
     liars, lie = ATTACKS[attack]
     task = Quadratic(dim=DIM, clients=SITES, heterogeneity=heterogeneity, seed=seed)
     study = Study(
@@ -122,10 +125,9 @@ def run(job: Job) -> float:
         bounds=np.asarray(task.bounds).tolist(),
         sites=tuple(f"site-{i}" for i in range(SITES)),
         rounds=ROUNDS,
-        local_steps=STEPS,
         seed=seed,
         vectorized=True,
-        algorithm={"name": algorithm},
+        algorithm={"name": algorithm} | steps,
         aggregate=aggregate,
     )
     engine = LocalEngine([study.client(i, objective) for i, objective in enumerate(task.objectives)])
@@ -139,7 +141,7 @@ def run(job: Job) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--algorithm", default="fzoos")
+    parser.add_argument("--algorithm", default="auto")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()

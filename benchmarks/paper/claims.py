@@ -82,18 +82,28 @@ def main() -> None:
             head.append(f"with {AFFORDED[quantity]:,} queries")
         name = path.parent.name
         print(f"\n![{name}]({name}/{name}.png)")
+        if (path.parent / f"{name}-companion.png").exists():
+            print(f"\n![{name} with companion lines]({name}/{name}-companion.png)")
         print(f"\n{name}: {NAMES[quantity]} after some {unit}, mean ± standard error\n")
         print("| panel | line | " + " | ".join(head) + " |\n| --- | --- |" + " --- |" * len(head))
         for (panel, line), curve in curves.items():
             digits = 2 if quantity in ("success", "percent") else 3
+            end = max(curve)  # a line may be shorter than others; attacks end when all images are attacked
+            at = [min(m, end) if quantity == "success" else m for m in marks]
             cells = [
-                f"{curve[m][0]:.{digits}f}" + (f" ± {curve[m][1]:.{digits}f}" if curve[m][1] else "") for m in marks
+                f"{curve[m][0]:.{digits}f}" + (f" ± {curve[m][1]:.{digits}f}" if curve[m][1] else "")
+                if m in curve
+                else "–"
+                for m in at
             ]
             if quantity in TARGETS:
                 cells.append(reached(quantity, curve))
             if quantity in AFFORDED:
                 cells.append(afforded(quantity, curve))
             print(f"| {panel} | {line} | " + " | ".join(cells) + " |")
+        if quantity == "success":
+            print(f"\n{name}: what half and nine tenths of the images cost\n")
+            print((path.parent / "table.md").read_text(encoding="utf-8").strip())
     print_times(folder)
 
 

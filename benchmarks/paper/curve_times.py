@@ -8,7 +8,6 @@ of one run, from its start to its last round, as measured where it was made. Run
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -16,23 +15,22 @@ from pathlib import Path
 import numpy as np
 
 from fzoos.experiments.figures import Scale, make
+from fzoos.experiments.store import Store
 
 
 def seconds(folder: Path, figure: str) -> tuple[dict[str, list[float]], set[str], int]:
-    """Seconds of each kept run by line, the machines that made them, and how many runs are not there."""
+    """Seconds of each stored run by line, the machines that made them, and how many runs are missing."""
     found: dict[str, list[float]] = defaultdict(list)
-    machines, missing = set(), 0
+    machines, missing, store = set(), 0, Store(folder / "runs")
     for panel in make(figure, Scale()).panels:
         for line in panel.lines:
             for run in (run for runs in line.runs for run in runs):
-                try:
-                    kept = json.loads((folder / "runs" / f"{run.fingerprint}.json").read_text(encoding="utf-8"))
-                except FileNotFoundError:
+                if store.load(run) is None:
                     missing += 1
                     continue
-                found[line.label].append(kept["seconds"])
-                versions = kept["versions"]
-                machines.add(f"{versions['machine']}, Python {versions['python']}, NumPy {versions['numpy']}")
+                found[line.label].append(store.seconds([run]))
+                for made in store.made_with([run]):
+                    machines.add(f"{made['machine']}, Python {made['python']}, NumPy {made['numpy']}")
     return found, machines, missing
 
 

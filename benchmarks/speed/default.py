@@ -1,4 +1,4 @@
-"""CPU seconds of a round of `FZooS()` beside the floor, from 2 to 20 000 dimensions, in one run.
+"""CPU seconds of a round of the default beside the floor, from 2 to 20 000 dimensions, in one run.
 
     python -m benchmarks.speed.default                  # all of it
     python -m benchmarks.speed.default 2 10 20 50       # these dimensions only
@@ -141,7 +141,7 @@ def region_calls(dim: int, factors: float) -> float:
 
 def main() -> None:
     dims = [int(text) for text in sys.argv[1:]] or [*REGION, *STAR]
-    print(f"# FZooS(), CPU seconds per client and round, N = {N}, one core\n# {describe()}\n")
+    print(f"# Auto(), CPU seconds per client and round, N = {N}, one core\n# {describe()}\n")
     print("| d | queries | ms | ms a query | floor, ms | to it | calls alone, ms | to it | round 200 to round 20 |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for dim in dims:

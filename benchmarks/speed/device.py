@@ -2,7 +2,7 @@
 
     python -m benchmarks.speed.device --device cuda
 
-A local step with the whole trajectory (see growth.py), and a short run of `minimize` with FZooS.weights(device=...).
+A local step with the whole trajectory (see growth.py), and a short run of `minimize` with FZooS(device=...).
 NumPy has all cores of the machine here.
 """
 
@@ -39,7 +39,7 @@ def main() -> None:
     task = Quadratic()
     print("\n| minimize, 10 rounds, quadratic, C = 5, the whole trajectory | F | seconds |\n| --- | --- | --- |")
     for where in (None, device):
-        algorithm = FZooS.weights(points=None, feature_points=None, device=where)
+        algorithm = FZooS(device=where)
         result = minimize(
             task.objectives,
             task.x0,

@@ -20,7 +20,7 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.machine import best_of, describe
-from fzoos._util.arrays import FloatArray, to_device
+from fzoos._util.arrays import FloatArray
 from fzoos.surrogates.fourier import FourierFeatures
 from fzoos.surrogates.gp import DerivedGP
 from fzoos.surrogates.kernels import SquaredExponential
@@ -44,7 +44,7 @@ def prepare(n: int, d: int, m: int, device: str | None = None) -> Callable[[], t
         points = around(min(BLOCK, n - start))
         gp.append(points, points.sum(axis=1))
     features = FourierFeatures(0, m, d, kernel, device)
-    w = to_device(rng.standard_normal(m), device)
+    w = rng.standard_normal(m)
 
     def step() -> tuple[FloatArray, FloatArray]:
         """The gradient estimate and the uncertainties, as NumPy arrays: nothing is left pending on a device."""

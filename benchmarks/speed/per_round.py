@@ -24,8 +24,8 @@ from fzoos.tasks import Quadratic
 
 D, N, T, M = 300, 5, 10, 10_000
 GP_POINTS, FEATURE_POINTS = 150, 500
-ALGORITHM = FZooS.paper(points=GP_POINTS, feature_points=FEATURE_POINTS)
-NEW = ALGORITHM.queries(D, T, first=False, refreshed=True)  # new points of a client in a round
+ALGORITHM = FZooS(points=GP_POINTS, feature_points=FEATURE_POINTS)
+NEW = ALGORITHM.queries(D, first=False, refreshed=True)  # new points of a client in a round
 
 
 def floor() -> dict[str, float]:

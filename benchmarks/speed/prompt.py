@@ -21,7 +21,7 @@ import torch
 from benchmarks.machine import best_of, describe
 from fzoos.tasks.prompt import Prompt
 
-BATCHES = (1, 5, 21, 100)  # one; a local step of `FZooS.weights()`; one of finite differences; a refresh of FZooS
+BATCHES = (1, 5, 21, 100)  # one; a local step of FZooS; one of finite differences; a refresh of FZooS
 BATCHES_ON_CPU = (1, 5)
 
 KINDS = (  # the first that fits a kernel's name

@@ -18,14 +18,15 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.machine import describe
-from fzoos import FZooS, InitialDesign, minimize
+from fzoos import Auto, FZooS, minimize
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import Algorithm
+from fzoos.testing.problem import with_steps
 
 D, ROUNDS, STEPS = 10, 4, 2
 ALGORITHMS: dict[str, Algorithm] = {
-    "FZooS()": FZooS(),
-    "FZooS.weights(), M = 500": FZooS.weights(features=500, refresh=None, initial=InitialDesign(60, 0.01)),
+    "FedTrustRegion": Auto(),
+    "FZooS, M = 500": FZooS(features=500, refresh=None, initial=60),
 }
 
 
@@ -50,9 +51,8 @@ def megabytes(algorithm: Algorithm, clients: int, participation: float) -> tuple
         [site(c) for c in np.linspace(0.2, 0.8, clients)],
         np.zeros(D),
         bounds=(0, 1),
-        algorithm=algorithm,
+        algorithm=with_steps(algorithm, STEPS),
         rounds=ROUNDS,
-        local_steps=STEPS,
         participation=participation,
         vectorized=True,
         callback=note,

@@ -1,4 +1,4 @@
-"""A round of `FZooS()` in more than 50 dimensions, and what it cannot do without: rows of `benchmarks.speed.default`.
+"""A round of `Auto()` in more than 50 dimensions, and what it cannot do without: rows of `benchmarks.speed.default`.
 
 Times are CPU seconds per client and round, less those of the objective itself (it measures them): its cosines are not
 ours. The floor is what has to be computed and what has to be moved, m arms of d numbers, q queries in all, a star in p
@@ -27,12 +27,12 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from fzoos import FZooS, minimize
+from fzoos import Auto, minimize
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms.fzoos import directions
-from fzoos.algorithms.fzoos.scales import QUERIES
-from fzoos.algorithms.fzoos.star import looks_back
-from fzoos.algorithms.fzoos.star_points import TOGETHER
+from fzoos.algorithms.line_search import directions
+from fzoos.algorithms.line_search.client import looks_back
+from fzoos.algorithms.line_search.scales import QUERIES
+from fzoos.algorithms.line_search.star_points import TOGETHER
 
 N = 2
 EARLY, LATE = 20, 200
@@ -108,7 +108,7 @@ def solve(sites: list[Callable[[FloatArray], FloatArray]], dim: int, last: int, 
         sites,
         np.full(dim, 0.1),
         bounds=(0, 1),
-        algorithm=FZooS(),
+        algorithm=Auto(),
         rounds=last,
         tolerance=0.0,
         vectorized=True,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.machine import describe
-from fzoos import FixedFZooS, FZooS, minimize
+from fzoos import Auto, FZooS, minimize
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import Algorithm
 
@@ -32,10 +32,10 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "FZooS(), d = 20": Case(FZooS(), 20, 15),
-    "FZooS(), d = 300": Case(FZooS(), 300, 6),
-    "FixedFZooS(), d = 300": Case(FixedFZooS(), 300, 2),
-    "FZooS(), d = 20, a query waits 5 ms": Case(FZooS(), 20, 10, 0.005),
+    "FedTrustRegion, d = 20": Case(Auto(), 20, 15),
+    "FedLineSearch, d = 300": Case(Auto(), 300, 6),
+    "FZooS, d = 300": Case(FZooS(points=150, feature_points=500), 300, 2),
+    "FedTrustRegion, d = 20, a query waits 5 ms": Case(Auto(), 20, 10, 0.005),
 }
 
 

@@ -3,35 +3,28 @@
 from typing import TYPE_CHECKING
 
 from fzoos._util.lazy_package import load_on_use
-from fzoos._util.old_names import OLD_MODULES, OLD_NAMES
-from fzoos._util.renamed import keep_old_attributes, keep_old_modules
 
 if TYPE_CHECKING:
     from fzoos.algorithms import (
+        Auto,
         DeComFL,
         FedBPT,
         FedCMA,
         FedHistory,
         FedLBFGS,
+        FedLineSearch,
         FedProx,
+        FedTrustRegion,
         FedZO,
-        FixedFZooS,
         FZooS,
         HiSo,
         ScaffoldI,
         ScaffoldII,
     )
+    from fzoos.algorithms.correction_lengths import Constant, DistanceAware, Measured, Reciprocal, Theoretical
     from fzoos.algorithms.finite_differences import FiniteDifferences
-    from fzoos.algorithms.fixed_fzoos.correction_lengths import (
-        Constant,
-        DistanceAware,
-        Measured,
-        Reciprocal,
-        Theoretical,
-    )
-    from fzoos.algorithms.fixed_fzoos.query_designs import ActiveQueries, InitialDesign, UnseenDirections
-    from fzoos.algorithms.fixed_fzoos.step_scale import TrustRegion
     from fzoos.algorithms.optimizers import SGD, Adam
+    from fzoos.algorithms.query_designs import ActiveQueries
     from fzoos.engines.ask_tell import Optimizer
     from fzoos.federation.study import Study
     from fzoos.minimize import minimize
@@ -43,15 +36,14 @@ if TYPE_CHECKING:
     from fzoos.result import ObjectiveError, Record, Result
     from fzoos.runs.store import StoreError, load
     from fzoos.surrogates.kernels import Matern52, SquaredExponential
-    from fzoos.surrogates.length_scale import FitLengthScale
-    from fzoos.surrogates.noise import FittedNoise, KnownNoise
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "SGD",
     "ActiveQueries",
     "Adam",
+    "Auto",
     "Choice",
     "Constant",
     "DeComFL",
@@ -61,16 +53,13 @@ __all__ = [
     "FedCMA",
     "FedHistory",
     "FedLBFGS",
+    "FedLineSearch",
     "FedProx",
+    "FedTrustRegion",
     "FedZO",
     "FiniteDifferences",
-    "FitLengthScale",
-    "FittedNoise",
-    "FixedFZooS",
     "HiSo",
-    "InitialDesign",
     "Integer",
-    "KnownNoise",
     "Log",
     "ManualObjective",
     "Matern52",
@@ -91,8 +80,6 @@ __all__ = [
     "StoreError",
     "Study",
     "Theoretical",
-    "TrustRegion",
-    "UnseenDirections",
     "__version__",
     "load",
     "minimize",
@@ -101,13 +88,12 @@ __all__ = [
 load_on_use(
     __name__,
     {
-        "fzoos.algorithms": "DeComFL FedBPT FedCMA FedHistory FedLBFGS FedProx FedZO FixedFZooS FZooS HiSo "
-        "ScaffoldI ScaffoldII",
+        "fzoos.algorithms": "Auto DeComFL FZooS FedBPT FedCMA FedHistory FedLBFGS FedLineSearch FedProx "
+        "FedTrustRegion FedZO HiSo ScaffoldI ScaffoldII",
+        "fzoos.algorithms.correction_lengths": "Constant DistanceAware Measured Reciprocal Theoretical",
         "fzoos.algorithms.finite_differences": "FiniteDifferences",
-        "fzoos.algorithms.fixed_fzoos.correction_lengths": "Constant DistanceAware Measured Reciprocal Theoretical",
-        "fzoos.algorithms.fixed_fzoos.query_designs": "ActiveQueries InitialDesign UnseenDirections",
-        "fzoos.algorithms.fixed_fzoos.step_scale": "TrustRegion",
         "fzoos.algorithms.optimizers": "SGD Adam",
+        "fzoos.algorithms.query_designs": "ActiveQueries",
         "fzoos.engines.ask_tell": "Optimizer",
         "fzoos.federation.study": "Study",
         "fzoos.minimize": "minimize",
@@ -119,9 +105,5 @@ load_on_use(
         "fzoos.result": "ObjectiveError Record Result",
         "fzoos.runs.store": "StoreError load",
         "fzoos.surrogates.kernels": "Matern52 SquaredExponential",
-        "fzoos.surrogates.length_scale": "FitLengthScale",
-        "fzoos.surrogates.noise": "FittedNoise KnownNoise",
     },
 )
-keep_old_modules(OLD_MODULES, OLD_NAMES)
-keep_old_attributes(__name__)

@@ -3,7 +3,7 @@
 Each of them is a `callback` of `fzoos.minimize` and of studies: it is called with every round's record. Leaving the
 `with` block ends what it began; an error in the block is reported to the tool. All use the same names, with the round
 as the x-axis: "F", "queries", "bytes_up", "bytes_down", "seconds", "step", "diagnostics/correction_length",
-"diagnostics/uncertainty", "distance/mean", "distance/max".
+"distance/mean", "distance/max".
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def metrics(record: Record) -> dict[str, float]:
     Example:
         >>> from fzoos import Record
         >>> from fzoos.callbacks import metrics
-        >>> metrics(Record(1, 40, 96, 64, 0.5, 0.1, None, {"uncertainty": 0.3}, (20, 20), (0.25, None)))
-        {'queries': 40, 'bytes_up': 96, 'bytes_down': 64, 'seconds': 0.5, 'step': 0.1, 'diagnostics/uncertainty': 0.3, \
-'distance/mean': 0.25, 'distance/max': 0.25}
+        >>> metrics(Record(1, 40, 96, 64, 0.5, 0.1, None, {"correction_length": 0.3}, (20, 20), (0.25, None)))
+        {'queries': 40, 'bytes_up': 96, 'bytes_down': 64, 'seconds': 0.5, 'step': 0.1, \
+'diagnostics/correction_length': 0.3, 'distance/mean': 0.25, 'distance/max': 0.25}
     """
     row = {name: value for name, value in record.row.items() if name != "round" and not name.startswith("clients/")}
     known = [distance for distance in record.distances if distance is not None]
@@ -108,10 +108,10 @@ class MLflow(_Callback):
         ImportError: mlflow is not installed.
 
     Example:
-        >>> from fzoos import FZooS
+        >>> from fzoos import FedZO
         >>> from fzoos.callbacks import MLflow
-        >>> with MLflow(run_name="three hospitals", params={"algorithm": FZooS()}) as log:    # doctest: +SKIP
-        ...     minimize(objectives, x0, bounds=(0, 1), algorithm=FZooS(), callback=log)
+        >>> with MLflow(run_name="three hospitals", params={"algorithm": FedZO()}) as log:    # doctest: +SKIP
+        ...     minimize(objectives, x0, bounds=(0, 1), algorithm=FedZO(), callback=log)
     """
 
     def __init__(self, run_name: str | None = None, *, params: Mapping[str, Any] | None = None, **start: Any) -> None:
@@ -149,10 +149,10 @@ class WandB(_Callback):
         ImportError: wandb is not installed.
 
     Example:
-        >>> from fzoos import FZooS
+        >>> from fzoos import FedZO
         >>> from fzoos.callbacks import WandB
-        >>> with WandB(project="hospitals", config={"algorithm": FZooS()}) as log:            # doctest: +SKIP
-        ...     minimize(objectives, x0, bounds=(0, 1), algorithm=FZooS(), callback=log)
+        >>> with WandB(project="hospitals", config={"algorithm": FedZO()}) as log:            # doctest: +SKIP
+        ...     minimize(objectives, x0, bounds=(0, 1), algorithm=FedZO(), callback=log)
     """
 
     def __init__(self, run: Any = None, **init: Any) -> None:

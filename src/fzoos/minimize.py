@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_number
 from fzoos._util.describe import describe
-from fzoos.algorithms import Algorithm, FZooS
-from fzoos.algorithms.optimizers import Adam, Optimizer
+from fzoos.algorithms import Algorithm, Auto
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.history import RunHistory
 from fzoos.federation.limits import Limits
@@ -43,10 +42,8 @@ def minimize(
     *,
     bounds: Any = None,
     scale: ArrayLike | None = None,
-    algorithm: Algorithm = FZooS(),
+    algorithm: Algorithm = Auto(),
     rounds: int = 50,
-    local_steps: int = 10,
-    optimizer: Optimizer | None = None,
     weights: ArrayLike | None = None,
     participation: float | int = 1.0,
     vectorized: bool = False,
@@ -86,20 +83,19 @@ def minimize(
             Or a `Space` of named variables: x0 is then a dict, and objectives and monitor take one, or keywords.
         scale: what a unit of the cube is in coordinates without bounds, a number or d of them: about how far x may have
             to go. Learning rates and radii are in these units.
-        algorithm: settings of an algorithm.
+        algorithm: settings of an algorithm, such as `FedZO(local_steps=5, optimizer=Adam(0.02))`; default: `Auto`,
+            which chooses one by the number of variables and has no settings that need tuning.
         rounds: R, rounds of communication at most.
-        local_steps: T, local steps of each client in a round.
-        optimizer: what the clients do with gradient estimates, if the algorithm leaves it to them; None: `Adam()`.
         weights: omega, not negative, in any scale; default: all equal.
         participation: clients that take part in a round, drawn at random: a float is a fraction, an int a number.
             Clients of weight zero never take part.
         vectorized: whether objectives take batches. Finite differences, initial designs and active queries then go out
             as one batch each.
         max_queries: all clients together never make more. Where less than a round is left, the last one is cut: it has
-            fewer local steps, or in FZooS() fewer directions. Where not even the first one can be made, the result and
-            the log say so.
+            fewer local steps or, in algorithms without them, fewer directions. Where not even the first one can be
+            made, the result and the log say so.
         tolerance: the run ends, "converged", after three rounds that moved no coordinate of x by more than this share
-            of the box; 0: it never does; None: the algorithm's own, 1e-6 of FZooS() and 0 of those that step for ever.
+            of the box; 0: it never does; None: the algorithm's own, by default 1e-6; 0 of those that step for ever.
         max_seconds: no round begins after so many seconds, without the monitor's and the callback's.
         max_bytes: the run stops before a round that would take all messages together beyond this number, if it costs
             what the dearest one so far did.
@@ -148,11 +144,10 @@ def minimize(
 
     Example:
         >>> import numpy as np
-        >>> from fzoos import FZooS, minimize
+        >>> from fzoos import minimize
         >>> def site(target):                            # a private black box
         ...     return lambda x: float(np.mean((x - target) ** 2))
-        >>> result = minimize([site(0.2), site(0.6), site(0.7)], x0=np.zeros(20), bounds=(-1, 1),
-        ...                   algorithm=FZooS(), rounds=20, seed=0)
+        >>> result = minimize([site(0.2), site(0.6), site(0.7)], x0=np.zeros(20), bounds=(-1, 1), rounds=20, seed=0)
         >>> bool(np.all(abs(result.x - 0.5) < 0.05))
         True
 
@@ -173,8 +168,7 @@ def minimize(
         (True, True, True)
     """
     objectives = [objectives] if callable(objectives) else objectives
-    _check_settings(algorithm, optimizer, rounds, local_steps, max_queries, on_failure, seed)
-    optimizer = Adam() if optimizer is None else optimizer
+    _check_settings(algorithm, rounds, max_queries, on_failure, seed)
     if tolerance is not None:
         check_number("tolerance", tolerance, 0.0)
     check_precision(precision)
@@ -185,6 +179,7 @@ def minimize(
     if limits.need_values and monitor is None and not share_values:
         raise ValueError(f"{limits.need_values[0]} needs a monitor or share_values: without one nobody knows F")
     begin, box = search_box(x0, bounds, scale)
+    algorithm = algorithm.at(box.dim)
     space = space_of(bounds)
     if space is not None and monitor is not None:
         monitor = NamedObjective(monitor, space)
@@ -194,8 +189,8 @@ def minimize(
     omega = check_weights(weights, count)
 
     root = np.random.SeedSequence(given) if not isinstance(given := _root(seed, rng), np.random.SeedSequence) else given
-    settings: dict[str, Any] = {"algorithm": algorithm, "optimizer": optimizer, "rounds": rounds}
-    settings |= {"local_steps": local_steps, "bounds": _plain_bounds(bounds, box), "weights": weights}
+    settings: dict[str, Any] = {"algorithm": algorithm, "rounds": rounds}
+    settings |= {"bounds": _plain_bounds(bounds, box), "weights": weights}
     settings |= {"participation": participation, "seed": rng if seed is None else seed, "precision": precision}
     settings |= {} if scale is None else {"scale": scale}
     settings |= {"share_values": True} if share_values else {}
@@ -206,7 +201,7 @@ def minimize(
     if not isinstance(settings["seed"], int):
         settings["entropy"] = Recording.entropy(root)
     seeds = Seeds.of(root, count)
-    setting = Setting(box, algorithm, optimizer, count, local_steps, vectorized, on_failure, precision)
+    setting = Setting(box, algorithm, count, vectorized, on_failure, precision)
     named = [setting.named(f) for f in objectives]
     with ExitStack() as stack:
         pools, threads = point_pools(stack, workers, executor, named)
@@ -214,17 +209,15 @@ def minimize(
         for client, (x, y) in zip(clients, data, strict=True):
             if len(y):
                 client.adopt(x, y)
-        engine = stack.enter_context(LocalEngine(clients, threads, in_step=algorithm.in_step))
+        engine = stack.enter_context(LocalEngine(clients, threads))
         server = Server(
             engine,
             server_algorithm,
             box.to_cube(begin),
-            local_steps=local_steps,
             weights=omega,
             participants=count_participants(participation, count),
             shared_seed=seeds.shared,
             rng=np.random.default_rng(seeds.server),
-            optimizer=optimizer,
             rounding=Rounding(precision, seeds.server),
             share_values=share_values,
         )
@@ -260,19 +253,14 @@ def minimize(
 
 def _check_settings(
     algorithm: Any,
-    optimizer: Any,
     rounds: Any,
-    local_steps: Any,
     max_queries: Any,
     on_failure: Any,
     seed: Any,
 ) -> None:
     if not isinstance(algorithm, Algorithm):
-        raise TypeError(f"algorithm must be settings of an algorithm such as FZooS(), got {algorithm!r}")
-    if optimizer is not None and not isinstance(optimizer, Optimizer):
-        raise TypeError(f"optimizer must be an optimizer such as Adam(0.01), got {optimizer!r}")
+        raise TypeError(f"algorithm must be settings of an algorithm such as FedZO(), got {algorithm!r}")
     check_count("rounds", rounds)
-    check_count("local_steps", local_steps, low=1)
     if max_queries is not None:
         check_count("max_queries", max_queries)
     if on_failure not in get_args(OnFailure):

@@ -34,16 +34,15 @@ class Record:
         seconds: time since the start, without the monitor's and the callback's.
         step: how far x moved in this round (Euclidean, in the user's coordinates).
         monitor: the monitor's value at x, if there is a monitor; F(x) where clients share their values.
-        diagnostics: the algorithm's own, means over clients and local steps: "correction_length" (gamma_t) and, where
-            it has a surrogate, "uncertainty" (posterior over prior variance of the gradient, 1: nothing is known).
+        diagnostics: the algorithm's own, means over clients and local steps, such as "correction_length" (gamma_t).
         queries_per_client: the same for each client, as last reported.
         distances: of each client's x from the mean of this round, in the unit cube; None where none came.
         failed: queries that failed and were left out, of all clients up to the end of this round.
         feasible: whether x meets the constraints of all clients; None: nobody has any, or not all have said so.
         violation: the largest constraint of any client at the x with which the round began; None: nobody has any, or it
             stays at the sites, as in a study.
-        cut: where the budget left less than a whole round, how much of it there was: local steps, or in FZooS() queries
-            of a client at and around x. 0: all of it.
+        cut: where the budget left less than a whole round, how much of it there was: local steps, or queries of
+            a client at and around x, as the algorithm has them. 0: all of it.
         arrivals: of an asynchronous study: whose answers came, or failed, each time the server had waited.
     """
 
@@ -69,8 +68,8 @@ class Record:
 
         Example:
             >>> from fzoos import Record
-            >>> Record(1, 42, 96, 64, 0.5, 0.1, 2.0, {"uncertainty": 1.0}, violation=0.25).measured
-            {'violation': 0.25, 'uncertainty': 1.0}
+            >>> Record(1, 42, 96, 64, 0.5, 0.1, 2.0, {"correction_length": 1.0}, violation=0.25).measured
+            {'violation': 0.25, 'correction_length': 1.0}
         """
         return {**({} if self.violation is None else {"violation": self.violation}), **self.diagnostics}
 

@@ -10,7 +10,7 @@ import pytest
 import scipy.linalg  # noqa: F401  # so that SciPy's BLAS is there before the user's two threads are set
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from fzoos import FedZO, FZooS, minimize
+from fzoos import Auto, FedZO, FZooS, minimize
 from fzoos._util.blas import LARGE, objective_threads, one_blas_thread, share_blas_threads
 
 
@@ -65,7 +65,7 @@ def test_an_error_puts_the_threads_back() -> None:
     assert threads() == {2}
 
 
-@pytest.mark.parametrize("algorithm", [FedZO(), FZooS()], ids=lambda a: a.name)
+@pytest.mark.parametrize("algorithm", [FedZO(), Auto()], ids=lambda a: a.name)
 @pytest.mark.parametrize(("workers", "share"), [(1, 2), (2, 1)])
 def test_an_objective_of_minimize_has_its_share_of_the_threads(algorithm, workers, share) -> None:
     seen = set()
@@ -96,8 +96,8 @@ def test_the_surrogates_of_minimize_have_one(monkeypatch) -> None:
 
 def test_the_paper_settings_in_many_dimensions_count_as_large() -> None:
     # M d = 10 000 * 2 000 numbers are read at each step.
-    assert FZooS.paper().largest_matrix(2000) >= LARGE > FZooS.paper().largest_matrix(300)
-    assert FZooS().largest_matrix(300) < LARGE
+    assert FZooS().largest_matrix(2000) >= LARGE > FZooS().largest_matrix(300)
+    assert Auto().largest_matrix(300) < LARGE
 
 
 def test_results_do_not_depend_on_the_threads_that_the_process_was_given() -> None:

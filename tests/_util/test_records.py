@@ -108,8 +108,3 @@ def test_what_is_wrong_is_named_with_its_place(table, reason):
     with pytest.raises((TypeError, ValueError)) as caught:
         read_record("drawing", Drawing, table)
     assert str(caught.value).startswith(reason)
-
-
-def test_another_maker_may_know_what_the_table_leaves_out():
-    """As a preset does."""
-    assert read_record("circle", Circle, {}, lambda **given: Circle(**{"radius": 5.0} | given)) == Circle(5.0)

@@ -8,12 +8,12 @@ lambda = 0.2 the finite difference of a quadratic with curvature a and slope s(x
 so a plain gradient step with eta = 0.1 maps  x -> 0.9 x - 0.01  at client 1 and  x -> 0.7 x + 0.09  at client 2.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
-from fzoos import SGD, FedProx, FedZO, FiniteDifferences, FixedFZooS, InitialDesign, ScaffoldI, ScaffoldII, minimize
+from fzoos import SGD, FedProx, FedZO, FiniteDifferences, FZooS, ScaffoldI, ScaffoldII, minimize
 from fzoos.surrogates.kernels import SquaredExponential
 
 
@@ -39,12 +39,12 @@ def f_2(x):
 def path(algorithm, rounds, **changes):
     """x_1, ..., x_R from x_0 = 0.6 with T = 2 and eta = 0.1."""
     xs = []
-    settings = {"local_steps": 2, "optimizer": SGD(0.1), "seed": 0} | changes
+    settings = {"seed": 0} | changes
     minimize(
         [f_1, f_2],
         [0.6],
         bounds=(0, 1),
-        algorithm=algorithm,
+        algorithm=replace(algorithm, local_steps=2, optimizer=SGD(0.1)),
         rounds=rounds,
         monitor=lambda x: xs.append(x[0]) or 0.0,
         **settings,
@@ -140,10 +140,8 @@ def test_user_bounds_scale_the_slopes():
         [lambda z: z[0]],
         [1.0],
         bounds=(-2, 2),
-        algorithm=FedZO(differences=ALONG),
+        algorithm=FedZO(local_steps=1, optimizer=SGD(0.1), differences=ALONG),
         rounds=1,
-        local_steps=1,
-        optimizer=SGD(0.1),
     )
     assert result.x[0] == pytest.approx(-0.6, abs=1e-13)
     assert result.history[0].step == pytest.approx(1.6, abs=1e-13)
@@ -158,10 +156,8 @@ def test_directions_are_averaged():
         [lambda x: x[0] ** 2 + 2 * x[1]],
         [0.5, 0.5],
         bounds=(0, 1),
-        algorithm=FedZO(differences=AlongTheAxes(count=2, step=0.2)),
+        algorithm=FedZO(local_steps=1, optimizer=SGD(0.1), differences=AlongTheAxes(count=2, step=0.2)),
         rounds=1,
-        local_steps=1,
-        optimizer=SGD(0.1),
     )
     assert result.x == pytest.approx([0.44, 0.4], abs=1e-13)
 
@@ -173,10 +169,11 @@ def test_iterates_are_projected_step_by_step():
     client, f(x) = -3 (x - 0.2)^2 with FD(x) = -6 (x - 0.2) - 0.6, is the witness. Its map is x -> 1.6 x - 0.06:
     0.3 -> 0.42 -> 0.612 -> 0.9192 -> 1.41072, clipped to 1. The mean is 0.5; without projection client 1 is at -0.9.
     """
-    settings = {"bounds": (0, 1), "rounds": 1, "local_steps": 4, "optimizer": SGD(0.1)}
+    settings = {"bounds": (0, 1), "rounds": 1}
+    algorithm = FedZO(local_steps=4, optimizer=SGD(0.1), differences=ALONG)
     sites = [lambda x: 3 * x[0], lambda x: -3 * (x[0] - 0.2) ** 2]
-    projected = minimize(sites, [0.3], algorithm=FedZO(differences=ALONG), **settings)
-    free = minimize(sites, [0.3], algorithm=FedZO(differences=ALONG, projected=False), **settings)
+    projected = minimize(sites, [0.3], algorithm=algorithm, **settings)
+    free = minimize(sites, [0.3], algorithm=replace(algorithm, projected=False), **settings)
     assert projected.x[0] == pytest.approx(0.5, abs=1e-13)
     assert free.x[0] == pytest.approx((-0.9 + 1.41072) / 2, abs=1e-12)
 
@@ -190,43 +187,42 @@ def test_fzoos_with_two_observations():
 
         grad mu(x) = -(y_1 - y_2) / (2 (1 + sigma^2 - k)) * [ b(x - x_1) - b(x - x_2) ],    b(z) = z e^{-z^2/2}
 
-    In round 1 there is no correction and the points are those of the initial design: x = x_0 - eta mean_i grad mu_i.
+    In round 1 there is no correction; the points are x_0 and the one of the initial design, and the new iterate is
+    queried afterwards: x = x_0 - eta mean_i grad mu_i.
     """
     asked = {0: [], 1: []}
-    noise = 0.01
+    noise = 1e-5
 
     def recorded(i, f):
         return lambda x: (asked[i].append(x[0]), f(x))[1]
 
-    algorithm = FixedFZooS(
-        kernel=SquaredExponential(1.0),
-        noise=noise,
-        initial=InitialDesign(2, 0.3),
-        active=None,
-        refresh=None,
-        refresh_first_round=False,
-        sends="weights",
-        steps=None,
-        features=8,
-    )
     result = minimize(
         [recorded(0, f_1), recorded(1, f_2)],
         [0.6],
         bounds=(0, 1),
-        algorithm=algorithm,
+        algorithm=FZooS(
+            local_steps=1,
+            optimizer=SGD(0.1),
+            kernel=SquaredExponential(1.0),
+            noise=noise,
+            initial=1,
+            active=None,
+            refresh=None,
+            features=8,
+        ),
         rounds=1,
-        local_steps=1,
-        optimizer=SGD(0.1),
         seed=3,
     )
 
     def gradient(i, f, x):
-        a, b = asked[i]
+        a, b, _ = asked[i]
         k = np.exp(-((a - b) ** 2) / 2)
         bump = (x - a) * np.exp(-((x - a) ** 2) / 2) - (x - b) * np.exp(-((x - b) ** 2) / 2)
         return -(f([a]) - f([b])) / (2 * (1 + noise - k)) * bump
 
     expected = 0.6 - 0.1 * (gradient(0, f_1, 0.6) + gradient(1, f_2, 0.6)) / 2
-    assert [len(points) for points in asked.values()] == [2, 2]
+    assert [len(points) for points in asked.values()] == [3, 3]
+    assert asked[0][0] == asked[1][0] == 0.6
+    assert asked[0][2] == pytest.approx(0.6 - 0.1 * gradient(0, f_1, 0.6), abs=1e-12)
     assert result.x[0] == pytest.approx(expected, abs=1e-12)
     assert abs(expected - 0.6) > 1e-3

@@ -94,6 +94,10 @@ class ByHand:
 OPTIMIZERS = {"sgd": SGD(ETA), "adam": Adam(ETA), "kept": Adam(ETA, restart=False)}
 
 
+def quick(kind, optimizer):
+    return kind(local_steps=T, optimizer=optimizer, differences=QUICK)
+
+
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("weights", [None, [1, 3]])
 def test_a_run_by_hand(optimizer, weights):
@@ -104,10 +108,8 @@ def test_a_run_by_hand(optimizer, weights):
         OBJECTIVES[:N],
         X0,
         bounds=(0, 1),
-        algorithm=DeComFL(differences=QUICK),
+        algorithm=DeComFL(local_steps=T, optimizer=OPTIMIZERS[optimizer], differences=QUICK),
         rounds=ROUNDS,
-        local_steps=T,
-        optimizer=OPTIMIZERS[optimizer],
         weights=weights,
         seed=5,
         monitor=lambda x: xs.append(x) or 0.0,
@@ -154,9 +156,8 @@ def test_bytes(dim):
         [lambda x: float(x @ x)] * 2,
         np.full(dim, 0.5),
         bounds=(0, 1),
-        algorithm=DeComFL(differences=QUICK),
+        algorithm=DeComFL(local_steps=T, differences=QUICK),
         rounds=4,
-        local_steps=T,
         seed=0,
     )
     assert [record.bytes_up for record in result.history] == [r * 2 * 8 * (T * P + 2) for r in range(1, 5)]
@@ -172,9 +173,8 @@ def test_bytes_of_newcomers():
         [lambda x, i=i: asked.append(i) or float(x @ x) for i in range(3)],
         X0,
         bounds=(0, 1),
-        algorithm=DeComFL(differences=QUICK),
+        algorithm=DeComFL(local_steps=T, differences=QUICK),
         rounds=12,
-        local_steps=T,
         participation=1,
         seed=0,
     )
@@ -190,14 +190,14 @@ def test_bytes_of_newcomers():
 class Line:
     """Three clients and a server between which messages can get lost; keeps the requests."""
 
-    def __init__(self, algorithm, optimizer, lost=(), precision="float64", combine="mean"):
-        self.algorithm, self.optimizer, self.lost = algorithm, optimizer, set(lost)
+    def __init__(self, algorithm, lost=(), precision="float64", combine="mean"):
+        self.algorithm, self.lost = algorithm, set(lost)
         self.requests = []  # (client, round, names of the arrays)
         self.clients = []
         for i in range(3):
-            site = ClientContext(Trajectory(OBJECTIVES[i], Box.of((0, 1), D)), np.random.default_rng(i), D, 3, T, True)
-            server, rounding = algorithm.server(D, T, optimizer), Rounding(precision, np.random.SeedSequence(i))
-            self.clients.append(Client(algorithm.client(site), optimizer, rounding, server))
+            site = ClientContext(Trajectory(OBJECTIVES[i], Box.of((0, 1), D)), np.random.default_rng(i), D, 3, True)
+            server, rounding = algorithm.server(D), Rounding(precision, np.random.SeedSequence(i))
+            self.clients.append(Client(algorithm.client(site), rounding, server))
         self.rounding, self.combine = Rounding(precision, np.random.SeedSequence(9)), combine
         self.server = self.make_server()
 
@@ -206,12 +206,10 @@ class Line:
             self,
             self.algorithm,
             X0,
-            local_steps=T,
             weights=np.full(3, 1 / 3),
             participants=3,
             shared_seed=77,
             rng=np.random.default_rng(0),
-            optimizer=self.optimizer,
             dropouts=Dropouts(min_clients=1, retries=0),
             combine=self.combine,
             rounding=self.rounding,
@@ -242,7 +240,7 @@ class Line:
 def test_who_misses_a_round_gets_x(optimizer, where):
     """Client 1 does not answer in round 2, the request or the reply being lost: in round 3 it is sent all of the state,
     the others the slopes; then all have the server's x, bit for bit, and x is that of the equations."""
-    line = Line(DeComFL(differences=QUICK), OPTIMIZERS[optimizer], lost=[(1, 2, where)])
+    line = Line(quick(DeComFL, OPTIMIZERS[optimizer]), lost=[(1, 2, where)])
     xs = line.run(5)
     state = ("optimizer", "x") if optimizer == "kept" else ("x",)
     full = {(i, 1) for i in range(3)} | {(1, 3)}
@@ -256,22 +254,22 @@ def test_who_misses_a_round_gets_x(optimizer, where):
 
 
 @pytest.mark.parametrize("precision", ["float32", "float16", "stochastic"])
-@pytest.mark.parametrize("algorithm", [DeComFL(differences=QUICK), HiSo(differences=QUICK)], ids=["decomfl", "hiso"])
-def test_rounded_messages_leave_all_with_the_same_x(algorithm, precision):
+@pytest.mark.parametrize("kind", [DeComFL, HiSo])
+def test_rounded_messages_leave_all_with_the_same_x(kind, precision):
     """The slopes travel rounded, and everybody, the server too, rebuilds x from what has travelled; x itself, to who
     missed a round, is exact."""
-    line = Line(algorithm, Adam(ETA), lost=[(1, 2, "down")], precision=precision)
+    line = Line(quick(kind, Adam(ETA)), lost=[(1, 2, "down")], precision=precision)
     xs = line.run(5)
     for client in line.clients:
         assert client.x.tobytes() == xs[4].tobytes()
-    exact = Line(algorithm, Adam(ETA), lost=[(1, 2, "down")]).run(5)
+    exact = Line(quick(kind, Adam(ETA)), lost=[(1, 2, "down")]).run(5)
     assert not np.array_equal(xs[5], exact[5])
     assert line.server.state.bytes_up < 5 * 3 * 8 * (T * P + 2) * 0.95
 
 
 def test_a_request_that_comes_twice_counts_once():
     """A client that hears the same slopes again, since its answer got lost, does not take their steps again."""
-    line = Line(DeComFL(differences=QUICK), Adam(ETA))
+    line = Line(quick(DeComFL, Adam(ETA)))
     client, seed = line.clients[0], {"seed": 77}
     client.handle(Message("update", 1, {"x": X0}, seed))
     request = Message("update", 2, {"s": np.array([0.5, -1.0, 2.0, 0.1])}, seed)
@@ -285,7 +283,7 @@ def test_a_request_that_comes_twice_counts_once():
 
 def test_slopes_without_the_x_before_them():
     """A client that cannot rebuild x says so, and asks its objective nothing."""
-    client = Line(DeComFL(differences=QUICK), SGD(ETA)).clients[0]
+    client = Line(quick(DeComFL, SGD(ETA))).clients[0]
     slopes, seed = {"s": np.zeros(T * P)}, {"seed": 77}
     with pytest.raises(MessageError, match="an update of round 1 without x, and none of round 0 to rebuild it from"):
         client.handle(Message("update", 1, slopes, seed))
@@ -299,10 +297,10 @@ def test_slopes_without_the_x_before_them():
 def test_a_state_that_leads_nowhere():
     """Moments that no server of ours sends (a negative mean square) never take the objective outside the box."""
     asked = []
-    algorithm, optimizer = DeComFL(differences=QUICK), OPTIMIZERS["kept"]
+    algorithm = quick(DeComFL, OPTIMIZERS["kept"])
     trajectory = Trajectory(lambda x: asked.append(x) or 1.0 + float(x.sum()), Box.of((0, 1), D))
-    site = ClientContext(trajectory, np.random.default_rng(0), D, 1, T, True)
-    client = Client(algorithm.client(site), optimizer, server=algorithm.server(D, T, optimizer))
+    site = ClientContext(trajectory, np.random.default_rng(0), D, 1, True)
+    client = Client(algorithm.client(site), server=algorithm.server(D))
     state = {"x": X0, "optimizer": np.concatenate([[3.0], np.zeros(D), np.full(D, -1e9)])}
     with np.errstate(invalid="ignore"), pytest.raises(MessageError, match="leads to no point"):
         client.handle(Message("update", 4, state, {"seed": 77}))
@@ -311,7 +309,7 @@ def test_a_state_that_leads_nowhere():
 
 def test_a_liar_among_three():
     """With aggregate = "median", slopes of 1e9 from one client move x no further than an honest client could."""
-    line = Line(DeComFL(differences=QUICK), SGD(ETA), combine="median")
+    line = Line(quick(DeComFL, SGD(ETA)), combine="median")
     honest = line.clients[1].handle
 
     def lying(request):
@@ -321,7 +319,7 @@ def test_a_liar_among_three():
     line.clients[1].handle = lying
     xs = line.run(3)
     assert np.linalg.norm(xs[-1] - X0) < 0.3
-    line = Line(DeComFL(differences=QUICK), SGD(ETA))
+    line = Line(quick(DeComFL, SGD(ETA)))
     line.clients[1].handle = lying
     assert np.linalg.norm(line.run(1)[-1] - X0) > 0.4  # the mean would have thrown x into a corner
 
@@ -330,14 +328,14 @@ def test_a_liar_among_three():
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("algorithm", [DeComFL(differences=QUICK), HiSo(differences=QUICK)], ids=["decomfl", "hiso"])
-def test_restored_server(algorithm, optimizer):
+@pytest.mark.parametrize("kind", [DeComFL, HiSo])
+def test_restored_server(kind, optimizer):
     """A server made anew after round 2 from the state of the first, through JSON, goes on to the same bits, also
     towards a client that has missed that round."""
     lost = [(2, 2, "down")]
-    whole = Line(algorithm, OPTIMIZERS[optimizer], lost)
+    whole = Line(quick(kind, OPTIMIZERS[optimizer]), lost)
     expected = whole.run(5)
-    line = Line(algorithm, OPTIMIZERS[optimizer], lost)
+    line = Line(quick(kind, OPTIMIZERS[optimizer]), lost)
     line.run(2)
     values, arrays = line.server.state.save()
     line.server = line.make_server()
@@ -361,10 +359,13 @@ def test_interrupted_study(name, tmp_path):
         bounds=(0, 1),
         sites=("a", "b", "c"),
         rounds=6,
-        local_steps=T,
         participation=2,
-        algorithm={"name": name, "differences": {"count": P}},
-        optimizer={"name": "adam", "learning_rate": ETA, "restart": False},
+        algorithm={
+            "name": name,
+            "local_steps": T,
+            "optimizer": {"name": "adam", "learning_rate": ETA, "restart": False},
+            "differences": {"count": P},
+        },
     )
     whole = LocalStudy(study, tmp_path / "whole", OBJECTIVES, site_seed=study.seed).run()
     for _ in range(5):
@@ -378,13 +379,6 @@ def test_interrupted_study(name, tmp_path):
     assert (result.queries, result.bytes_up, result.bytes_down) == (whole.queries, whole.bytes_up, whole.bytes_down)
 
 
-def test_the_server_needs_the_optimizer():
-    """Without it x cannot be rebuilt: an error that says so, not a run without one."""
-    settings = {"local_steps": T, "weights": np.ones(1), "participants": 1, "shared_seed": 1}
-    with pytest.raises(TypeError, match="DeComFL rebuilds x with the optimizer"):
-        Server(None, DeComFL(), X0, rng=np.random.default_rng(0), **settings)
-
-
 # Clipping and failures
 
 
@@ -395,10 +389,8 @@ def test_projected_steps():
         [lambda x: 40 * x[0]],
         [0.3],
         bounds=(0, 1),
-        algorithm=DeComFL(differences=QUICK),
+        algorithm=quick(DeComFL, SGD(ETA)),
         rounds=2,
-        local_steps=T,
-        optimizer=SGD(ETA),
         seed=3,
         monitor=lambda x: xs.append(x[0]) or 0.0,
     )
@@ -420,9 +412,9 @@ def test_failed_queries_are_left_out():
         calls.append(x)
         return float("nan") if len(calls) == 2 else float(x.sum())
 
-    algorithm = DeComFL(differences=QUICK)
+    algorithm = DeComFL(local_steps=1, differences=QUICK)
     trajectory = Trajectory(second_fails, Box.of((0, 1), D), on_failure="skip")
-    half = algorithm.client(ClientContext(trajectory, np.random.default_rng(0), D, 1, 1, True))
+    half = algorithm.client(ClientContext(trajectory, np.random.default_rng(0), D, 1, True))
     half.begin(X0, Message("update", 1, {"x": X0}, {"seed": 4}))
     z = np.random.default_rng([4, 1, 1]).standard_normal((P, D))
     assert half.local_gradient(X0) == pytest.approx(z[1].sum() * z[1], rel=1e-9)

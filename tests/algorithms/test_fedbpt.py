@@ -55,7 +55,7 @@ def test_weights_are_factors_of_the_ranks():
 
 def test_queries_and_bytes():
     """T lambda + 1 queries; x, loss and sigma up with two scalars; x down, and from the second round on sigma."""
-    result = minimize([bowl(0.2), bowl(0.4)], algorithm=FedBPT(population=6), rounds=3, local_steps=2, **PROBLEM)
+    result = minimize([bowl(0.2), bowl(0.4)], algorithm=FedBPT(local_steps=2, population=6), rounds=3, **PROBLEM)
     assert result.queries_per_client == (39, 39)
     assert result.bytes_up == 3 * 2 * 8 * (3 + 2 + 2)
     assert result.bytes_down == 2 * 8 * 3 + 2 * 2 * 8 * (3 + 1)
@@ -64,7 +64,7 @@ def test_queries_and_bytes():
 def test_it_is_drawn_to_the_client_of_the_smaller_loss():
     """Two clients of the same shape, one of them 5 lower: FedCMA ends in the middle, FedBPT beside it, on its side."""
     sites = [bowl(-0.5), lambda x: bowl(0.5)(x) - 5.0]
-    settings = {"rounds": 15, "local_steps": 10, **PROBLEM}
+    settings = {"rounds": 15, **PROBLEM}
     averaged = minimize(sites, algorithm=FedCMA(), **settings).x
     ranked = minimize(sites, algorithm=FedBPT(), **settings).x
     assert np.all(abs(averaged) < 0.15)
@@ -74,7 +74,7 @@ def test_it_is_drawn_to_the_client_of_the_smaller_loss():
 def test_failed_queries():
     """A client all of whose queries fail stays where it is, and the run goes on."""
     sites = [bowl(0.3), lambda x: math.nan]
-    result = minimize(sites, algorithm=FedBPT(population=6), rounds=2, local_steps=2, on_failure="skip", **PROBLEM)
+    result = minimize(sites, algorithm=FedBPT(local_steps=2, population=6), rounds=2, on_failure="skip", **PROBLEM)
     assert result.status == "completed"
     assert np.all(np.isfinite(result.x))
 

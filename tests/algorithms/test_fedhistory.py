@@ -3,7 +3,7 @@
 u = sqrt(1 - alpha) z_0 + sqrt(alpha d / k) P z_1 has the covariance (1 - alpha) I + alpha (d / k) P P^T.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -91,7 +91,8 @@ def by_hand(settings, rounds, x, eta, local_steps, seed, weights):
 )
 def test_by_hand(settings):
     """Two clients, five rounds of three steps, equal a loop that was written apart from the package."""
-    algorithm = FedHistory(differences=FiniteDifferences(count=3, step=0.02), **settings)
+    differences = FiniteDifferences(count=3, step=0.02)
+    algorithm = FedHistory(local_steps=3, optimizer=SGD(0.02), differences=differences, **settings)
     x0, xs = np.array([0.9, 0.1, 0.5, 0.97]), []
     minimize(
         [lambda x, t=t: float(np.sum((x - t) ** 2)) for t in TARGETS],
@@ -99,8 +100,6 @@ def test_by_hand(settings):
         bounds=(0, 1),
         algorithm=algorithm,
         rounds=5,
-        local_steps=3,
-        optimizer=SGD(0.02),
         weights=[1, 3],
         monitor=lambda x: xs.append(x) or 0.0,
         seed=4,
@@ -110,7 +109,8 @@ def test_by_hand(settings):
 
 
 def run(algorithm, **changes):
-    settings = {"bounds": (-1, 1), "rounds": 4, "local_steps": 2, "seed": 0} | changes
+    settings = {"bounds": (-1, 1), "rounds": 4, "seed": 0} | changes
+    algorithm = replace(algorithm, local_steps=2)
     return minimize(
         [lambda x: float(x @ x), lambda x: float((x - 0.5) @ (x - 0.5))], np.ones(5), algorithm=algorithm, **settings
     )
@@ -138,8 +138,9 @@ class Asked:
     def __post_init__(self):
         self.points = []
         trajectory = Trajectory(lambda x: self.points.append(x) or float(x.sum()), Box.of((-9, 9), self.dim))
-        site = ClientContext(trajectory, np.random.default_rng(0), self.dim, clients=2, local_steps=1, projected=False)
-        self.client = Client(self.settings.client(site), SGD(0.01))
+        site = ClientContext(trajectory, np.random.default_rng(0), self.dim, clients=2, projected=False)
+        settings = replace(self.settings, local_steps=1, optimizer=SGD(0.01))
+        self.client = Client(settings.client(site))
 
     def directions(self, round, x):
         """u of the round's one step, up to their length."""

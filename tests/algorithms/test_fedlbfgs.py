@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fzoos import SGD, FedLBFGS, minimize
+from fzoos import FedLBFGS, minimize
 from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.fedlbfgs import two_loops
 from fzoos.federation.client import Client
@@ -17,7 +17,7 @@ T, LAMBDA, DELTA = 3, 1e-3, 0.15
 
 
 def server(dim, **settings):
-    return FedLBFGS(**settings).server(dim, T, SGD())
+    return FedLBFGS(**settings).server(dim)
 
 
 def walk(half, gradient, x, rounds):
@@ -151,8 +151,8 @@ def test_without_projection():
 def client(f, dim, *, on_failure="raise", **settings):
     algorithm = FedLBFGS(**settings)
     trajectory = Trajectory(f, Box.of((0, 1), dim), on_failure=on_failure)
-    context = ClientContext(trajectory, np.random.default_rng(0), dim, 1, T, algorithm.projected)
-    return Client(algorithm.client(context), SGD(), server=algorithm.server(dim, T, SGD()))
+    context = ClientContext(trajectory, np.random.default_rng(0), dim, 1, algorithm.projected)
+    return Client(algorithm.client(context), server=algorithm.server(dim))
 
 
 def update(x, seed=1, **settings):

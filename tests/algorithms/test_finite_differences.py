@@ -144,7 +144,7 @@ def test_projected_queries_stay_in_the_cube(kind, algorithm):
         seen = []
         trajectory = Trajectory(lambda z, seen=seen: seen.append(z) or float(linear(z)), Box.of((0, 1), 4))
         settings = algorithm(differences=FiniteDifferences(40, 0.5, kind), projected=projected)
-        half = settings.client(ClientContext(trajectory, np.random.default_rng(9), 4, 1, 1, projected))
+        half = settings.client(ClientContext(trajectory, np.random.default_rng(9), 4, 1, projected))
         half.begin(x, Message("update", 1, {"x": x}, {"seed": 3}))
         half.local_gradient(x)
         assert np.array_equal(seen[0], x)

@@ -6,6 +6,8 @@ test_decomfl.py.
 The objectives live on the unit cube itself, far enough from its walls that nothing is clipped.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -88,10 +90,16 @@ def test_a_run_by_hand(optimizer, rescaled, h_0):
         OBJECTIVES,
         X0,
         bounds=(0, 1),
-        algorithm=HiSo(smoothing=NU, eps=EPS, curvature=h_0, rescaled=rescaled, differences=QUICK),
+        algorithm=HiSo(
+            local_steps=T,
+            optimizer=OPTIMIZERS[optimizer],
+            smoothing=NU,
+            eps=EPS,
+            curvature=h_0,
+            rescaled=rescaled,
+            differences=QUICK,
+        ),
         rounds=ROUNDS,
-        local_steps=T,
-        optimizer=OPTIMIZERS[optimizer],
         seed=5,
         monitor=lambda x: found.append(x) or 0.0,
     )
@@ -100,8 +108,9 @@ def test_a_run_by_hand(optimizer, rescaled, h_0):
     assert np.max(hs[2]) > 1.05 * np.min(hs[2])
 
 
-def run(algorithm, dim=3, **changes):
-    settings = {"bounds": (0, 1), "rounds": 4, "local_steps": T, "optimizer": SGD(ETA), "seed": 0} | changes
+def run(algorithm, dim=3, eta=ETA):
+    algorithm = replace(algorithm, local_steps=T, optimizer=SGD(eta))
+    settings = {"bounds": (0, 1), "rounds": 4, "seed": 0}
     return minimize([lambda x: float(x @ x)] * 2, np.full(dim, 0.5), algorithm=algorithm, **settings)
 
 
@@ -119,7 +128,7 @@ def test_without_smoothing_it_is_decomfl():
     assert run(HiSo(smoothing=0.0, curvature=3.0, differences=QUICK)).x == pytest.approx(plain, abs=1e-12)
     assert run(HiSo(smoothing=0.0, rescaled=False, differences=QUICK)).x == pytest.approx(plain, abs=1e-12)
     shorter = DeComFL(differences=FiniteDifferences(P, LAMBDA / 2))  # h_0 = 4: z = u / 2, g = (1/4) of its estimate
-    expected = run(shorter, optimizer=SGD(ETA / 4)).x
+    expected = run(shorter, eta=ETA / 4).x
     found = run(HiSo(smoothing=0.0, curvature=4.0, rescaled=False, differences=QUICK)).x
     assert found == pytest.approx(expected, abs=1e-12)
 
@@ -135,9 +144,9 @@ def test_steep_coordinates_get_short_directions():
             sent.append((round, state["h"], np.mean(z**2, axis=0)))
             return z
 
-    algorithm = Watched(smoothing=0.1, differences=FiniteDifferences(200, LAMBDA))
-    settings = {"rounds": 6, "local_steps": 5, "optimizer": SGD(1e-5), "seed": 0}
-    minimize([lambda x: float(10 * x[0] + x[1])], [0.5, 0.5], bounds=(0, 1), algorithm=algorithm, **settings)
+    differences = FiniteDifferences(200, LAMBDA)
+    algorithm = Watched(local_steps=5, optimizer=SGD(1e-5), smoothing=0.1, differences=differences)
+    minimize([lambda x: float(10 * x[0] + x[1])], [0.5, 0.5], bounds=(0, 1), algorithm=algorithm, rounds=6, seed=0)
     _, h, squares = sent[-1]
     assert h[0] > 2 * h[1]
     assert squares[0] < squares[1]
@@ -147,10 +156,10 @@ def test_steep_coordinates_get_short_directions():
 @pytest.mark.parametrize("h", [[1.0, 0.0, 1.0], [1.0, -1.0, 2.0]])
 def test_a_hessian_that_is_none(h):
     """h from a server that is not ours never reaches the objective as NaN."""
-    asked, algorithm = [], HiSo(differences=QUICK)
+    asked, algorithm = [], HiSo(local_steps=T, optimizer=SGD(ETA), differences=QUICK)
     trajectory = Trajectory(lambda x: asked.append(x) or 0.0, Box.of((0, 1), D))
-    site = ClientContext(trajectory, np.random.default_rng(0), D, 1, T, True)
-    client = Client(algorithm.client(site), SGD(ETA), server=algorithm.server(D, T, SGD(ETA)))
+    site = ClientContext(trajectory, np.random.default_rng(0), D, 1, True)
+    client = Client(algorithm.client(site), server=algorithm.server(D))
     with pytest.raises(MessageError, match="the diagonal h of the Hessian must be positive"):
         client.handle(Message("update", 1, {"x": X0, "h": np.array(h)}, {"seed": 1}))
     assert asked == []
@@ -159,19 +168,19 @@ def test_a_hessian_that_is_none(h):
 def test_who_missed_a_round_gets_h(tmp_path):
     """Two sites of three take part in each round of a study: it ends as `minimize` does; whoever comes back has H."""
     boxes = [objective(0), objective(1), lambda x: float(np.sum((x - 0.4) ** 2))]
-    table = {"name": "hiso", "smoothing": NU, "differences": {"count": P}}
-    settings = {"rounds": 6, "local_steps": T, "participation": 2, "seed": 3}
+    table = {"name": "hiso", "local_steps": T, "smoothing": NU, "differences": {"count": P}}
+    table["optimizer"] = {"name": "adam", "learning_rate": ETA}
+    settings = {"rounds": 6, "participation": 2, "seed": 3}
     study = Study(
         "demo",
         x0=X0.tolist(),
         bounds=(0, 1),
         sites=("a", "b", "c"),
         algorithm=table,
-        optimizer={"name": "adam", "learning_rate": ETA},
         **settings,
     )
     result = LocalStudy(study, tmp_path, boxes, site_seed=study.seed).run()
-    plain = minimize(boxes, X0, bounds=(0, 1), algorithm=study.algorithm_settings, optimizer=Adam(ETA), **settings)
+    plain = minimize(boxes, X0, bounds=(0, 1), algorithm=study.algorithm_settings, **settings)
     assert result.status == "completed"
     assert result.x.tobytes() == plain.x.tobytes()
     assert result.bytes_down == plain.bytes_down

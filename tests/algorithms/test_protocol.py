@@ -2,7 +2,7 @@
 
 import pytest
 
-from fzoos import DeComFL, FedZO, FZooS, ScaffoldI, ScaffoldII
+from fzoos import DeComFL, FedLineSearch, FedTrustRegion, FedZO, FZooS, ScaffoldI, ScaffoldII
 from fzoos.algorithms.protocol import Protocol
 
 ONE, TWO, EARLY, REBUILT = Protocol(1), Protocol(2), Protocol(2, refreshes_first=True), Protocol(1, rebuilds=True)
@@ -15,9 +15,10 @@ ONE, TWO, EARLY, REBUILT = Protocol(1), Protocol(2), Protocol(2, refreshes_first
         (ScaffoldI(), TWO),
         (ScaffoldII(), ONE),
         (DeComFL(), REBUILT),
-        (FZooS(), EARLY),
-        (FZooS.paper(), TWO),
-        (FZooS.weights(refresh=None), ONE),
+        (FZooS(), TWO),
+        (FZooS(refresh=None), ONE),
+        (FedTrustRegion(), EARLY),
+        (FedLineSearch(), EARLY),
     ],
     ids=str,
 )

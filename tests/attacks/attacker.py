@@ -78,7 +78,7 @@ def solve_for_values(study, requests, replies, names, slope, rounds=8):
     0. Nothing is known of the algorithm but its program.
     """
     x = requests[0].arrays["x"]
-    count = study.algorithm_settings.queries(study.dim, study.local_steps, first=True, refreshed=True)
+    count = study.algorithm_settings.queries(study.dim, first=True, refreshed=True)
     _, points = simulated(study, requests, np.arange(float(count)))
     values = (points - points[0]) @ slope
     wanted = numbers(replies, names)

@@ -27,7 +27,7 @@ def made(study, folder, public):
 def test_the_control_vector_of_scaffold(tmp_path, name, steps, public):
     """c = (1/Q) sum_q u_q difference_q / lambda, Q <= d: with known u_q, one linear system gives the differences. That
     of ScaffoldII is the mean over the local steps, T Q <= d."""
-    study = make_study({"name": name}, 60, local_steps=steps)
+    study = make_study({"name": name, "local_steps": steps}, 60)
     seen = made(study, tmp_path, public)
     found = LAMBDA * np.linalg.lstsq(drawn(study, steps).T / (steps * Q), seen.replies[0].arrays["c"], rcond=None)[0]
     values = seen.values.reshape(steps, Q + 1)
@@ -45,7 +45,7 @@ def test_the_iterate(tmp_path, name, public):
     with the first step's differences the next iterate is known, where the next differences begin."""
     steps = 2
     changes = {"local_steps": steps, "optimizer": {"name": "sgd", "learning_rate": 1e-4}}
-    study = make_study({"name": name}, 60, **changes)
+    study = make_study({"name": name, **changes}, 60)
     seen = made(study, tmp_path, public)
     moved = (opening(study, "update").arrays["x"] - seen.replies[0].arrays["x"]) / 1e-4
     found = LAMBDA * np.linalg.lstsq(drawn(study, steps).T / Q, moved, rcond=None)[0]

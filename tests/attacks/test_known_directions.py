@@ -1,7 +1,7 @@
-"""DeComFL, HiSo, FedLBFGS, and FZooS() beyond 50 dimensions: where a site asks, all know. Values follow from replies.
+"""DeComFL, HiSo, FedLBFGS, and FedLineSearch: where a site asks, all know. Values follow from replies.
 
 A seed of the site's own changes nothing here. Secure aggregation does: the server has sums, of which only what is said
-of F follows. There is one exception, the directions that FZooS() deals out: each is asked by one site alone.
+of F follows. There is one exception, the directions that FedLineSearch deals out: each is asked by one site alone.
 """
 
 import numpy as np
@@ -9,10 +9,10 @@ import pytest
 from attacker import Observed, error, make_study, opening, secret
 
 from fzoos.algorithms.decomfl import DeComFL
-from fzoos.algorithms.fzoos.control import Control, Mode
-from fzoos.algorithms.fzoos.directions import star_directions
-from fzoos.algorithms.fzoos.star import LINE
-from fzoos.algorithms.fzoos.star_points import SPREAD
+from fzoos.algorithms.line_search.client import LINE
+from fzoos.algorithms.line_search.control import Control, Mode
+from fzoos.algorithms.line_search.directions import star_directions
+from fzoos.algorithms.line_search.star_points import SPREAD
 from fzoos.messages.message import Message
 from fzoos.surrogates.trend import fit_slope
 
@@ -31,10 +31,10 @@ def other(x):
 @pytest.mark.parametrize("name", ["decomfl", "hiso"])
 def test_slopes_are_differences_of_values(tmp_path, name):
     """s lambda is f_i(x + lambda z) - f_i(x): the protocol is that all know z, and a site sends nothing but slopes."""
-    study = make_study({"name": name}, DIM, local_steps=1)
+    study = make_study({"name": name, "local_steps": 1}, DIM)
     request = opening(study, "update", seed=study.seeds.shared)
     if name == "hiso":
-        half = study.algorithm_settings.server(DIM, 1, study.optimizer_settings)
+        half = study.algorithm_settings.server(DIM)
         request = Message("update", 1, half.start(X), request.scalars)
     seen = Observed(study, tmp_path, [request], public=False)
     step = study.algorithm_settings.differences.step
@@ -44,7 +44,7 @@ def test_slopes_are_differences_of_values(tmp_path, name):
 def test_a_gradient_by_coordinates(tmp_path):
     """g_j lambda is the difference along coordinate j; which way is drawn from the seed that all share."""
     study = make_study({"name": "fedlbfgs"}, DIM)
-    half = study.algorithm_settings.server(DIM, 1, study.optimizer_settings)
+    half = study.algorithm_settings.server(DIM)
     request = Message("update", 1, half.start(X), {"seed": study.seeds.shared})
     seen = Observed(study, tmp_path, [request], public=False)
     signs = np.random.default_rng(study.seeds.shared).choice([-1.0, 1.0], DIM)
@@ -53,7 +53,7 @@ def test_a_gradient_by_coordinates(tmp_path):
     assert error(step * signs * seen.replies[0].arrays["g"], true) < 1e-9
 
 
-# The star of FZooS()
+# The star of FedLineSearch
 
 
 def control_of(mode, **changes):
@@ -95,7 +95,7 @@ def _slope(points, values):
 
 
 def replies_of(folder, control, objective=secret, requests=1):
-    study = make_study({"name": "fzoos"}, DIM)
+    study = make_study({"name": "fedlinesearch"}, DIM)
     first = Message("refresh", 1, {"x": X}, control.scalars())
     seen = Observed(study, folder, [first], public=False, objective=objective)
     return study, first, seen

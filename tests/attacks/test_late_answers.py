@@ -1,10 +1,10 @@
-"""Asynchronous rounds of FZooS(): what a site sees of another that is late, in the averages that are sent again."""
+"""FedTrustRegion in asynchronous rounds: what a site sees of a late one in averages that are sent again."""
 
 import numpy as np
 import pytest
 from attacker import make_study, secret
 
-from fzoos import FZooS
+from fzoos import FedTrustRegion
 from fzoos.federation.asynchronous_steering import SteeredAsynchronousServer
 from fzoos.federation.dropouts import Dropouts
 from fzoos.federation.exchange import Outcome
@@ -46,13 +46,12 @@ def test_two_histories_differ_by_one_site_s_gradient():
         lambda x: float(np.sum((x - 0.7) ** 2)),
         lambda x: float(np.sum(np.cos(2.0 * x)) + x[0] * x[3]),
     ]
-    study = make_study({"name": "fzoos"}, DIM, sites=tuple("abc"))
+    study = make_study({"name": "fedtrustregion"}, DIM, sites=tuple("abc"))
     engine = Slow([study.client(i, f) for i, f in enumerate(functions)])
     server = SteeredAsynchronousServer(
         engine,
-        FZooS(),
+        FedTrustRegion(),
         np.full(DIM, 0.4),
-        local_steps=1,
         weights=study.omega,
         participants=SITES,
         shared_seed=study.seeds.shared,

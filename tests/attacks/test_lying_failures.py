@@ -39,7 +39,7 @@ def excess(x):
 
 def study_of(dim, aggregate):
     return make_study(
-        {"name": "fzoos"},
+        {"name": "auto"},
         dim,
         x0=0.9,
         sites=tuple("abcde"),

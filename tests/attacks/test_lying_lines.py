@@ -1,4 +1,4 @@
-"""A site that lies of its values along a line, in `FZooS()` beyond 50 dimensions, under the mean.
+"""A site that lies of its values along a line, in FedLineSearch, under the mean.
 
 No range of such differences can be declared: they are in the units of the site's objective, and one site's may be any
 multiple of the others'. So the site decides where x goes for as long as it lies. What holds: lines stay within what the
@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "federation" / "helpers"))
 from attacker import make_study
 from wire import Wire
 
-from fzoos.algorithms.fzoos.star import LINE
+from fzoos.algorithms.line_search.client import LINE
 from fzoos.federation.conductor import conduct
 from fzoos.messages.codec import decode, encode
 
@@ -33,7 +33,7 @@ def excess(x):
 
 def lied_to(folder, lie, rounds, **settings):
     """The result, and every L that a site was told."""
-    study = make_study({"name": "fzoos", **settings}, DIM, sites=tuple("abcde"), rounds=rounds, retries=0)
+    study = make_study({"name": "fedlinesearch", **settings}, DIM, sites=tuple("abcde"), rounds=rounds, retries=0)
     reaches = []
 
     def tamper(client, request, data):

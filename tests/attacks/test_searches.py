@@ -22,7 +22,7 @@ def generation(study):
 def test_the_order_of_values(tmp_path, public):
     """The new mean is sum_k w_k x_(k) over the better half: with the lambda <= d points known, the weights and so the
     order follow from one linear system. Of the values themselves nothing is sent."""
-    study = make_study({"name": "fedcma", "population": POPULATION}, DIM, local_steps=1)
+    study = make_study({"name": "fedcma", "local_steps": 1, "population": POPULATION}, DIM)
     seen = Observed(study, tmp_path, [opening(study, "update")], public=public)
     points = generation(study)
     moved = seen.replies[0].arrays["x"] - 0.4
@@ -37,7 +37,7 @@ def test_the_order_of_values(tmp_path, public):
 
 def test_fedbpt_tells_a_value(tmp_path):
     """The loss at the mean that is sent, as it is: no seed hides it, and secure aggregation refuses FedBPT."""
-    study = make_study({"name": "fedbpt", "population": POPULATION}, DIM, local_steps=1)
+    study = make_study({"name": "fedbpt", "local_steps": 1, "population": POPULATION}, DIM)
     seen = Observed(study, tmp_path, [opening(study, "update")], public=False)
     reply = seen.replies[0].arrays
     assert float(reply["loss"][0]) == secret(reply["x"])

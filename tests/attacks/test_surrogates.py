@@ -1,4 +1,4 @@
-"""FZooS() up to 50 dimensions, and with settings: gradients and weights of a surrogate of the site's first points."""
+"""FedTrustRegion and FZooS: gradients and weights of a surrogate of the site's first points."""
 
 import numpy as np
 import pytest
@@ -10,14 +10,12 @@ from fzoos.messages.codec import decode
 from fzoos.surrogates.fourier import FourierFeatures
 
 SEEDS = pytest.mark.parametrize("public", [True, False], ids=["public seed", "secret seed"])
-FIXED = {"name": "fzoos", "initial": {"points": 31, "radius": 0.01, "kind": "orthogonal"}}
-REGION = {"name": "fzoos"}
+REGION = {"name": "fedtrustregion"}
 
 
-def first_reply(algorithm, dim, folder, public):
-    study = make_study(algorithm, dim)
-    scalars = {"mode": 3, "radius": 0.1} if algorithm is REGION else {}
-    requests = [opening(study, "refresh", seed=study.seeds.shared, **scalars)]
+def first_reply(dim, folder, public):
+    study = make_study(REGION, dim)
+    requests = [opening(study, "refresh", seed=study.seeds.shared, radius=0.1)]
     return study, requests, Observed(study, folder, requests, public=public)
 
 
@@ -26,7 +24,7 @@ def first_reply(algorithm, dim, folder, public):
 def test_the_first_gradient_of_a_trust_region(tmp_path, dim, public):
     """The first g_i is made of f_i at x and along d orthonormal directions. With the directions known, the values are
     those with which the site's own program sends this g_i."""
-    study, requests, seen = first_reply(REGION, dim, tmp_path, public)
+    study, requests, seen = first_reply(dim, tmp_path, public)
     found = solve_for_values(study, requests, seen.replies, ("gradient", "region"), seen.replies[0].arrays["gradient"])
     if public:
         assert error(found, seen.differences) < 1e-12
@@ -34,32 +32,19 @@ def test_the_first_gradient_of_a_trust_region(tmp_path, dim, public):
         assert error(found, seen.differences) > 1.0
 
 
-@SEEDS
-def test_the_first_gradient_with_settings(tmp_path, public):
-    """The same for the orthogonal design of FZooS with settings."""
-    study, requests, seen = first_reply(FIXED, 30, tmp_path, public)
-    found = solve_for_values(study, requests, seen.replies, ("g",), seen.replies[0].arrays["g"], rounds=3)
-    if public:
-        assert error(found, seen.differences) < 1e-12
-    else:
-        assert error(found, seen.differences) > 1.0
-
-
-@pytest.mark.parametrize("algorithm", [REGION, FIXED], ids=["trust region", "with settings"])
-def test_what_remains_is_the_gradient(tmp_path, algorithm):
+def test_what_remains_is_the_gradient(tmp_path):
     """g_i is nearly the gradient of f_i at x, whoever drew the points: a server computes differences of values to first
     order, near x. Where the site asked, and so its values, it does not know."""
     dim = 20
-    _, _, seen = first_reply(algorithm, dim, tmp_path, public=False)
-    name = "gradient" if algorithm is REGION else "g"
-    slope, x = seen.replies[0].arrays[name], np.full(dim, 0.4)
-    assert cosine(slope, gradient(x)) > 0.75  # 0.85 where the first star is 0.45 wide, 0.99 where it is 0.05
+    _, _, seen = first_reply(dim, tmp_path, public=False)
+    slope, x = seen.replies[0].arrays["gradient"], np.full(dim, 0.4)
+    assert cosine(slope, gradient(x)) > 0.75  # 0.85: the first star is 0.45 wide
     rng = np.random.default_rng(0)
     errors = []
     for reach in (0.01, 0.3):  # of a step, per coordinate
         points = x + reach * rng.choice([-1.0, 1.0], (50, dim))
         errors.append(error((points - x) @ slope, np.array([secret(p) - secret(x) for p in points])))
-    assert errors[0] < (0.8 if algorithm is REGION else 0.2)
+    assert errors[0] < 0.8
     assert errors[1] > 0.8
 
 
@@ -84,14 +69,13 @@ def test_weights_are_the_surrogate_anywhere(tmp_path, public):
     """w_i is f_i around the site's points but for a constant, in features that the server can compute: a secret seed
     hides where the site asked, not what the surrogate says of any point."""
     dim, features = 10, 2000
-    algorithm = {"name": "fzoos", "preset": "weights", "features": features}
-    study = make_study(algorithm, dim, local_steps=2)
+    study = make_study({"name": "fzoos", "features": features, "local_steps": 2}, dim)
     requests = [opening(study, "update", seed=study.seeds.shared)]
     later = opening(study, "refresh", seed=study.seeds.shared)
     requests.append(type(later)("refresh", 2, later.arrays, later.scalars))
     seen = Observed(study, tmp_path, requests, public=public)
     settings = study.algorithm_settings
-    known = FourierFeatures(study.seeds.shared, features, dim, settings.kernel, orthogonal=settings.orthogonal)
+    known = FourierFeatures(study.seeds.shared, features, dim, settings.kernel)
     found = known(seen.points) @ seen.replies[1].arrays["w"]
     true = seen.values
     assert error(found - found.mean(), true - true.mean()) < 0.05

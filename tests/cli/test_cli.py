@@ -14,7 +14,9 @@ from fzoos.cli import main
 from fzoos.experiments.figures import FIGURES
 from fzoos.tasks import TASKS, Quadratic
 
-TOY = ["--dim", "4", "--clients", "2", "--local-steps", "2", "--rounds", "2"]
+BRIEF = ["--dim", "4", "--clients", "2", "--rounds", "2"]
+TOY = [*BRIEF, "--local-steps", "2"]
+NO_TASK = "there is no task 'cubic'; choose from quadratic, ackley, levy, attack, metric, prompt, newsgroups"
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -52,16 +54,17 @@ def test_help_of_a_command_names_the_choices(fzoos):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_compare_runs_every_algorithm(fzoos, task, tmp_path):
+def test_compare_runs_the_five_of_the_paper_and_the_default(fzoos, task, tmp_path):
     pytest.importorskip("matplotlib")
     code, out, err = fzoos("compare", task, "--heterogeneity", "5", *TOY)
     assert code == 0
-    assert list(rows(out)) == [algorithm.label for algorithm in ALGORITHMS.values()]
+    labels = ["FedZO", "FedProx", "ScaffoldI", "ScaffoldII", "FZooS", "FedTrustRegion"]
+    assert list(rows(out)) == labels
     plot = tmp_path / f"fzoos-{task}.png"
     assert out.endswith(f"plot: {plot}\n")
     assert plot.read_bytes().startswith(PNG)
-    for algorithm in ALGORITHMS.values():  # the last state of the progress bars
-        assert re.search(rf"{algorithm.label} .* 2/2 F .* queries .* MB", err)
+    for label in labels:  # the last state of the progress bars
+        assert re.search(rf"{label} .* 2/2 F .* queries .* MB", err)
 
 
 def test_compare_shows_what_minimize_finds(fzoos):
@@ -70,9 +73,8 @@ def test_compare_shows_what_minimize_finds(fzoos):
         task.objectives,
         task.x0,
         bounds=task.bounds,
-        algorithm=FedZO(),
+        algorithm=FedZO(local_steps=2),
         rounds=2,
-        local_steps=2,
         vectorized=True,
         seed=5,
     )
@@ -130,10 +132,10 @@ def test_compare_without_matplotlib(fzoos, monkeypatch, tmp_path):
 
 
 def test_run_prints_and_writes_the_result(fzoos, tmp_path):
-    code, out, err = fzoos("run", "levy", *TOY, "--algorithm", "fzoos", "--json", "r.json")
+    code, out, err = fzoos("run", "levy", *BRIEF, "--json", "r.json")
     assert code == 0
     assert "2/2" in err
-    assert "FZooS on Levy(dim=4, clients=2, heterogeneity=5.0, seed=0)" in out
+    assert "FedTrustRegion on Levy(dim=4, clients=2, heterogeneity=5.0, seed=0)" in out
     assert "completed: all 2 rounds are done" in out
     for word in ("F ", "queries ", "per client", "bytes ", "up", "down", "seconds "):
         assert word in out
@@ -142,7 +144,7 @@ def test_run_prints_and_writes_the_result(fzoos, tmp_path):
     assert len(written["x"]) == 4
     assert [record["round"] for record in written["history"]] == [1, 2]
     assert written["queries"] == sum(written["queries_per_client"]) == written["history"][-1]["queries"]
-    assert written["history"][0]["diagnostics"] == {}  # FZooS() has no correction whose length could be told
+    assert written["history"][0]["diagnostics"] == {}  # it has no correction whose length could be told
 
 
 def test_run_with_one_local_step(fzoos, tmp_path):
@@ -169,14 +171,14 @@ def test_precision(fzoos, tmp_path, precision, array):
 def test_zero_rounds(fzoos):
     code, out, _ = fzoos("compare", "quadratic", "--dim", 3, "--rounds", 0)
     assert code == 0
-    assert rows(out)["FZooS"][2:4] == ["0", "0"]
+    assert rows(out)["FedTrustRegion"][2:4] == ["0", "0"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["compare", "cubic"], "there is no task 'cubic'; choose from quadratic, ackley, levy, prompt, newsgroups"),
-        (["run", "cubic"], "there is no task 'cubic'; choose from quadratic, ackley, levy, prompt, newsgroups"),
+        (["compare", "cubic"], NO_TASK),
+        (["run", "cubic"], NO_TASK),
         (
             ["compare", "quadratic", "--algorithms", "fedzo,sgd"],
             f"no algorithm 'sgd'; choose from {', '.join(ALGORITHMS)}",
@@ -212,7 +214,7 @@ def test_bad_input_is_one_line(fzoos, arguments, words, tmp_path):
 
 def test_an_unexpected_error_is_one_line(fzoos, monkeypatch):
     monkeypatch.setattr("fzoos.cli.trial.minimize", lambda *_, **__: {}["a\nb"])
-    code, out, err = fzoos("run", "quadratic", *TOY, "--quiet")
+    code, out, err = fzoos("run", "quadratic", *BRIEF, "--quiet")
     assert (code, out, err) == (1, "", "fzoos: KeyError: 'a\\nb'\n")
 
 
@@ -242,7 +244,7 @@ def test_ctrl_c_keeps_what_is_done(fzoos, monkeypatch, tmp_path):
 
 def test_ctrl_c_in_a_run_writes_the_result(fzoos, monkeypatch, tmp_path):
     interrupt_after(monkeypatch, 1)
-    code, out, err = fzoos("run", "quadratic", *TOY, "--json", "r.json", "--quiet")
+    code, out, err = fzoos("run", "quadratic", *BRIEF, "--json", "r.json", "--quiet")
     assert code == 130
     assert "status   interrupted" in out
     assert err.count("\n") == 1
@@ -280,7 +282,7 @@ def test_a_failing_objective_keeps_what_is_done(fzoos, monkeypatch):
 def test_reproduce_lists_the_figures(fzoos):
     code, out, _ = fzoos("reproduce", "--list")
     assert code == 0
-    for name in FIGURES:
+    for name in (*FIGURES, "theory"):
         assert name in out
     assert "?" not in out  # how long each takes is known
 
@@ -290,6 +292,13 @@ def test_reproduce_makes_a_figure(fzoos, tmp_path):
     assert (code, err) == (0, "")
     assert str(tmp_path / "here" / "fig4") in out.replace("\n", "")
     assert {path.name for path in (tmp_path / "here" / "fig4").iterdir()} >= {"fig4.png", "fig4.pdf", "curves.csv"}
+
+
+def test_reproduce_measures_the_theory(fzoos, tmp_path):
+    code, out, err = fzoos("reproduce", "theory", "--quick", "--output", "here", "--quiet")
+    assert (code, err) == (0, "")
+    assert str(tmp_path / "here" / "theory") in out.replace("\n", "")
+    assert (tmp_path / "here" / "theory" / "convergence.png").is_file()
 
 
 @pytest.mark.parametrize(
@@ -313,7 +322,27 @@ def test_reproduce_interrupted(fzoos, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fzoos.experiments.reproduce.execute", interrupted)
+    monkeypatch.setattr("fzoos.experiments.runner.execute", interrupted)
     code, _, err = fzoos("reproduce", "fig1", "--quick")
     assert code == 130
     assert "finished runs are kept in results, the same command goes on" in err
+
+
+def test_local_steps_of_algorithms_that_have_none(fzoos):
+    """One line that names the option and the algorithms, and no run."""
+    for words in (
+        ("run", "quadratic", "--algorithm", "auto"),
+        ("compare", "quadratic", "--algorithms", "auto,fedlbfgs"),
+    ):
+        code, _, err = fzoos(*words, "--local-steps", 5)
+        assert code == 2
+        assert "--local-steps is 5, but there are no local steps in Auto" in err
+        assert "Traceback" not in err
+
+
+def test_local_steps_are_of_those_that_have_them(fzoos, tmp_path):
+    """T = 3 of FedZO's 21 queries for each of two clients; FedLBFGS makes d + 1 whatever T is."""
+    names = ("--algorithms", "fedzo,fedlbfgs", "--json", "r.json", "--quiet")
+    fzoos("compare", "quadratic", "--dim", 4, "--clients", 2, "--rounds", 1, "--local-steps", 3, *names)
+    made = json.loads((tmp_path / "r.json").read_text())
+    assert [one["queries"] for one in made] == [2 * 3 * 21, 2 * 5]

@@ -76,7 +76,7 @@ def test_objectives_run_and_f_is_known(module, name, capsys):
     assert result.x == pytest.approx([0.3] * 3, abs=0.02)
     assert result.fun == pytest.approx(0.03, abs=1e-3)
     out = capsys.readouterr().out
-    assert f"FZooS on {name} (d = 3, N = 2)" in out
+    assert f"FedTrustRegion on {name} (d = 3, N = 2)" in out
     assert "F        0.03" in out
 
 
@@ -96,7 +96,7 @@ def test_without_x0_it_begins_in_the_middle_of_the_bounds(module):
     problem = own_problem("mine_own:problem", None)(3)
     assert problem.x0.tolist() == [0.0, 1.0]
     assert problem.arguments()["weights"] == [1, 3]
-    assert (problem.seed, problem.dim, problem.clients, problem.stem) == (3, 2, 2, "mine_own-problem")
+    assert (problem.seed, problem.dim, problem.clients) == (3, 2, 2)
     assert own_problem("pair_own:objectives", 4)(0).x0.tolist() == [1.0] * 4
     assert own_problem("mine_own:tuning", None)(0).x0.tolist() == pytest.approx([1e-3, 7.0])
 
@@ -131,7 +131,7 @@ def test_an_objective_that_fails_is_said(module, capsys):
         (["pair_own:objectives"], "pair_own has no x0, and its bounds do not say where to begin"),
         (["lacks_own:objectives"], "No module named 'a_module_that_is_not_there'"),
         (["mine_own:objectives", "--dim", "4"], "--dim is 4, but x0 of mine_own has 3 values"),
-        (["mine_own:objectives", "--noise", "1"], "--heterogeneity and --noise are for the tasks that are built in"),
+        (["mine_own:objectives", "--noise", "1"], "mine_own:objectives has no --noise; its options are --dim"),
     ],
 )
 def test_what_is_missing_is_one_line(module, words, message, capsys):

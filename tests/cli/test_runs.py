@@ -178,18 +178,18 @@ def test_f_at_equal_cost(fzoos):
 
 
 def test_where_settings_differ(fzoos):
-    real_run("a.db", optimizer=package.SGD(0.1))
-    real_run("b.db", local_steps=3)
+    real_run("a.db", algorithm=package.FedZO(local_steps=2, optimizer=package.SGD(0.1)))
+    real_run("b.db", algorithm=package.FedZO(local_steps=3))
     pairs = differing([read("a.db").settings, read("b.db").settings])
-    assert pairs["optimizer.type"] == ["SGD", "Adam"]
-    assert pairs["optimizer.learning_rate"] == [0.1, 0.01]
-    assert pairs["optimizer.beta1"] == [None, 0.9]
-    assert pairs["local_steps"] == [2, 3]
+    assert pairs["algorithm.optimizer.type"] == ["SGD", "Adam"]
+    assert pairs["algorithm.optimizer.learning_rate"] == [0.1, 0.01]
+    assert pairs["algorithm.optimizer.beta1"] == [None, 0.9]
+    assert pairs["algorithm.local_steps"] == [2, 3]
     assert "rounds" not in pairs
     assert "algorithm.type" not in pairs
     code, out, _ = fzoos("compare-runs", "a.db", "b.db")
     assert code == 0
-    assert re.search(r"optimizer\.type +SGD +Adam", out)
+    assert re.search(r"algorithm\.optimizer\.type +SGD +Adam", out)
 
 
 def test_runs_without_f_or_rounds_are_compared(fzoos):

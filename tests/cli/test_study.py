@@ -15,12 +15,14 @@ name = "demo"
 x0 = [0.8, 0.2]
 bounds = [0.0, 1.0]
 rounds = 3
-local_steps = 3
 sites = ["north", "south"]
 [algorithm]
 name = "fzoos"
+local_steps = 3
 features = 50
-initial = { points = 5, radius = 0.05 }
+initial = 4
+active = { candidates = 10, picks = 2, radius = 0.05 }
+refresh = { candidates = 10, picks = 3 }
 """
 BOX = """
 import os
@@ -55,11 +57,18 @@ def run(capsys):
 def reference():
     """The same without a study: one process, no journal."""
     study = fzoos.Study(
-        "demo", [0.8, 0.2], (0.0, 1.0), ("north", "south"), rounds=3, local_steps=3,
-        algorithm={"name": "fzoos", "features": 50, "initial": {"points": 5, "radius": 0.05}},
+        "demo", [0.8, 0.2], (0.0, 1.0), ("north", "south"), rounds=3,
+        algorithm={
+            "name": "fzoos",
+            "local_steps": 3,
+            "features": 50,
+            "initial": 4,
+            "active": {"candidates": 10, "picks": 2, "radius": 0.05},
+            "refresh": {"candidates": 10, "picks": 3},
+        },
     )  # fmt: skip
     boxes = [lambda x, c=c: float(np.sum((x - c) ** 2)) for c in TARGETS.values()]
-    settings = {"algorithm": study.algorithm_settings, "rounds": 3, "local_steps": 3, "seed": 0}
+    settings = {"algorithm": study.algorithm_settings, "rounds": 3, "seed": 0}
     return fzoos.minimize(boxes, [0.8, 0.2], bounds=(0.0, 1.0), **settings)
 
 

@@ -18,13 +18,13 @@ name = "lab"
 x0 = [330.0, 10.0]
 bounds = [[300.0, 400.0], [1.0, 60.0]]
 rounds = 1
-local_steps = 2
 sites = ["north"]
 on_failure = "ON_FAILURE"
 
 [algorithm]
 name = "fzoos"
-initial = { points = 4, radius = 0.1 }
+local_steps = 2
+initial = 3
 active = { candidates = 20, picks = 1, radius = 0.1 }
 refresh = { candidates = 20, picks = 2, radius = 0.1 }
 """

@@ -137,9 +137,8 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]
 
 
 def make_study(name: str, **changes: object) -> Study:
-    settings = {"x0": 0.5, "dim": 3, "bounds": (0.0, 1.0), "sites": SITES, "rounds": 3, "local_steps": 3, "seed": 5}
-    settings |= {"optimizer": {"name": "adam", "learning_rate": 0.05}}
-    settings |= {"algorithm": {"name": "fzoos", "preset": "weights"}}  # many queries: time for a kill among them
+    settings = {"x0": 0.5, "dim": 3, "bounds": (0.0, 1.0), "sites": SITES, "rounds": 3, "seed": 5}
+    settings |= {"algorithm": {"name": "fzoos", "features": 100}}  # many queries: time for a kill among them
     return Study(**{"name": name, **settings, **changes})
 
 
@@ -197,7 +196,7 @@ def test_a_study_ends_with_the_local_engines_numbers(federation: Federation, tmp
 
 def test_private_constraints_travel_as_well(federation: Federation, tmp_path: Path) -> None:
     """Of two sites of three. Without them the minimum has the sum 1.45; x0's, 1.5, is infeasible for both."""
-    study = make_study("limits", rounds=8, algorithm={"name": "fzoos"})
+    study = make_study("limits", rounds=8, algorithm={"name": "auto"})
     federation.prepare(study, seconds=0.0, limits=LIMITS)
     result, local = federation.run(study), run_local(study, tmp_path, LIMITS)
     assert np.array_equal(result.x, local.x)
@@ -210,7 +209,7 @@ def test_private_constraints_travel_as_well(federation: Federation, tmp_path: Pa
 def test_fzoos_does_not_wait_for_a_slow_site(federation: Federation, tmp_path: Path) -> None:
     """Asynchronous rounds: one of three sites needs half a second for a query. The others go on without it, and its
     late answers are used. With the order in which they came, the local engine ends with the same numbers."""
-    study = make_study("late", rounds=16, algorithm={"name": "fzoos"}, enough=2)
+    study = make_study("late", rounds=16, algorithm={"name": "auto"}, enough=2)
     folder = federation.prepare(study, seconds=0.0, slow={"site-3": 0.5})
     result = federation.run(study)
     assert (result.status, result.rounds) == ("completed", 16)

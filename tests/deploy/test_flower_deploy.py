@@ -45,7 +45,7 @@ def objective(x):
     return (value, [float(x.sum()) + {"site-1": 0.3, "site-2": 0.1}[SITE]]) if limited else value
 """
 
-WEIGHTS = '{ name = "fzoos", preset = "weights", features = 20, initial = { points = 5 } }'
+WEIGHTS = '{ name = "fzoos", features = 20, initial = 5 }'
 
 
 def free_port() -> int:
@@ -93,7 +93,6 @@ class Deployment:
             "dim = 2",
             "bounds = [-1.0, 1.0]",
             f"rounds = {rounds}",
-            "local_steps = 2",
             "min_clients = 3",
             "timeout = 150.0",
             f"sites = {list(SITES)}",
@@ -283,7 +282,7 @@ def test_private_constraints_travel_as_well(deployment: Deployment) -> None:
     limited = deployment.folder / "site" / "limited"
     limited.touch()
     try:
-        study = deployment.new_study("third", rounds=8, algorithm='{ name = "fzoos" }')
+        study = deployment.new_study("third", rounds=8, algorithm='{ name = "auto" }')
         result, plain = deployment.run_study(), deployment.local(study)
     finally:
         limited.unlink()

@@ -17,7 +17,7 @@ def f(x, target):
 
 
 def make(folder=None, **changes):
-    settings = {"bounds": (-1.0, 1.0), "x0": [0.9, 0.1], "clients": 2, "rounds": 2, "local_steps": 2, "seed": 0}
+    settings = {"bounds": (-1.0, 1.0), "x0": [0.9, 0.1], "clients": 2, "rounds": 2, "seed": 0}
     return Optimizer(folder=folder, **(settings | {"algorithm": ALGORITHM} | changes))
 
 
@@ -33,7 +33,7 @@ def finish(optimizer, count=None):
 def test_it_is_the_run_of_minimize(count):
     """Bit for bit, however many points are asked for at once."""
     objectives = [lambda x, t=t: f(x, t) for t in TARGETS]
-    settings = {"bounds": (-1.0, 1.0), "rounds": 2, "local_steps": 2, "seed": 0}
+    settings = {"bounds": (-1.0, 1.0), "rounds": 2, "seed": 0}
     expected = minimize(objectives, [0.9, 0.1], algorithm=make_algorithm(ALGORITHM), **settings)
     optimizer = finish(make(), count)
     assert np.array_equal(optimizer.x, expected.x)
@@ -131,7 +131,12 @@ def test_what_is_refused():
         ({"colour": "red"}, TypeError, "Optimizer has no setting 'colour'; it has dim, rounds, "),
         ({"sites": ("a",)}, TypeError, "Optimizer has no setting 'sites'"),
         ({"algorithm": FedZO()}, TypeError, "algorithm must be a table .* such as {'name': 'fedzo'}, got FedZO"),
-        ({"optimizer": "adam"}, TypeError, "optimizer must be a table .* such as {'name': 'adam'}, got 'adam'"),
+        ({"optimizer": "adam"}, TypeError, "Optimizer has no setting 'optimizer'"),
+        (
+            {"algorithm": {"name": "fedzo", "optimizer": "adam"}},
+            ValueError,
+            "algorithm.optimizer must be a table, got 'adam'",
+        ),
     ],
 )
 def test_wrong_settings_are_named_as_they_are_here(settings, error, message):

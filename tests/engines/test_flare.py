@@ -22,7 +22,7 @@ from nvflare.apis.signal import Signal
 from nvflare.collab.api.context import Context, set_call_context
 from nvflare.recipe import SimEnv
 
-from fzoos import FZooS, Result
+from fzoos import Auto, Result
 from fzoos.engines import LocalStudy
 from fzoos.engines.flare import client_app, recipe, run
 from fzoos.engines.flare.policy import ALLOWED
@@ -64,9 +64,7 @@ def make_study(sites: int, **changes: object) -> Study:
         "bounds": (0.0, 1.0),
         "sites": [f"site-{i + 1}" for i in range(sites)],
         "rounds": 3,
-        "local_steps": 3,
         "seed": 5,
-        "optimizer": {"name": "adam", "learning_rate": 0.05},
     }
     return Study(**{**settings, **changes})
 
@@ -112,7 +110,7 @@ def queries(journal: Path) -> list[list[float]]:
 
 
 class Simulated(EngineContract):
-    algorithms = (FZooS(),)
+    algorithms = (Auto(),)
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.monkeypatch = monkeypatch
@@ -182,7 +180,7 @@ def test_a_slow_site_holds_nobody_up_and_its_answer_is_used(site_files: Path, tm
     """Two of three are enough. The third answers round 1 when the others are in round 3; repeated here in the order in
     which the answers came, the study ends with the same numbers."""
     study = make_study(3, rounds=12, enough=2, algorithm={"name": "fedzo"})
-    round_cost = study.algorithm_settings.queries(3, 3, first=False, refreshed=False)
+    round_cost = study.algorithm_settings.queries(3, first=False, refreshed=False)
     (site_files / "site-3.waits").touch()
 
     def release() -> None:

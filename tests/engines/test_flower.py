@@ -40,9 +40,8 @@ def study(**changes: Any) -> Study:
         "bounds": (-1.0, 1.0),
         "sites": SITES,
         "rounds": 3,
-        "local_steps": 3,
         "seed": 4,
-        "algorithm": {"name": "fedzo", "differences": {"count": 2}},
+        "algorithm": {"name": "fedzo", "local_steps": 3, "differences": {"count": 2}},
         "timeout": 30.0,
     }
     return Study(**(settings | changes))
@@ -103,9 +102,9 @@ class TestContract(EngineContract):
 @pytest.mark.parametrize(
     "algorithm",
     [
-        {"name": "fedzo", "differences": {"count": 2}},
-        {"name": "scaffoldi", "differences": {"count": 2}},
-        {"name": "fzoos", "features": 40, "initial": {"points": 5}},
+        {"name": "fedzo", "local_steps": 3, "differences": {"count": 2}},
+        {"name": "scaffoldi", "local_steps": 3, "differences": {"count": 2}},
+        {"name": "fzoos", "local_steps": 3, "features": 40, "initial": 5},
     ],
     ids=lambda algorithm: algorithm["name"],
 )

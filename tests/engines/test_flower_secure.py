@@ -46,9 +46,12 @@ def study(**changes: Any) -> Study:
         "bounds": (-1.0, 1.0),
         "sites": SITES,
         "rounds": 2,
-        "local_steps": 2,
         "min_clients": 2,
-        "algorithm": {"name": "scaffoldii", "differences": {"count": 2}},  # its replies have x and a payload
+        "algorithm": {
+            "name": "scaffoldii",
+            "local_steps": 2,
+            "differences": {"count": 2},
+        },  # its replies have x and a payload
         "timeout": 30.0,
     }
     return Study(**(settings | changes))

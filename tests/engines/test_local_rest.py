@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fzoos import FixedFZooS, FZooS, minimize
+from fzoos import Auto, FZooS, minimize
 from fzoos.engines import local
 from fzoos.federation.client import Client
 
@@ -12,15 +12,13 @@ SMALL = {"features": 50, "points": 30, "feature_points": 30}
 
 
 def run(algorithm):
-    return minimize(
-        SITES, np.zeros(4), bounds=(-1, 1), algorithm=algorithm, rounds=8, local_steps=3, participation=0.34, seed=1
-    )
+    return minimize(SITES, np.zeros(4), bounds=(-1, 1), algorithm=algorithm, rounds=8, participation=0.34, seed=1)
 
 
 @pytest.mark.parametrize(
     ("algorithm", "digits"),
-    [(FZooS(), 0.0), (FZooS.weights(**SMALL), 1e-6), (FZooS.paper(features=50), 1e-6), (FixedFZooS(points=30), 1e-6)],
-    ids=("default", "weights", "paper", "fixed"),
+    [(Auto(), 0.0), (FZooS(**SMALL), 1e-6), (FZooS(features=50), 1e-6)],
+    ids=("default", "nearest points", "all points"),
 )
 def test_sleep_changes_nothing(monkeypatch, algorithm, digits):
     """Only the two of six that take part are awake. x is that of clients that keep everything, but for the rounding of
@@ -38,7 +36,7 @@ def test_sleep_changes_nothing(monkeypatch, algorithm, digits):
 def test_few_clients_keep_everything(monkeypatch):
     """Six clients stay awake: a small run is as it was."""
     monkeypatch.setattr(Client, "rest", lambda self: pytest.fail("a client was sent to sleep"))
-    run(FZooS.weights(**SMALL))
+    run(FZooS(**SMALL))
 
 
 def test_the_factor_is_gone():
@@ -49,13 +47,14 @@ def test_the_factor_is_gone():
     from fzoos.objectives.trajectory import Trajectory
 
     trajectory = Trajectory(SITES[0], Box.of((-1, 1), dim=4))
-    half = FZooS.weights(**SMALL).client(ClientContext(trajectory, np.random.default_rng(0), 4, 6, 3, True))
+    half = FZooS(**SMALL).client(ClientContext(trajectory, np.random.default_rng(0), 4, 6, True))
     x, request = np.full(4, 0.5), Message("refresh", 1, {"x": np.full(4, 0.5)}, {"seed": 3})
     half.refresh(x, request)
-    assert len(half.model._surrogate._gp) > 0
+    assert len(half._surrogate._gp) > 0
+    assert half._fourier is not None
     half.rest()
     half.rest()
-    assert len(half.model._surrogate._gp) == 0
-    assert not hasattr(half.corrections, "_fourier")
+    assert len(half._surrogate._gp) == 0
+    assert half._fourier is None
     assert len(trajectory) > 0
     half.refresh(x, request)

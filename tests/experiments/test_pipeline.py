@@ -9,16 +9,19 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from fzoos import SGD, Adam, FedZO, FixedFZooS, FZooS, KnownNoise, ObjectiveError, ScaffoldI, ScaffoldII, minimize
+from fzoos import SGD, Adam, FedZO, FZooS, ObjectiveError, ScaffoldI, ScaffoldII, minimize
+from fzoos.algorithms import FedLineSearch
+from fzoos.algorithms.local_steps import LocalSteps
 from fzoos.experiments import runner
-from fzoos.experiments.cosine import Observed
 from fzoos.experiments.curves import collect
+from fzoos.experiments.exact import ExactGradient
 from fzoos.experiments.figures import FIGURES, Figure, Line, Panel, Scale, make
+from fzoos.experiments.observe import observed
 from fzoos.experiments.reproduce import reproduce
 from fzoos.experiments.run import Run
 from fzoos.experiments.runner import execute
 from fzoos.experiments.store import Store
-from fzoos.experiments.task_spec import TaskSpec, build
+from fzoos.experiments.task_spec import TaskSpec
 from fzoos.objectives.trajectory import Trajectory
 from fzoos.tasks import Quadratic
 
@@ -27,7 +30,7 @@ TINY = TaskSpec.of("quadratic", dim=4, clients=2, heterogeneity=5.0, seed=3)
 
 
 def run(**changes) -> Run:
-    return dataclasses.replace(Run(TINY, FedZO(), rounds=2, local_steps=2, seed=1), **changes)
+    return dataclasses.replace(Run(TINY, FedZO(local_steps=2), rounds=2, seed=1), **changes)
 
 
 def figure(*runs: Run, quantity="gap") -> Figure:
@@ -38,7 +41,7 @@ def figure(*runs: Run, quantity="gap") -> Figure:
 def test_a_run_measures_what_minimize_does():
     """Rows are round 0 and then the history of the same call of `minimize`."""
     task = Quadratic(dim=4, clients=2, heterogeneity=5.0, seed=3)
-    arguments = {"bounds": task.bounds, "algorithm": FedZO(), "rounds": 2, "local_steps": 2, "vectorized": True}
+    arguments = {"bounds": task.bounds, "algorithm": FedZO(local_steps=2), "rounds": 2, "vectorized": True}
     result = minimize(task.objectives, task.x0, **arguments, monitor=task.value, seed=1)
     told = []
     rows = run()(lambda round, value: told.append((round, value)))
@@ -55,10 +58,11 @@ def test_the_fingerprint_sees_every_setting():
         {},
         {"seed": 2},
         {"rounds": 3},
-        {"local_steps": 3},
+        {"algorithm": FedZO(local_steps=3)},
+        {"algorithm": FedZO(local_steps=2, optimizer=Adam(0.02))},
         {"algorithm": ScaffoldI()},
         {"algorithm": FZooS()},
-        {"algorithm": FixedFZooS(noise=1e-5)},
+        {"algorithm": FZooS(noise=1e-5)},
         {"task": TaskSpec.of("quadratic", dim=5, clients=2, heterogeneity=5.0, seed=3)},
         {"image": 1},
         {"quantity": "cosine"},
@@ -161,19 +165,19 @@ def test_cosines_by_hand(tmp_path):
 
 @pytest.mark.parametrize(
     "algorithm",
-    [FedZO(), ScaffoldI(), FZooS.weights(features=32), FixedFZooS()],
-    ids=["FedZO", "ScaffoldI", "weights", "FixedFZooS"],
+    [FedZO(local_steps=2), ScaffoldI(local_steps=2), FZooS(local_steps=2, features=32)],
+    ids=["FedZO", "ScaffoldI", "FZooS"],
 )
 def test_observing_changes_nothing(algorithm):
     task = Quadratic(dim=3, clients=2)
     seen = []
 
     def go(settings):
-        arguments = {"bounds": task.bounds, "rounds": 3, "local_steps": 2, "vectorized": True, "seed": 0}
+        arguments = {"bounds": task.bounds, "rounds": 3, "vectorized": True, "seed": 0}
         return minimize(task.objectives, task.x0, algorithm=settings, **arguments)
 
-    observed = go(Observed(inner=algorithm, observer=lambda *step: seen.append(step[:2])))
-    np.testing.assert_array_equal(observed.x, go(algorithm).x)
+    result = go(observed(algorithm, lambda estimate: seen.append((estimate.round, estimate.step))))
+    np.testing.assert_array_equal(result.x, go(algorithm).x)
     assert seen == [(r, t) for r in (1, 2, 3) for _ in range(2) for t in (1, 2)]
 
 
@@ -182,8 +186,8 @@ def test_the_cosine_of_the_exact_gradient_is_one(tmp_path):
     task = TaskSpec.of("quadratic", dim=2, clients=1, heterogeneity=0.0, seed=0)
     from fzoos import FiniteDifferences
 
-    exact = FedZO(differences=FiniteDifferences(count=2, step=1e-6, directions="orthonormal"))
-    rows = Run(task, exact, rounds=2, local_steps=3, seed=0, quantity="cosine")(lambda *_: None)
+    exact = FedZO(local_steps=3, differences=FiniteDifferences(count=2, step=1e-6, directions="orthonormal"))
+    rows = Run(task, exact, rounds=2, seed=0, quantity="cosine")(lambda *_: None)
     assert [row["step"] for row in rows] == [1, 2, 3]
     np.testing.assert_allclose([row["cosine"] for row in rows], 1.0, atol=1e-4)
     assert [row["queries"] for row in rows] == [3, 6, 9]  # Q + 1 = 3 each
@@ -230,8 +234,8 @@ def test_every_figure_can_be_described(name, quick):
     assert made.runs
     labels = {line.label for panel in made.panels for line in panel.lines}
     if not name.startswith(("fig6", "prompt", "newsgroups")):
-        ours = "FZooS.weights()" if name == "fig4" else "FZooS"  # the default has no steps within a round
-        assert {"FedZO", "FedProx", "ScaffoldI", "ScaffoldII", "FZooS, paper's settings", ours} <= labels
+        others = {"FedLineSearch (Auto)"} if name != "fig4" else set()  # which has no steps within a round
+        assert {"FedZO", "FedProx", "ScaffoldI", "ScaffoldII", "FZooS, nearest 150"} | others <= labels
     assert len({r.fingerprint for r in made.runs}) == len(made.runs)
 
 
@@ -241,10 +245,12 @@ def test_synthetic_figures_end_to_end(name, tmp_path):
 
     def shrink(r: Run) -> Run:
         algorithm = r.algorithm
-        if isinstance(algorithm, FixedFZooS):
+        if isinstance(algorithm, FZooS):
             algorithm = dataclasses.replace(algorithm, features=min(algorithm.features, 40))
         task = TaskSpec.of("quadratic", **(dict(r.task.settings) | {"dim": 4}))
-        return dataclasses.replace(r, task=task, algorithm=algorithm, rounds=2, local_steps=min(r.local_steps, 3))
+        if isinstance(algorithm, LocalSteps):
+            algorithm = dataclasses.replace(algorithm, local_steps=3)
+        return dataclasses.replace(r, task=task, algorithm=algorithm, rounds=2)
 
     made = make(name, Scale(quick=True, seeds=1))
     panels = tuple(
@@ -295,7 +301,7 @@ def test_success_by_hand(tmp_path):
     first = [{"round": r, "queries": 420 * r, "F": f, "margin": m} | counts for r, f, m in ((0, 1, 2), (1, -1, -0.5))]
     other = [{"round": r, "queries": 420 * r, "F": f, "margin": 1.0} | counts for r, f in ((0, 2), (1, 1), (2, -1))]
     for r, rows in zip(runs, (first, other), strict=True):
-        Store(tmp_path).save(r, rows, 1.0)
+        Store(tmp_path).save(r, rows, 1.0, data=attack.data or "of no data at hand")
     made = Figure("figx", "", "success", (Panel("one", (Line("line", (runs,)),)),))
     curve = collect(made, tmp_path)[0]
     np.testing.assert_array_equal(curve.values, [[0.0, 0.5, 0.5]])
@@ -305,9 +311,9 @@ def test_success_by_hand(tmp_path):
 
 def test_settings_beyond_the_figures_are_part_of_the_key():
     """A run of a figure is kept by what it was kept by before there were further settings."""
-    changes = [{"optimizer": Adam(0.02)}, {"precision": "float16"}, {"target": 0.1}, {"knows_noise": True}]
+    changes = [{"precision": "float16"}, {"target": 0.1}]
     assert run().key == repr(run())
-    assert len({run(**change).fingerprint for change in [{}, *changes]}) == 5
+    assert len({run(**change).fingerprint for change in [{}, *changes]}) == 3
 
 
 def test_a_named_run_is_found_by_its_name(tmp_path):
@@ -333,8 +339,8 @@ def test_a_value_is_the_gap_until_the_target(tmp_path):
 
 
 def test_there_is_nothing_to_observe_without_local_steps():
-    with pytest.raises(TypeError, match="FZooS has no local steps"):
-        Observed(inner=FZooS(), observer=lambda *step: None)
+    with pytest.raises(TypeError, match="FedLineSearch has no local steps"):
+        observed(FedLineSearch(), lambda estimate: None)
 
 
 def test_the_true_gradient_needs_no_queries():
@@ -344,17 +350,9 @@ def test_the_true_gradient_needs_no_queries():
     x = (task.x0 - low) / (high - low)
     for _ in range(4):
         x = np.clip(x - 0.01 * task.gradient(low + (high - low) * x) * (high - low), 0.0, 1.0)
-    rows = run(algorithm=None, quantity="value", optimizer=SGD(0.01))(lambda *_: None)
+    rows = run(algorithm=ExactGradient(local_steps=2, optimizer=SGD(0.01)), quantity="value")(lambda *_: None)
     np.testing.assert_allclose(rows[-1]["value"], task.value(low + (high - low) * x) - task.minimum)
     assert [row["queries"] for row in rows] == [0, 0, 0]
-
-
-def test_fzoos_can_be_told_the_noise():
-    noisy = TaskSpec.of("quadratic", dim=4, clients=2, heterogeneity=5.0, seed=3, noise=0.1)
-    known = FixedFZooS(noise=KnownNoise(build(noisy).sigma))
-    told = run(task=noisy, algorithm=FixedFZooS(), knows_noise=True)(lambda *_: None)
-    assert told == run(task=noisy, algorithm=known)(lambda *_: None)
-    assert told != run(task=noisy, algorithm=FixedFZooS())(lambda *_: None)
 
 
 def test_runs_can_be_packed_into_one_file(tmp_path):

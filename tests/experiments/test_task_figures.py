@@ -41,7 +41,7 @@ TOY = {
     "cifar10": Recipe("resnet18", width=2, epochs=4, batch=8, learning_rate=2e-2, min_accuracy=0.25),
 }
 IMAGES = 2
-LINES = ("FedZO", "FedProx", "ScaffoldI", "ScaffoldII", "FZooS, paper's settings", "FZooS")
+LINES = ("FedZO", "FedProx", "ScaffoldI", "ScaffoldII", "FZooS, nearest 150", "FedLineSearch (Auto)")
 ATTACKS = {  # titles of the panels and their T
     "fig2": {"P = 0.5": 10},
     "fig7": {"T = 5": 5},
@@ -119,11 +119,17 @@ def curve(rows: list[dict[str, str]], panel: str, line: str, column: str) -> lis
     return [float(row[column]) for row in rows if (row["panel"], row["line"]) == (panel, line)]
 
 
-def check_plots(folder: Path, name: str) -> None:
+def check_files(folder: Path, name: str, *further: str) -> None:
+    pictures = {f"{name}{which}.{kind}" for which in ("", "-companion") for kind in ("png", "pdf")}
+    assert {path.name for path in folder.iterdir()} == {*pictures, "curves.csv", "settings.json", *further}
+
+
+def check_plots(folder: Path, name: str, lines: int) -> None:
+    """The plots of one picture, with so many lines."""
     pixels = np.rint(255 * imread(folder / f"{name}.png")[..., :3]).astype(np.int64)
     colourful = pixels[np.ptp(pixels, axis=2) > 60]  # text, axes and grid are grey
     counts = np.unique(colourful @ [65536, 256, 1], return_counts=True)[1]
-    assert np.count_nonzero(counts > 150) >= len(LINES)  # each line has its colour, at least in the legend
+    assert np.count_nonzero(counts > 150) >= lines  # each line has its colour, at least in the legend
     assert counts.max() > 1500  # and there are lines, which lie on top of each other where nothing happens in a round
     pdf = (folder / f"{name}.pdf").read_bytes()
     assert pdf.startswith(b"%PDF-")
@@ -163,21 +169,22 @@ def check_axes(rows: list[dict[str, str]], panels: dict[str, int], clients: int)
 @pytest.mark.parametrize("name", ATTACKS)
 def test_attack_figures_end_to_end(name, finished):
     results = finished(name)
-    assert {p.name for p in (results / name).iterdir()} == {f"{name}.png", f"{name}.pdf", "curves.csv", "settings.json"}
+    check_files(results / name, name, "table.md")
     rows = table(results / name)
     check_axes(rows, ATTACKS[name], clients=10)
     for row in rows:
         assert 0.0 <= float(row["success"]) <= float(row["weak"]) <= 1.0  # F < 0 is the weaker rule
         assert IMAGES * float(row["success"]) in range(IMAGES + 1)
         assert row["round"] != "0" or float(row["success"]) == 0.0  # images are drawn among those not fooled yet
-    check_plots(results / name, name)
+    check_plots(results / name, name, len(LINES) - 1)  # the paper's five
+    check_plots(results / name, f"{name}-companion", len(LINES))
     check_settings(results / name, name, results / "runs", count=len(ATTACKS[name]) * len(LINES) * IMAGES)
 
 
 @pytest.mark.parametrize("name", METRICS)
 def test_metric_figures_end_to_end(name, finished):
     results = finished(name)
-    assert {p.name for p in (results / name).iterdir()} == {f"{name}.png", f"{name}.pdf", "curves.csv", "settings.json"}
+    check_files(results / name, name)
     rows = table(results / name)
     check_axes(rows, METRICS[name], clients=7)
     for row in rows:
@@ -188,26 +195,27 @@ def test_metric_figures_end_to_end(name, finished):
         assert len(starts) == 1  # all algorithms start from the same classifier
         ends = {curve(rows, panel, line, "F")[1] for line in LINES}
         assert ends != starts
-    check_plots(results / name, name)
+    check_plots(results / name, name, len(LINES) - 1)
+    check_plots(results / name, f"{name}-companion", len(LINES))
     named = check_settings(results / name, name, results / "runs", count=len(METRICS[name]) * len(LINES))
     assert {dict(run["task"]["settings"])["metric"] for run in named} == {NAMES[name]}
 
 
-def test_an_attacked_image_ends_its_run_and_stays_attacked(tmp_path):
-    """The image nearest to being misclassified is attacked before the last round; the curve stays up after that."""
+def test_a_curve_ends_where_all_images_are_attacked(tmp_path):
+    """The image nearest to being misclassified is attacked before the last round: run and curve end there."""
     task = make("fig8", Scale(quick=True)).runs[0].task
     attacks = build(task)
     nearest = min(range(len(attacks)), key=lambda i: attacks[i].margin(attacks[i].x0))
-    run = Run(task, FedZO(), rounds=15, local_steps=20, seed=0, image=nearest)
+    run = Run(task, FedZO(local_steps=20), rounds=15, seed=0, image=nearest)
     figure = Figure("fig8", "one image", "success", (Panel("one", (Line("FedZO", ((run,),)),)),))
     rows = table(reproduce(figure, tmp_path))
     measured = Store(tmp_path / "runs").load(run)
     reached = len(measured) - 1
     assert 0 < reached < 15
     assert [row["margin"] < 0 for row in measured] == [False] * reached + [True]
-    assert curve(rows, "one", "FedZO", "success") == [0.0] * reached + [1.0] * (16 - reached)
-    # Queries go on as if the run had: ten clients, 20 steps of 21 each.
-    assert curve(rows, "one", "FedZO", "queries") == [10 * 20 * 21 * r for r in range(16)]
+    assert curve(rows, "one", "FedZO", "success") == [0.0] * reached + [1.0]
+    # Ten clients, 20 steps of 21 queries each.
+    assert curve(rows, "one", "FedZO", "queries") == [10 * 20 * 21 * r for r in range(reached + 1)]
 
 
 @pytest.mark.parametrize(("name", "column"), [("fig8", "margin"), ("fig3", "F")])
@@ -373,21 +381,6 @@ def test_without_data_runs_of_two_versions_are_not_mixed(copy, toy_archives, tmp
     assert "runs of different versions of the dataset covtype: put the version that is wanted into $FZOOS_DATA" in error
     assert len(error.splitlines()) == 1
     assert not (results / "fig9").exists()
-
-
-def test_runs_kept_before_there_were_digests_are_used(copy, runs_made):
-    """Their files are named after the settings alone."""
-    results = copy("fig9")
-    first = (results / "fig9" / "curves.csv").read_bytes()
-    for path in (results / "runs").iterdir():
-        kept = json.loads(path.read_text())
-        if kept.pop("data", None) is not None:
-            (path.parent / f"{path.stem.split('-')[0]}.json").write_text(json.dumps(kept))
-            path.unlink()
-    runs_made.clear()
-    assert command("fig9", results) == 0
-    assert not runs_made
-    assert (results / "fig9" / "curves.csv").read_bytes() == first
 
 
 def test_a_file_of_other_data_under_the_right_name_is_not_used(tmp_path):

@@ -29,18 +29,24 @@ from fzoos.messages.message import Message
 
 local_study = partial(LocalStudy, site_seed=0)  # runs are compared
 SITES = ("a", "b", "c", "slow")
-SMALL = {"name": "fzoos", "preset": "weights", "features": 20, "initial": {"points": 4}}
+SMALL = {
+    "name": "fzoos",
+    "features": 20,
+    "initial": 4,
+    "active": {"candidates": 10, "picks": 2, "radius": 0.05},
+    "refresh": {"candidates": 10, "picks": 3},
+}
 ALGORITHMS = {
-    "weights": SMALL,
-    "fedzo": {"name": "fedzo"},
-    "scaffoldi": {"name": "scaffoldi"},
-    "fedprox": {"name": "fedprox"},
-    "fzoos": {"name": "fzoos"},
+    "fzoos": SMALL,
+    "fedzo": {"name": "fedzo", "local_steps": 2},
+    "scaffoldi": {"name": "scaffoldi", "local_steps": 2},
+    "fedprox": {"name": "fedprox", "local_steps": 2},
+    "fedtrustregion": {"name": "fedtrustregion"},
 }
 
 
 def make_study(**settings):
-    settings = {"rounds": 4, "local_steps": 2, "algorithm": {"name": "fedzo"}, **settings}
+    settings = {"rounds": 4, "algorithm": ALGORITHMS["fedzo"], **settings}
     return Study("demo", x0=0.5, dim=3, bounds=(0, 1), sites=SITES, **settings)
 
 
@@ -141,9 +147,8 @@ def steps(i, request):
 def make_server(engine, algorithm=None, enough=2, clients=3, **dropouts):
     return AsynchronousServer(
         engine,
-        algorithm or FedZO(),
+        algorithm or FedZO(local_steps=2),
         np.full(2, 0.5),
-        local_steps=2,
         weights=np.arange(1.0, clients + 1) / np.sum(np.arange(1.0, clients + 1)),
         participants=clients,
         shared_seed=0,
@@ -284,7 +289,7 @@ def test_payloads_are_kept_and_iterates_are_not():
         )
 
     engine = Scripted(answer, [[0, 1, 2], [0, 1], [0, 1], [0, 1, 2], [0, 1], [0, 1]])
-    server = make_server(engine, ScaffoldI())
+    server = make_server(engine, ScaffoldI(local_steps=2))
     play(server, 2)
     np.testing.assert_allclose(server.state.payload["c"], (1 * 20 + 2 * 21) / 3, rtol=1e-12)
     play(server, 1)
@@ -328,7 +333,10 @@ def test_time_out_of_each_request():
     [
         ({"algorithm": {"name": "scaffoldii"}}, "ScaffoldII has no use for late answers"),
         ({"algorithm": {"name": "decomfl"}}, "DeComFL has no use for late answers"),
-        ({"algorithm": {"name": "fzoos"}, "dim": 51}, 'no use for late answers in 51 dimensions.*preset = "weights"'),
+        (
+            {"algorithm": {"name": "auto"}, "dim": 51},
+            "FedLineSearch has no .* FZooS, FedTrustRegion, ",
+        ),
         ({"participation": 0.5}, "leave participation at 1.0"),
         ({"min_clients": 4}, "min_clients is 4"),
         ({"enough": 5}, "there are only 4 sites"),
@@ -394,13 +402,13 @@ local_study(make_study(rounds=9, enough=3, algorithm={algorithm!r}), {folder!r},
 """
 
 
-@pytest.mark.parametrize("algorithm", ["weights", "scaffoldi", "fedzo", "fzoos"])
+@pytest.mark.parametrize("algorithm", ["fzoos", "scaffoldi", "fedzo", "fedtrustregion"])
 def test_killed_and_resumed(tmp_path, algorithm):
     """Killed with SIGKILL while the slow site is in the middle of a request: on resumption it is sent it again and goes
     on where it was. The record of both parts, repeated in one, gives the same x, bit for bit, with the same number
     of queries."""
     table = ALGORITHMS[algorithm]
-    last, most = (2, 3) if algorithm == "fzoos" else (5, 4)  # FZooS() waits once there is nothing else to be won
+    last, most = (2, 3) if algorithm == "fedtrustregion" else (5, 4)  # it waits once there is nothing else to be won
     text = KILLED.format(
         tests=os.path.dirname(__file__), folder=str(tmp_path / "killed"), algorithm=table, last=last, most=most
     )

@@ -1,5 +1,5 @@
-"""Asynchronous rounds of FZooS(): gradients of late sites are predicted, x keeps to where that holds, and F is that of
-all sites in the end."""
+"""FedTrustRegion in asynchronous rounds: gradients of late sites are predicted, x keeps to where that holds, and F is
+that of all sites in the end."""
 
 import json
 import math
@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from fzoos import FZooS
-from fzoos.algorithms.fzoos.region import RegionNumbers
+from fzoos import FedTrustRegion
+from fzoos.algorithms.trust_region.client import RegionNumbers
 from fzoos.federation.asynchronous_steering import SteeredAsynchronousServer
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.late_gradients import LateGradients
@@ -117,14 +117,15 @@ def bowls():
 
 
 def make(functions, pace=6, enough=SITES - 1, **settings):
-    study = Study("demo", x0=0.5, dim=DIM, bounds=(0, 1), sites=tuple("abcd"), algorithm={"name": "fzoos"}, **settings)
+    study = Study(
+        "demo", x0=0.5, dim=DIM, bounds=(0, 1), sites=tuple("abcd"), algorithm={"name": "fedtrustregion"}, **settings
+    )
     clients = [study.client(i, f) for i, f in enumerate(functions)]
     engine = Clocked(lambda i, request: clients[i].handle(request), pace, SITES - 1)
     server = SteeredAsynchronousServer(
         engine,
-        FZooS(),
+        FedTrustRegion(),
         np.full(DIM, 0.5),
-        local_steps=1,
         weights=study.omega,
         participants=SITES,
         shared_seed=study.seeds.shared,

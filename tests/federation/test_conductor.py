@@ -10,6 +10,7 @@ from fault_jobs import CENTRES, TABLES, Box, logged, make_study, receive
 from wire import Wire
 
 import fzoos
+from fzoos import FedZO
 from fzoos.federation.conductor import conduct
 from fzoos.runs.store import Store, StoreError
 
@@ -24,9 +25,7 @@ def test_the_same_as_minimize(folder, algorithm):
         study.start,
         bounds=study.bounds,
         algorithm=study.algorithm_settings,
-        optimizer=study.optimizer_settings,
         rounds=4,
-        local_steps=2,
         seed=0,
     )
     same_history(result, plain)
@@ -73,9 +72,9 @@ def test_stopped_in_every_exchange(folder, algorithm):
 
 
 def test_converged_at_every_exchange(folder):
-    """A study of FZooS() whose server ends after each exchange and is made anew converges in the same round as the
+    """A study of the default whose server ends after each exchange and is made anew converges in the same round as the
     undisturbed one, and does so again when it is taken up afterwards; with another tolerance it goes on."""
-    study = make_study("fzoos", rounds=12, tolerance=0.2)
+    study = make_study("auto", rounds=12, tolerance=0.2)
     whole, _ = run(study, folder / "whole")
     assert whole.status == "converged"
     assert 3 <= whole.rounds < 12
@@ -140,7 +139,9 @@ def test_other_ways_of_conducting(folder):
     assert run(changed, folder, resume=True)[0].rounds == 3
 
 
-@pytest.mark.parametrize("changes", [{"seed": 1}, {"local_steps": 3}, {"algorithm": "fedzo"}, {"sites": ("a", "c")}])
+@pytest.mark.parametrize(
+    "changes", [{"seed": 1}, {"table": {"local_steps": 3}}, {"algorithm": "fedzo"}, {"sites": ("a", "c")}]
+)
 def test_other_settings(folder, changes):
     """What changes numbers is another study: refused, in one line that says so, and the file is as it was."""
     run(make_study(rounds=2), folder)
@@ -229,7 +230,7 @@ def test_a_file_that_cannot_be_used(folder, kind):
         body = good.index(b'{"state"')
         path.write_bytes(good[:body] + bytes([good[body] ^ 1]) + good[body + 1 :])
     bad = path.read_bytes()
-    with pytest.raises(StoreError, match=r"cannot be read|damaged|format 99; this program reads 1") as caught:
+    with pytest.raises(StoreError, match=r"cannot be read|damaged|format 99; this program reads format 2") as caught:
         conduct(make_study(), Lonely(), path, resume=True)
     assert "\n" not in str(caught.value)
     assert path.read_bytes() == bad
@@ -239,13 +240,14 @@ def test_a_file_that_cannot_be_used(folder, kind):
 
 
 def test_budget_of_the_run(folder):
-    """4 + 4 queries a round: a budget of 20 is two rounds, also in two parts, and with more it goes on."""
-    study = make_study(max_queries=20, rounds=5)
+    """2 x 7 queries in the first round and 2 x 6 in the next: a budget of 30 is two rounds, also in two parts, and with
+    more it goes on."""
+    study = make_study(max_queries=30, rounds=5)
     first, _ = run(replace(study, rounds=1), folder)
-    assert first.queries == 8
+    assert first.queries == 14
     result, _ = run(study, folder, resume=True)
-    assert (result.status, result.rounds, result.queries) == ("budget", 2, 16)
-    assert result.message == "the next round needs 8 queries, the budget is 20"
+    assert (result.status, result.rounds, result.queries) == ("budget", 2, 26)
+    assert result.message == "the next round needs 12 queries, the budget is 30"
     again, engine = run(study, folder, resume=True)
     assert (again.status, engine.sent) == ("budget", [])
     whole, _ = run(replace(study, max_queries=None), folder / "whole")
@@ -254,11 +256,11 @@ def test_budget_of_the_run(folder):
 
 
 def test_budgets_at_the_exact_bound(folder):
-    """A budget of just two rounds is two rounds, and one less is one; the same for a site's own: 4 queries a round."""
-    for budget, rounds in ((16, 2), (15, 1), (8, 1), (7, 0)):
+    """A budget of just two rounds is two rounds, and one less is one; the same for a site's own: 7, then 6 queries."""
+    for budget, rounds in ((26, 2), (25, 1), (14, 1), (13, 0)):
         result, _ = run(make_study(max_queries=budget, rounds=5), folder / f"run-{budget}")
         assert (result.status, result.rounds) == ("budget", rounds)
-    for budget, rounds in ((8, 2), (7, 1), (4, 1), (3, 0)):
+    for budget, rounds in ((13, 2), (12, 1), (7, 1), (6, 0)):
         result, _ = run(make_study(max_queries_per_client=budget, rounds=5), folder / f"site-{budget}")
         assert (result.status, result.rounds) == ("failed", rounds)
 
@@ -275,16 +277,24 @@ def test_settings_of_a_newer_version(folder, unknown):
         run(study, folder, resume=True)
 
 
+def test_another_version_of_the_algorithm(folder, monkeypatch):
+    """A run begun when the same settings meant other numbers is not resumed by mistake."""
+    run(make_study("fedzo"), folder)
+    monkeypatch.setattr(FedZO, "version", FedZO.version + 1)
+    with pytest.raises(StoreError, match=r"was begun with another version of FedZO: .*begin a new run"):
+        run(make_study("fedzo"), folder, resume=True)
+
+
 def test_budget_of_the_sites(folder):
     """No site goes beyond its own, over any number of restarts; without enough of them the run stops, resumable."""
-    study = make_study(max_queries_per_client=9, rounds=5, retries=0)
+    study = make_study(max_queries_per_client=14, rounds=5, retries=0)
     for _ in range(3):
         result, _ = run(study, folder, resume=True)
         assert (result.status, result.rounds) == ("failed", 2)
-        assert "round 3 needs 4 queries; 8 of the site's 9 are spent" in result.message
-    assert [len(logged(folder, site)) for site in "ab"] == [8, 8]
+        assert "round 3 needs 6 queries; 13 of the site's 14 are spent" in result.message
+    assert [len(logged(folder, site)) for site in "ab"] == [13, 13]
     whole, _ = run(make_study(rounds=5), folder / "whole")
-    more, _ = run(replace(study, max_queries_per_client=20), folder, resume=True)
+    more, _ = run(replace(study, max_queries_per_client=31), folder, resume=True)
     same_history(more, whole)
 
 

@@ -10,7 +10,7 @@ from fzoos.federation.counts import QueryCounts
 from fzoos.federation.limits import Limits
 from fzoos.federation.server_state import ServerState
 
-CHEAP = FedZO(differences=FiniteDifferences(count=4))
+CHEAP = FedZO(local_steps=2, differences=FiniteDifferences(count=4))
 ROUND = 2 * (4 + 1)  # queries of a client: T = 2, Q = 4
 
 
@@ -22,7 +22,7 @@ def state(**values):
 def test_queries_of_a_run(budget, rounds):
     """Two clients, hence 2 ROUND a round; of what is left a round is made that is cut."""
     result = minimize(
-        [lambda x: float(x @ x)] * 2, np.ones(3), bounds=(-1, 1), algorithm=CHEAP, rounds=5, local_steps=2,
+        [lambda x: float(x @ x)] * 2, np.ones(3), bounds=(-1, 1), algorithm=CHEAP, rounds=5,
         max_queries=budget,
     )  # fmt: skip
     whole = [record for record in result.history if not record.cut]
@@ -33,7 +33,7 @@ def test_queries_of_a_run(budget, rounds):
 @pytest.mark.parametrize(("budget", "allowed"), [(30 + 5 + 2 * ROUND - 1, False), (30 + 5 + 2 * ROUND, True)])
 def test_queries_of_a_second_try(budget, allowed):
     """30 are counted, 5 may have been made, and two clients begin once more."""
-    counts = QueryCounts(CHEAP, dim=3, local_steps=2)
+    counts = QueryCounts(CHEAP, dim=3)
     assert counts.most == ROUND
     assert counts.allow_retry(state(queries=[10, 20, 0], unknown=[0, 0, 5]), [0, 1], budget) is allowed
 

@@ -61,7 +61,7 @@ def compare(folder, study, whole, kills, journals="journals"):
 # A whole study killed: server and sites at once
 
 
-CONSTRAINED = [{"algorithm": name, "name": "constrained", "rounds": 4} for name in ("fzoos", "fedzo", "fedcma")]
+CONSTRAINED = [{"algorithm": name, "name": "constrained", "rounds": 4} for name in ("auto", "fedzo", "fedcma")]
 RUNS = [pytest.param({"algorithm": name}, id=name) for name in TABLES] + [
     pytest.param(settings, id=f"constrained {settings['algorithm']}") for settings in CONSTRAINED
 ]
@@ -94,14 +94,14 @@ def test_killed_at_any_moment(nursery, folder, undisturbed, settings):
 @pytest.mark.parametrize("part", range(8))
 def test_killed_once(nursery, folder, undisturbed, part):
     """One kill in each eighth of a run, at a moment drawn from it, and then all the way."""
-    whole, points = undisturbed(algorithm="fzoos")
+    whole, points = undisturbed(algorithm="auto")
     step = whole["events"] // 8
     moment = part * step + random.Random(part).randrange(1, step)
-    job = {"folder": str(folder), "settings": {"algorithm": "fzoos"}}
+    job = {"folder": str(folder), "settings": {"algorithm": "auto"}}
     assert nursery.run("study", **job, kill_at=moment) == (None, -9)
     result, _ = nursery.run("study", **job, resume=True)
     assert result["x"] == whole["x"]
-    compare(folder, make_study("fzoos"), points, kills=1)
+    compare(folder, make_study("auto"), points, kills=1)
 
 
 @pytest.mark.parametrize("settings", RUNS)
@@ -135,7 +135,7 @@ def test_killed_in_a_batch(nursery, folder, undisturbed):
 
 def test_killed_by_somebody_else(nursery, folder, undisturbed):
     """From outside, at no particular moment, also inside SQLite."""
-    settings = {"algorithm": "fzoos", "rounds": 6}
+    settings = {"algorithm": "auto", "rounds": 6}
     whole, points = undisturbed(**settings)
     dice, kills, result = random.Random(2), 0, None
     while kills < 8 and result is None:
@@ -271,10 +271,11 @@ def test_site_killed(nursery, folder, undisturbed, algorithm):
 
 def test_site_killed_in_each_exchange(nursery, folder, undisturbed):
     """Killed in round 1, in a refresh and in an update, and asked again: the undisturbed run, one query lost a time."""
-    settings = {"algorithm": "fzoos-weights", "retries": 3}
+    settings = {"algorithm": "fzoos", "retries": 3}
     whole, points = undisturbed(**settings)
-    # 3 + 1 queries in round 1; then 3 in a refresh and 1 in an update
-    sites = Sites(nursery, folder, settings, kills=[2, 6, 2, None])
+    # 4 + 3 queries in round 1 (x_0 and the initial design; two iterates, one active query between them); then 3 in a
+    # refresh and 3 in an update: the second of the first round, the last of a refresh, the first of an update
+    sites = Sites(nursery, folder, settings, kills=[2, 6 + 3, 1 + 1, None])
     result = conduct(make_study(**settings), sites, folder / "result.db")
     sites.close()
     assert sites.failed == [(0, "update", 1), (0, "refresh", 2), (0, "update", 2)]
@@ -285,16 +286,16 @@ def test_site_killed_in_each_exchange(nursery, folder, undisturbed):
 def test_site_killed_and_gone_on_without(nursery, folder):
     """Two of three are enough: the round goes on without it; what it had paid for is in its journal, in its trajectory
     and, as soon as it answers again, in the server's count."""
-    settings = {"algorithm": "fzoos-weights", "sites": ("a", "b", "c"), "min_clients": 2, "rounds": 4}
-    sites = Sites(nursery, folder, settings, kills=[3, 7, None])
+    settings = {"algorithm": "fzoos", "sites": ("a", "b", "c"), "min_clients": 2, "rounds": 4}
+    sites = Sites(nursery, folder, settings, kills=[3, 3 + 1, None])
     result = conduct(make_study(**settings), sites, folder / "result.db")
     sites.close()
-    # it dies in round 1 with 2 queries kept, comes back for the refresh of round 2 (initial design anew, 3, and 3), and
-    # dies in the update that follows, with none kept; x has come with the refresh of round 3 again
+    # it dies in round 1 with 2 queries kept, comes back for the refresh of round 2 (3 queries), and dies in the update
+    # that follows, with none kept; x has come with the refresh of round 3 again
     assert sites.failed == [(0, "update", 1), (0, "update", 2)]
     assert result.status == "completed"
     kept = [len(journal(folder / f"{site}.journal")) for site in "abc"]
-    assert kept == [2 + 6 + 4 + 4, 16, 16]
+    assert kept == [2 + 3 + 6 + 6, 7 + 3 * 6, 7 + 3 * 6]
     assert result.queries_per_client == tuple(kept)
     assert len(logged(folder, "a")) == kept[0] + 2
     paid = {row.tobytes() for row in logged(folder, "a")}
@@ -306,7 +307,7 @@ def test_site_killed_and_gone_on_without(nursery, folder):
 # A full disk
 
 
-LIMITS = [("fzoos-weights", limit) for limit in (3000, 20_000, 90_000, 130_000)] + [(name, 60_000) for name in TABLES]
+LIMITS = [("fzoos", limit) for limit in (3000, 20_000, 90_000, 130_000)] + [(name, 60_000) for name in TABLES]
 
 
 @pytest.mark.parametrize(("algorithm", "limit"), LIMITS)

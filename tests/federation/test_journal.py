@@ -73,7 +73,7 @@ def test_a_journal_can_be_read_by_others(path):
     with closing(sqlite3.connect(path)) as db:
         about = dict(db.execute("SELECT name, value FROM about"))
         seed, digest = about.pop("seed").split()
-        assert about == {"format": "2", "study": "study", "site": "site"}
+        assert about == {"format": "3", "study": "study", "site": "site"}
         assert hashlib.sha256(seed.encode()).hexdigest().startswith(digest)
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         requests = db.execute("SELECT id, digest, body FROM requests ORDER BY id").fetchall()
@@ -94,7 +94,7 @@ def test_the_chain_is_as_documented(path):
     """Each link is SHA-256 of the one before and the row: every value by the first letter of its type, its length
     (8 bytes, little-endian) and its bytes (numbers that are not floats, and texts, as Python writes them)."""
     letters = {int: b"i", float: b"f", str: b"s", bytes: b"b", type(None): b"N"}
-    columns = "request, round, step, purpose, x, y, error, asked"
+    columns = "request, round, step, purpose, x, y, c, error, asked"
     link = b""
     with closing(sqlite3.connect(path)) as db:
         for found, *row in db.execute(f"SELECT link, {columns} FROM queries ORDER BY id"):
@@ -257,11 +257,12 @@ def test_others_journals(path, names, reason):
     refused(path, reason, **names)
 
 
-def test_another_format(path):
-    """A journal of a later version is refused, with both versions named."""
+@pytest.mark.parametrize("found", [1, 2, 4])
+def test_another_format(path, found):
+    """A journal of an earlier or a later version is refused, with both formats named, and left untouched."""
     with closing(sqlite3.connect(path)) as db, db:
-        db.execute("UPDATE about SET value = '3' WHERE name = 'format'")
-    refused(path, "has format 3; this program reads 2")
+        db.execute(f"UPDATE about SET value = '{found}' WHERE name = 'format'")
+    refused(path, f"has format {found}; this program reads format 3 only: another version wrote it")
 
 
 def test_other_files(folder):
@@ -363,11 +364,12 @@ def test_deleted_rows(path, table, row):
     [
         "UPDATE queries SET y = y + 1e-12 WHERE id = 2",
         "UPDATE queries SET y = NULL, error = 'nan' WHERE id = 1",
+        "UPDATE queries SET c = zeroblob(8) WHERE id = 1",
         "UPDATE queries SET step = 7 WHERE id = 9",
         "UPDATE replies SET body = NULL WHERE id = 2",
         "UPDATE replies SET request = 9 WHERE id = 3",
         "UPDATE queries SET id = 20 WHERE id = 9",
-        "INSERT INTO queries VALUES (10, 3, 3, 3, 'query', x'', 1.0, NULL, 0.0, x'00')",
+        "INSERT INTO queries VALUES (10, 3, 3, 3, 'query', x'', 1.0, NULL, NULL, 0.0, x'00')",
     ],
 )
 def test_changed_rows(path, change):

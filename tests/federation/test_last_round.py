@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fzoos import FedLBFGS, FedZO, FZooS, load, minimize
+from fzoos import FedLBFGS, FedTrustRegion, FedZO, load, minimize
 from fzoos.algorithms import ALGORITHMS
-from fzoos.algorithms.fzoos.control import Control, Mode
-from fzoos.algorithms.fzoos.directions import star_directions, star_size
+from fzoos.algorithms.line_search.control import Control, Mode
+from fzoos.algorithms.line_search.directions import star_directions, star_size
+from fzoos.testing.problem import with_steps
 
-INSTALLED = [kind() for kind in ALGORITHMS.values() if kind.installed()]
 STEPS, CLIENTS = 6, 3
+INSTALLED = [with_steps(kind(), STEPS) for kind in ALGORITHMS.values() if kind.installed()]
+FEDZO = FedZO(local_steps=STEPS)
 
 
 def bowls(counts=None):
@@ -27,7 +29,7 @@ def bowls(counts=None):
 
 
 def run(algorithm, dim=4, objectives=None, **settings):
-    settings = {"bounds": (-1, 1), "local_steps": STEPS, "seed": 0} | settings
+    settings = {"bounds": (-1, 1), "seed": 0} | settings
     return minimize(objectives or bowls(), np.zeros(dim), algorithm=algorithm, **settings)
 
 
@@ -55,23 +57,23 @@ def test_a_budget_is_never_exceeded_and_used_where_that_is_possible(algorithm, d
 def test_a_cut_round_of_fedzo_is_one_of_fewer_local_steps():
     """The points of its k steps are those of the first k steps of a whole round, and so is x."""
     cost = CLIENTS * 21
-    cut = run(FedZO(), max_queries=4 * cost + 20)
+    cut = run(FEDZO, max_queries=4 * cost + 20)
     assert (cut.queries, [record.cut for record in cut.history]) == (4 * cost, [4])
-    assert np.array_equal(cut.x, run(FedZO(), local_steps=4, rounds=1).x)
+    assert np.array_equal(cut.x, run(FedZO(local_steps=4), rounds=1).x)
 
 
 def test_a_trust_region_is_cut_to_the_value_at_x():
     """3 (1 + 4) queries in the first round, then 3 x 2: with four left, every client asks x alone, and x moves on."""
-    result = run(FZooS(), max_queries=15 + 6 + 4)
+    result = run(FedTrustRegion(), max_queries=15 + 6 + 4)
     assert [record.queries for record in result.history] == [15, 21, 24]
     assert result.history[-1].cut == 1
     assert result.history[-1].step > 0.0
 
 
 def test_a_first_round_is_cut_to_half_of_the_directions_at_least():
-    result = run(FZooS(), dim=10, max_queries=CLIENTS * 8)
+    result = run(FedTrustRegion(), dim=10, max_queries=CLIENTS * 8)
     assert (result.rounds, result.queries) == (1, CLIENTS * 8)  # x and 7 directions
-    result = run(FZooS(), dim=10, max_queries=CLIENTS * 6 - 1)  # x and 5 would be 18
+    result = run(FedTrustRegion(), dim=10, max_queries=CLIENTS * 6 - 1)  # x and 5 would be 18
     assert (result.rounds, result.queries) == (0, 0)
     assert result.message.startswith("no round was run, x is x0: the first round needs 33 queries")
 
@@ -90,14 +92,14 @@ def test_a_cut_star_has_fewer_directions(mode, cut):
 
 
 def test_a_file_of_runs_says_that_a_round_was_cut(tmp_path):
-    result = run(FedZO(), max_queries=1000, store=tmp_path / "runs.db")
+    result = run(FEDZO, max_queries=1000, store=tmp_path / "runs.db")
     assert [record.cut for record in load(tmp_path / "runs.db").history] == [record.cut for record in result.history]
     assert result.history[-1].cut > 0
 
 
 def test_values_that_are_shared_are_within_the_budget_too():
     counts: list[float] = []
-    result = run(FedZO(), objectives=bowls(counts), max_queries=1000, share_values=True)
+    result = run(FEDZO, objectives=bowls(counts), max_queries=1000, share_values=True)
     assert result.queries == len(counts) <= 1000
     assert result.history[-1].cut > 0
     assert result.fun is not None

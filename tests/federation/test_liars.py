@@ -38,24 +38,25 @@ def changed(study, data, arrays=None, **scalars):
 
 # Numbers in range of nothing
 
-FIXED = {  # FZooS with settings of its own: each number of its payload has a range
+MEASURED = {  # FZooS with a measured length: two numbers of its payload have a range
     "name": "fzoos",
-    "fit": {},
-    "initial": {"points": 3, "radius": 0.05},
+    "features": 16,
+    "initial": 3,
     "active": {"candidates": 4, "picks": 1, "radius": 0.05},
-    "refresh": {"name": "UnseenDirections", "picks": 2},
+    "refresh": {"candidates": 4, "picks": 2},
+    "length": {"name": "Measured"},
 }
 
 
 def make(name, **changes):
-    study = make_study("fedzo" if name == "fixed" else name, **changes)
-    return replace(study, algorithm=FIXED) if name == "fixed" else study
+    study = make_study("fedzo" if name == "measured" else name, **changes)
+    return replace(study, algorithm=MEASURED) if name == "measured" else study
 
 
 RANGED = [
     (name, entry)
-    for name in (*TABLES, "fixed")
-    for entry, part in make(name).algorithm_settings.parts(2, 2).items()
+    for name in (*TABLES, "measured")
+    for entry, part in make(name).algorithm_settings.parts(2).items()
     if np.min(np.abs([*np.ravel(part.low), *np.ravel(part.high)])) < LARGEST
 ]
 
@@ -65,7 +66,7 @@ RANGED = [
 def test_a_number_outside_its_range(folder, algorithm, entry, far):
     """Of one site, for every entry that declares a range: refused before any average, the run is that without it."""
     study = make(algorithm, sites=THREE, min_clients=2)
-    part = study.algorithm_settings.parts(2, 2)[entry]
+    part = study.algorithm_settings.parts(2)[entry]
     bound, away = (part.low, -1.0) if far == "below" else (part.high, 1.0)
     bounded = np.abs(bound) < LARGEST
     if not np.any(bounded):
@@ -95,7 +96,7 @@ def test_a_number_outside_its_range(folder, algorithm, entry, far):
 
 
 @pytest.mark.parametrize("precision", ["float64", "float32", "float16", "stochastic"])
-@pytest.mark.parametrize("algorithm", [*TABLES, "fixed"])
+@pytest.mark.parametrize("algorithm", [*TABLES, "measured"])
 def test_honest_sites_stay_within_their_ranges(folder, algorithm, precision):
     """In every precision, also where rounding moves a number that lies on its bound."""
     study = make(algorithm, sites=THREE, rounds=4, precision=precision)

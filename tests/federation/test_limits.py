@@ -10,7 +10,7 @@ import pytest
 from fzoos import FedZO, FiniteDifferences, Study, minimize
 from fzoos.engines import LocalStudy
 
-CHEAP = FedZO(differences=FiniteDifferences(count=4))
+CHEAP = FedZO(local_steps=2, differences=FiniteDifferences(count=4))
 ROUND = 2 * 2 * (4 + 1)  # queries of two clients, T = 2, Q = 4
 D = 3
 
@@ -20,7 +20,7 @@ def f(x):
 
 
 def run(objective=f, **changes):
-    settings = {"bounds": (-1, 1), "algorithm": CHEAP, "rounds": 9, "local_steps": 2, "seed": 0}
+    settings = {"bounds": (-1, 1), "algorithm": CHEAP, "rounds": 9, "seed": 0}
     return minimize([objective, objective], np.full(D, 0.9), **(settings | changes))
 
 
@@ -96,8 +96,8 @@ def test_bad_limits(name, value, error):
 
 def test_limits_of_a_study(tmp_path):
     """They are the server's: a study with others is the same study, and goes on."""
-    settings = {"x0": 0.5, "dim": D, "bounds": (-1.0, 1.0), "sites": ("a", "b"), "rounds": 4, "local_steps": 2}
-    settings |= {"algorithm": {"name": "fedzo", "differences": {"count": 4}}}
+    settings = {"x0": 0.5, "dim": D, "bounds": (-1.0, 1.0), "sites": ("a", "b"), "rounds": 4}
+    settings |= {"algorithm": {"name": "fedzo", "local_steps": 2, "differences": {"count": 4}}}
     short, full = Study("s", **settings, max_bytes=2 * 2 * 8 * (2 * D + 2)), Study("s", **settings)
     assert short.id == full.id
     stopped = LocalStudy(short, tmp_path, [f, f]).run()

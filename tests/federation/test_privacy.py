@@ -16,7 +16,7 @@ import pytest
 from private import NOISY, QUIET, SITES, Box, boxes, extra, payload, study, told
 from scipy import stats
 
-from fzoos import Constant, FedZO, FixedFZooS
+from fzoos import FedZO, FZooS
 from fzoos.algorithms.base import PayloadPart
 from fzoos.engines import LocalStudy
 from fzoos.engines.local import LocalEngine
@@ -140,10 +140,10 @@ def test_a_minimum_at_the_border(tmp_path):
     """Twenty sites whose minimum is a corner: with the noise of each averaged before it is projected, the study ends
     near it: 0.02 to 0.05 away in each coordinate, and 0.11 to 0.15 where each site clips its own."""
     sites = tuple(f"s{i}" for i in range(20))
-    ours = study(
-        sites=sites, dim=5, x0=0.0, rounds=25, local_steps=4, privacy={"clip": 0.1, "noise": 2.0}, bounds=(0.0, 1.0)
-    )
-    ours = Study(**{**ours.settings, "x0": [0.5] * 5, "optimizer": {"name": "adam", "learning_rate": 0.025}})
+    table = {"name": "fedzo", "local_steps": 4, "differences": {"count": 2}}
+    table["optimizer"] = {"name": "adam", "learning_rate": 0.025}
+    noisy = {"clip": 0.1, "noise": 2.0}
+    ours = study(sites=sites, dim=5, x0=0.5, rounds=25, algorithm=table, privacy=noisy, bounds=(0.0, 1.0))
     clients = [ours.client(i, lambda x: float(np.sum((x - 0.02) ** 2))) for i in range(20)]
     result = conduct(ours, LocalEngine(clients), tmp_path / "result.db")
     assert np.mean(np.abs(result.x - 0.02)) < 0.09
@@ -155,10 +155,11 @@ def test_every_entry_gets_the_noise_of_its_own_clip(algorithm, tmp_path):
     times that of the payload for the rest. The objective is constant, so that nothing else varies."""
     dim, settings = 400, {"clip": 0.01, "noise": 2.0, "clip_payload": 3.0}
     table = {"name": algorithm} | ({"differences": {"count": 100}} if algorithm in ("decomfl", "hiso") else {})
-    ours = study(dim=dim, x0=0.0, algorithm=table, privacy=settings, local_steps=4)
+    table |= {} if algorithm == "fedlbfgs" else {"local_steps": 4}
+    ours = study(dim=dim, x0=0.0, algorithm=table, privacy=settings)
     request = {"x": np.full(dim, 0.5)} if not ours.algorithm_settings.rebuilds else None
     if request is None:
-        half = ours.algorithm_settings.server(dim, 4, ours.optimizer_settings)
+        half = ours.algorithm_settings.server(dim)
         assert half is not None
         request = half.start(np.full(dim, 0.5))
     seed = {"seed": 3} if ours.algorithm_settings.shares_seed else {}
@@ -198,11 +199,9 @@ def test_single_numbers_are_left_out_or_get_noise_as_wide_as_their_range():
 
 
 @pytest.mark.parametrize("dim", [10, 60])
-def test_of_fzoos_every_entry_is_noise_or_neutral(dim):
-    """FZooS() as it leaves a site with a constant objective: every array of both replies, over 300 sites."""
-    ours = study(
-        dim=dim, x0=0.0, algorithm={"name": "fzoos"}, privacy={"clip": 0.01, "noise": 2.0, "clip_payload": 3.0}
-    )
+def test_of_the_default_every_entry_is_noise_or_neutral(dim):
+    """The default as it leaves a site with a constant objective: every array of both replies, over 300 sites."""
+    ours = study(dim=dim, x0=0.0, algorithm={"name": "auto"}, privacy={"clip": 0.01, "noise": 2.0, "clip_payload": 3.0})
     steering = ours.algorithm_settings.steering(dim)
     x, scalars = np.full(dim, 0.5), {}
     state = steering.start(x)
@@ -237,9 +236,9 @@ def test_of_fzoos_every_entry_is_noise_or_neutral(dim):
         assert not np.any(region[:, 1:])
 
 
-def test_fzoos_in_many_dimensions_runs_with_noise(tmp_path):
+def test_the_default_in_many_dimensions_runs_with_noise(tmp_path):
     """Three arrays a round leave: two gradients and the lines; both accounts know it."""
-    ours = study(algorithm={"name": "fzoos"}, dim=60, x0=0.5, rounds=3, privacy={"clip": 0.1, "noise": 4.0})
+    ours = study(algorithm={"name": "auto"}, dim=60, x0=0.5, rounds=3, privacy={"clip": 0.1, "noise": 4.0})
     result = LocalStudy(ours, tmp_path, boxes()).run()
     assert result.status == "completed"
     assert extra(tmp_path / "result.db")["releases"] == [9, 9, 9]
@@ -266,22 +265,14 @@ def test_a_site_needs_no_dp_accounting(tmp_path, monkeypatch):
         assert site.handle(Message("update", 1, {"x": np.full(3, 0.4)})).kind == "iterate"
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "instead"),
-    [
-        ({"fit": {}, "length": {}, "steps": False}, "set fit = false"),
-        ({"steps": False}, 'set length = { name = "Constant" }'),
-        ({"length": {}}, "set steps = false"),
-    ],
-)
-def test_what_noise_would_make_useless_is_refused(algorithm, instead, tmp_path):
-    ours = study(algorithm={"name": "fzoos", **algorithm})
+def test_what_noise_would_make_useless_is_refused(tmp_path):
+    ours = study(algorithm={"name": "fzoos", "length": {"name": "Measured"}})
     objectives = boxes()
     with pytest.raises(ValueError, match="of which noise leaves nothing") as error:
         LocalStudy(ours, tmp_path, objectives).run()
-    assert instead in str(error.value)
+    assert 'set length = { name = "Reciprocal" }' in str(error.value)
     assert sum(box.calls for box in objectives) == 0
-    Privacy(**NOISY).check(FixedFZooS(length=Constant(), steps=None))
+    Privacy(**NOISY).check(FZooS())
     Privacy(**NOISY).check(FedZO())
 
 

@@ -16,7 +16,7 @@ import pytest
 from private import NOISY, QUIET, SITES, Box, boxes, extra, payload, study, told
 from scipy import optimize, stats
 
-from fzoos import Constant, FixedFZooS
+from fzoos import FZooS
 from fzoos.engines import LocalStudy
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.conductor import conduct
@@ -69,7 +69,7 @@ def test_payload_has_a_clip_of_its_own():
 
 
 def test_only_the_number_of_queries_leaves_beside_the_arrays():
-    reply = Message("iterate", 4, {"x": np.zeros(2)}, {"queries": 7, "correction_length": 1.0, "uncertainty": 0.1})
+    reply = Message("iterate", 4, {"x": np.zeros(2)}, {"queries": 7, "correction_length": 1.0})
     private = Privacy(**NOISY).protect(reply, np.zeros(2))
     assert (private.kind, private.round, dict(private.scalars)) == ("iterate", 4, {"queries": 7})
 
@@ -153,7 +153,7 @@ def test_a_request_counts_once_and_the_site_asked_for_most_counts():
         Message(kind, round, {"x": np.zeros(2)}, {"seed": 1})
         for kind, round in (("update", 1), ("refresh", 2), ("update", 2))
     )
-    releases = Releases(FixedFZooS(length=Constant(), steps=None), sites=3, dim=2, local_steps=2)
+    releases = Releases(FZooS(), sites=3, dim=2)
     assert releases.most == 0
     assert releases.ask({0: first, 1: first, 2: first})
     assert releases.most == 1
@@ -162,7 +162,7 @@ def test_a_request_counts_once_and_the_site_asked_for_most_counts():
     assert releases.most == 2
     assert releases.ask({1: second})
     assert releases.most == 3
-    again = Releases(FixedFZooS(length=Constant(), steps=None), sites=3, dim=2, local_steps=2)
+    again = Releases(FZooS(), sites=3, dim=2)
     again.restore(releases.state)
     assert not again.ask({1: second})
     assert again.most == 3
@@ -171,10 +171,9 @@ def test_a_request_counts_once_and_the_site_asked_for_most_counts():
 PLAIN = {
     "name": "fzoos",
     "features": 20,
-    "sends": "weights",
-    "refresh_first_round": False,
-    "steps": False,
-    "length": {},
+    "initial": 4,
+    "active": {"candidates": 10, "picks": 2, "radius": 0.05},
+    "refresh": {"candidates": 10, "picks": 3},
 }
 ALGORITHMS = {  # of three rounds: arrays by hand
     "fedzo": ({"name": "fedzo", "differences": {"count": 2}}, 3),  # x
@@ -185,12 +184,8 @@ ALGORITHMS = {  # of three rounds: arrays by hand
     "fedhistory": ({"name": "fedhistory", "differences": {"count": 2}}, 3),  # x
     "fedcma": ({"name": "fedcma", "population": 4}, 6),  # x and s
     "fedlbfgs": ({"name": "fedlbfgs"}, 3),  # g
-    "fzoos": (PLAIN | {"initial": {"points": 4, "radius": 0.1}}, 5),  # x; w from round 2 on
-    "fzoos, gradients": (  # x and g, from round 1 on
-        {"name": "fzoos", "length": {"name": "Constant"}, "steps": False},
-        6,
-    ),
-    "fzoos, measured": ({"name": "fzoos"}, 9),  # g and the region's size; x
+    "fzoos": (PLAIN, 5),  # x; w from round 2 on
+    "fedtrustregion": ({"name": "fedtrustregion"}, 9),  # g and the region's size; x
     "fzoos, one exchange": (PLAIN | {"refresh": False}, 6),  # x and w
 }
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fzoos import FedZO, FZooS, ScaffoldI
+from fzoos import FedLineSearch, FedTrustRegion, FedZO, FZooS, ScaffoldI
 from fzoos.algorithms.finite_differences import FiniteDifferences
 from fzoos.algorithms.optimizers import SGD
 from fzoos.engines.local import LocalEngine
@@ -17,7 +17,7 @@ from fzoos.objectives.box import Box
 from fzoos.result import ObjectiveError
 
 BOX, T, TWO = Box.of((-1, 1), dim=2), 2, FiniteDifferences(2)
-PLAIN = FedZO(differences=TWO)
+PLAIN = FedZO(local_steps=T, optimizer=SGD(0.1), differences=TWO)
 
 
 class Notes:
@@ -37,12 +37,11 @@ class Notes:
 def make(algorithm=PLAIN, objective=lambda x: float(x @ x), dropouts=None, **options):
     """A loop over one client, and its recorder."""
     seeds = Seeds.of(0, 1)
-    client = Setting(BOX, algorithm, SGD(0.1), 1, T).client(0, objective, seeds.clients[0])
+    client = Setting(BOX, algorithm, 1).client(0, objective, seeds.clients[0])
     server = Server(
         LocalEngine([client]),
         algorithm,
         np.array([0.75, 0.75]),
-        local_steps=T,
         weights=np.ones(1),
         participants=1,
         shared_seed=seeds.shared,
@@ -55,7 +54,7 @@ def make(algorithm=PLAIN, objective=lambda x: float(x @ x), dropouts=None, **opt
 
 def test_every_exchange_is_kept():
     """Scaffold I: one exchange in round 1, two in the others; x moves with the last of a round only."""
-    loop, server, notes = make(ScaffoldI(differences=TWO))
+    loop, server, notes = make(ScaffoldI(local_steps=T, optimizer=SGD(0.1), differences=TWO))
     assert loop.run() is notes
     assert [round for round, _ in notes.exchanges] == [1, None, 2, None, 3]
     xs = [x for _, x in notes.exchanges]
@@ -87,7 +86,9 @@ def test_the_budget_is_looked_at_before_a_round():
 
 def test_a_round_that_has_begun_is_finished():
     """Taken up between the two exchanges of round 2, with a budget that it was allowed by when it began."""
-    loop, server, notes = make(ScaffoldI(differences=TWO), max_queries=6 + 9, rounds=2)
+    loop, server, notes = make(
+        ScaffoldI(local_steps=T, optimizer=SGD(0.1), differences=TWO), max_queries=6 + 9, rounds=2
+    )
     server.run(server.plan())
     server.begin(server.plan())
     server.advance()
@@ -228,6 +229,7 @@ def test_moves_survive_a_resume():
 
 
 def test_the_algorithms_own_tolerance():
-    """1e-6 for FZooS(), none for those that step for ever."""
-    assert FZooS().tolerance == 1e-6
+    """1e-6 for both algorithms of the default, none for those that step for ever."""
+    assert FedTrustRegion().tolerance == FedLineSearch().tolerance == 1e-6
+    assert FZooS().tolerance == 0.0
     assert PLAIN.tolerance == 0.0

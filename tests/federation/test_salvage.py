@@ -13,7 +13,7 @@ from fzoos.federation.conductor import conduct
 from fzoos.federation.journal import Journal, JournalError
 from fzoos.federation.salvage import salvage, verify
 
-STUDY = make_study("fzoos-weights", sites=("a", "b"), rounds=6)
+STUDY = make_study("fzoos", sites=("a", "b"), rounds=6)
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_a_damaged_row(journal, damage, lost):
     new.rename(journal)
     for path in journal.parent.glob("new.journal*"):
         path.rename(journal.parent / path.name.replace("new", "a"))
-    more = make_study("fzoos-weights", sites=("a", "b"), rounds=9, retries=2)
+    more = make_study("fzoos", sites=("a", "b"), rounds=9, retries=2)
     with Wire(more, journal.parent, [Box(CENTRES[0]), Box(CENTRES[1])]) as engine:
         result = conduct(more, engine, journal.parent / "result.db", resume=True)
     assert (result.status, result.rounds) == ("completed", 9), result.message

@@ -38,8 +38,8 @@ class Scripted(Algorithm):
     def payload(self, dim):
         return {"c": (1,), "hint": (1,)} if self.sends else {}
 
-    def queries(self, dim, local_steps, *, first, refreshed):
-        return local_steps + 100 * first + 1000 * refreshed
+    def queries(self, dim, *, first, refreshed):
+        return 4 + 100 * first + 1000 * refreshed
 
 
 class FakeEngine:
@@ -73,7 +73,6 @@ def server(engine, algorithm=None, weights=(1 / 3, 1 / 3, 1 / 3), participants=3
         engine,
         replace(algorithm or Scripted(), sends=engine.payload_with is not None),
         np.array([0.0, 10.0]),
-        local_steps=4,
         weights=np.array(weights),
         participants=participants,
         shared_seed=99,

@@ -4,7 +4,6 @@ import json
 from dataclasses import fields, replace
 
 import numpy as np
-import pytest
 
 from fzoos.federation.answers import Answer, Answers
 from fzoos.federation.server_state import Plan, ServerState
@@ -78,34 +77,3 @@ def test_between_two_rounds():
     state = replace(full(), plan=None, refreshed=None, payload={})
     again = through_json(state)
     assert (again.plan, again.refreshed, again.payload) == (None, None, {})
-
-
-def test_a_field_that_an_older_checkpoint_lacks():
-    """It has its default."""
-    values, arrays = full().save()
-    del values["distances"]
-    assert ServerState.load(values, arrays).distances == []
-
-
-@pytest.mark.parametrize("plan", [None, [4, [0, 2], 11]])
-def test_of_the_last_release(plan):
-    """Its names of the same things, as `Server.state` of commit 753bf51 wrote them."""
-    without = {"distances": [], "moves": [], "failed": {}, "kept": {}, "asked": {}}
-    without |= {"constrained": False, "violated": False, "feasible": None}
-    without |= {"distances": [], "moves": [], "failed": {}, "kept": {}, "sharing": False, "previous": {}, "value": None}
-    without |= {"arrivals": [], "answers": Answers()}
-    state = replace(full(), **without, **({} if plan else {"plan": None, "refreshed": None}))
-    server = {
-        "round": 3,
-        "met": [0, 2],
-        "following": [2],
-        "plan": plan,
-        "refreshed": [2] if plan else None,
-        "queries": [7, 0, 9],
-        "bytes": [100, 200],
-        "diagnostics": {"correction_length": 0.5},
-        "generator": state.generator.bit_generator.state,
-    }
-    arrays = {"x": state.x, "state_h": state.shared["h"], "user_x": np.array([-0.5, 0.0])}
-    arrays |= {f"payload_{name}": array for name, array in state.payload.items()}
-    assert plain(ServerState.load({"server": server, "seconds": 1.5}, arrays)) == plain(state)

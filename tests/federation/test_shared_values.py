@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from fzoos import DeComFL, FedCMA, FedZO, FZooS, Integer, Real, ScaffoldI, Space, Study, minimize
+from fzoos import Auto, DeComFL, FedCMA, FedZO, Integer, Real, ScaffoldI, Space, minimize
 from fzoos.engines import LocalStudy
 from fzoos.federation.conductor import conduct
 from fzoos.federation.journal import Journal
@@ -37,7 +37,7 @@ def F(x):
 
 
 @pytest.mark.parametrize("dim", [4, 60])
-@pytest.mark.parametrize("algorithm", [FZooS(), FedZO(), ScaffoldI(), DeComFL()], ids=lambda a: a.name)
+@pytest.mark.parametrize("algorithm", [Auto(), FedZO(), ScaffoldI(), DeComFL()], ids=lambda a: a.name)
 def test_f_is_known_and_costs_only_the_last_x(algorithm, dim):
     """These algorithms begin a round at x: what was asked there for F is not asked again, and x is the same."""
     settings = {"bounds": (-1, 1), "algorithm": algorithm, "rounds": 4, "seed": 0, "weights": WEIGHTS}
@@ -134,13 +134,13 @@ def test_a_budget_has_room_for_the_values():
 # Studies
 
 
-@pytest.mark.parametrize("algorithm", [FZooS(), FedZO()], ids=lambda a: a.name)
+@pytest.mark.parametrize("algorithm", [Auto(), FedZO()], ids=lambda a: a.name)
 def test_a_study_is_the_run_of_minimize_and_is_resumed_anywhere(algorithm, tmp_path):
     """Sites anew for each message, a server that ends in every exchange, that of values included: the same numbers, and
     no query twice."""
     study = make_study(algorithm, rounds=4, participation=2, share_values=True)
     boxes = objectives_of(study, tmp_path / "plain")
-    settings = {"bounds": study.bounds, "algorithm": study.algorithm_settings, "local_steps": 2, "participation": 2}
+    settings = {"bounds": study.bounds, "algorithm": study.algorithm_settings, "participation": 2}
     plain = minimize(boxes, study.start, rounds=4, seed=5, share_values=True, **settings)
     whole = LocalStudy(study, tmp_path / "whole", objectives_of(study, tmp_path / "whole"), site_seed=5).run()
     same_history(whole, plain)
@@ -174,11 +174,11 @@ def test_values_are_queries_of_the_journal(tmp_path):
 
 def test_a_study_ends_at_its_target_and_goes_on_with_a_lower_one(tmp_path):
     settings = {"rounds": 30, "share_values": True}
-    boxes = objectives_of(make_study(FZooS(), **settings), tmp_path)
-    first = LocalStudy(make_study(FZooS(), target=0.16, **settings), tmp_path, boxes).run()
+    boxes = objectives_of(make_study(Auto(), **settings), tmp_path)
+    first = LocalStudy(make_study(Auto(), target=0.16, **settings), tmp_path, boxes).run()
     assert first.status == "stopped"
     assert first.fun <= 0.16
-    more = LocalStudy(make_study(FZooS(), target=0.125, **settings), tmp_path, boxes).run(resume=True)
+    more = LocalStudy(make_study(Auto(), target=0.125, **settings), tmp_path, boxes).run(resume=True)
     assert more.fun <= 0.125
     assert more.rounds >= first.rounds
 
@@ -204,9 +204,3 @@ def test_the_budget_of_a_site_has_room_for_the_value(tmp_path):
     assert max(result.queries_per_client) <= 12
     assert result.rounds >= 1
     assert all(record.monitor is not None for record in result.history)
-
-
-def test_studies_from_before_are_the_same_studies():
-    study = Study("demo", x0=0.5, dim=3, bounds=(0.0, 1.0), sites=("a", "b"), algorithm={"name": "fedzo"})
-    assert study.id == "1881c6746328fedf"  # computed before there was such a setting
-    assert Study(**(study.settings | {"share_values": True})).id != study.id

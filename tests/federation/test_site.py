@@ -119,27 +119,20 @@ def test_restarted_for_every_message(folder, algorithm):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"optimizer": {"name": "adam", "learning_rate": 0.05, "restart": False}},
-        {"optimizer": {"name": "sgd", "learning_rate": 0.1}},
+        {"table": {"optimizer": {"name": "adam", "learning_rate": 0.05, "restart": False}}},
+        {"table": {"optimizer": {"name": "sgd", "learning_rate": 0.1}}},
         {"vectorized": True},
-        {"algorithm": {**TABLES["fzoos-weights"], "fit": {"points": 10}}},
-        {"algorithm": {**TABLES["fzoos-weights"], "refresh": False, "vector": "fixed"}},
-        {"algorithm": {**TABLES["fzoos-weights"], "preset": "paper"}},
-        {
-            "algorithm": {
-                "name": "fzoos",
-                "initial": {"points": 3, "kind": "orthogonal"},
-                "active": TABLES["fzoos-weights"]["active"],
-                "refresh": {"name": "UnseenDirections", "picks": 1},
-            }
-        },
+        {"algorithm": {**TABLES["fzoos"], "length": {"name": "Measured"}, "points": 10}},
+        {"algorithm": {**TABLES["fzoos"], "refresh": False, "vector": "fixed"}},
+        {"algorithm": {**TABLES["fzoos"], "projected": False}},
+        {"algorithm": {"name": "fedtrustregion"}},
         {"participation": 1},
     ],
 )
 def test_restarted_in_every_variant(folder, changes):
-    """The same with an optimiser that remembers, batches, a fitted length scale, one exchange, points outside the box,
+    """The same with an optimiser that remembers, batches, a measured length, one exchange, points outside the box,
     a refresh in the first round, and rounds in which a site takes no part."""
-    settings = {"algorithm": "fzoos-weights"} | changes
+    settings = {"algorithm": "fzoos"} | changes
     algorithm = settings.pop("algorithm")
     study = make_study(rounds=4, **settings)
     if isinstance(algorithm, dict):
@@ -261,7 +254,7 @@ def test_the_generator_is_the_recorded_one(folder, generator):
 
 def test_recorded_points_are_taken_as_they_are(folder):
     """Points that this machine would not compute: no query is made again, and what was asked is what is known."""
-    study = make_study("fzoos-weights", sites=("a",))
+    study = make_study("fzoos", sites=("a",))
     request = encode(Message("update", 1, {"x": X}, {"seed": 7}), study.id)
     with StudySite(study, 0, Box(0.2), folder / "a.journal") as here:
         here.answer(request)
@@ -269,8 +262,9 @@ def test_recorded_points_are_taken_as_they_are(folder):
     moved = [np.frombuffer(x) * 0.9 for x, _, _ in rows]
     with Journal(folder / "b.journal", study.id, "a") as journal:
         id = journal.begin(request)
-        journal.record(id, np.array(moved[:3]), np.array([y for _, y, _ in rows[:3]]), 1, 0, "initial")
-        journal.record(id, np.array(moved[3:]), np.array([y for _, y, _ in rows[3:]]), 1, 1, "active")
+        for part, step, purpose in ((slice(4), 0, "initial"), (4, 1, "iterate"), (5, 1, "active"), (6, 2, "iterate")):
+            values = np.array([y for _, y, _ in rows])
+            journal.record(id, np.array(moved)[part].reshape(-1, 2), np.ravel(values[part]), 1, step, purpose)
         journal.reply(id, b"reply", np.random.default_rng(0).bit_generator.state)
     with StudySite(study, 0, lambda x: pytest.fail("asked again"), folder / "b.journal") as here:
         client = here._restore()
@@ -333,4 +327,4 @@ def test_lost_on_the_way(folder):
     with Wire(study, folder, tamper=first_reply) as wire:
         result = conduct(study, wire, folder / "result.db")
     assert result.status == "completed"
-    assert result.queries == sum(len(logged(folder, site)) for site in study.sites) == 24
+    assert result.queries == sum(len(logged(folder, site)) for site in study.sites) == 2 * (7 + 6 + 6)

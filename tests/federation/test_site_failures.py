@@ -190,11 +190,11 @@ def test_not_asked(folder):
 def test_abandoned_queries_are_adopted(folder, restart):
     """A request that fails half way and is not asked again: its queries are in the trajectory all the same, and in the
     count; the site goes on alike in the same process and in a new one."""
-    study = make_study(sites=("a",))  # initial design 3, then 1 in an update; 3 and 1 from round 2 on
+    study = make_study(sites=("a",))  # x_0, 3 around it, x_1, 1 around it, x_2; in a refresh x and 2
     first = Message("update", 1, {"x": X}, {"seed": 1})
     other = Message("update", 1, {"x": X + 0.25}, {"seed": 1})
     then = Message("refresh", 2, {"x": X}, {"seed": 1})
-    box = Failing(folder / "a.log", {3}, raising)  # two of the initial design are there
+    box = Failing(folder / "a.log", {3}, raising)  # x_0 and one of the initial design are there
 
     def make():
         return StudySite(study, 0, box, folder / "a.journal")
@@ -212,25 +212,25 @@ def test_abandoned_queries_are_adopted(folder, restart):
     lower, width = -1.0, 2.0
     expected = (logged(folder, "a")[[0, 1]] - lower) / width
     assert trajectory.x[:2] == pytest.approx(expected, abs=1e-15)
-    assert len(trajectory) == 2 + 3 + 1 + 3
-    assert here.queries == 3 + 3 + 1 + 3 == asked(folder)
+    assert len(trajectory) == 2 + 7 + 3
+    assert here.queries == 3 + 7 + 3 == asked(folder)
     here.close()
     with make() as again:  # and the journal reproduces it
         restored = again._restore()
         assert np.array_equal(restored._half.context.trajectory.x, trajectory.x)
-        assert [decode(data, study.id).scalars["queries"] for data in replies] == [7, 10]
+        assert [decode(data, study.id).scalars["queries"] for data in replies] == [10, 13]
         # the same request as the one given up is a new one now
-        assert decode(again.answer(encode(first, study.id)), study.id).scalars["queries"] == 11
+        assert decode(again.answer(encode(first, study.id)), study.id).scalars["queries"] == 13 + 3
 
 
 def test_adopted_where_they_were_asked(folder):
     """Without projection queries may lie outside the box; given up, they are remembered there, not at its edge."""
-    settings = {**TABLES["fzoos-weights"], "preset": "paper", "initial": {"points": 8, "radius": 0.3}}
+    settings = {**TABLES["fzoos"], "projected": False, "initial": 8}
     study = make_study(sites=("a",))
     study = type(study)(**study.settings | {"algorithm": settings})
     box = Failing(folder / "a.log", {8}, raising)
     with StudySite(study, 0, box, folder / "a.journal") as here:
-        for x in (np.full(2, 0.99), np.full(2, 0.98)):
+        for x in (np.full(2, 0.999), np.full(2, 0.998)):
             here.answer(encode(Message("update", 1, {"x": x}, {"seed": 1}), study.id))
         points = (logged(folder, "a")[:7] + 1.0) / 2.0
         assert np.any(points > 1.0), "the test needs points outside"

@@ -73,32 +73,25 @@ def failing():
 
 
 SPACE = fzoos.Space(u=fzoos.Real(-1.0, 1.0), n=fzoos.Integer(0, 9))
-WEIGHTS = {"name": "fzoos", "preset": "weights", "features": 16, "initial": {"points": 3, "radius": 0.05}}
-FIXED = {
-    "name": "fzoos",
-    "initial": {"points": 3, "radius": 0.05},
-    "active": {"candidates": 4, "picks": 1, "radius": 0.05},
-    "refresh": {"name": "UnseenDirections", "picks": 2},
-}
-FITTED = {**WEIGHTS, "fit": {}, "noise": {"name": "FittedNoise"}}
+MEASURED = {**TABLES["fzoos"], "length": {"name": "Measured"}, "vector": "fixed", "points": 10, "feature_points": 12}
 DIFFICULT = {
-    "a star": (make_study("fzoos", THREE, dim=60, rounds=6), boxes()),
-    "a carried star": (make_study("fzoos", THREE, dim=1100, rounds=2), boxes()),
+    "a star": (make_study("auto", THREE, dim=60, rounds=6), boxes()),
+    "a carried star": (make_study("auto", THREE, dim=1100, rounds=2), boxes()),
     "constraints": (
-        make_study("fzoos", THREE, rounds=4),
+        make_study("auto", THREE, rounds=4),
         [lambda x, c=c: (float(np.sum((x - c) ** 2)), float(x[0] - 0.1)) for c in CENTRES],
     ),
-    "failures": (make_study("fzoos", THREE, rounds=5, x0=0.9, on_failure="skip"), failing()),
-    "few of them": (make_study("fzoos", THREE, rounds=6, participation=2), boxes()),
+    "failures": (make_study("auto", THREE, rounds=5, x0=0.9, on_failure="skip"), failing()),
+    "few of them": (make_study("auto", THREE, rounds=6, participation=2), boxes()),
     "values": (make_study("fedcma", THREE, rounds=4, share_values=True), boxes()),
     "stochastic": (make_study("scaffoldii", THREE, rounds=4, precision="stochastic"), boxes()),
-    "kept moments": (make_study("hiso", THREE, rounds=4, optimizer={"name": "adam", "restart": False}), boxes()),
+    "kept moments": (make_study("hiso", THREE, {"optimizer": {"name": "adam", "restart": False}}, rounds=4), boxes()),
     "whole numbers": (
-        Study("demo", x0={"u": 0.5, "n": 4}, bounds=SPACE, sites=THREE, algorithm={"name": "fzoos"}, rounds=5),
+        Study("demo", x0={"u": 0.5, "n": 4}, bounds=SPACE, sites=THREE, algorithm={"name": "auto"}, rounds=5),
         [lambda v, c=c: (v["u"] - c) ** 2 + (v["n"] - 2) ** 2 / 25 for c in CENTRES],
     ),
-    "fixed": (replace(make_study("fedzo", THREE, rounds=4), algorithm=FIXED), boxes()),
-    "fitted": (replace(make_study("fedzo", THREE, rounds=3), algorithm=FITTED), boxes()),
+    "measured": (replace(make_study("fedzo", THREE, rounds=4), algorithm=MEASURED), boxes()),
+    "one exchange": (replace(make_study("fedzo", THREE), algorithm={**TABLES["fzoos"], "refresh": False}), boxes()),
 }
 CASES = {name: (make_study(name, THREE, rounds=5), boxes()) for name in TABLES} | DIFFICULT
 
@@ -154,7 +147,7 @@ def test_whatever_is_wrong_costs_a_replay(folder, caplog, wrong):
     """A machine that was replaced and has the journal alone, or a damaged snapshot: said in one line, and no bit
     differs. After the next answer there is one again."""
     change, words = WRONG[wrong]
-    study = make_study("fzoos", THREE, rounds=3)
+    study = make_study("auto", THREE, rounds=3)
     run(study, folder, snapshots=True)
     path = folder / "b.journal.snapshot"
     data = change(path.read_bytes())
@@ -176,7 +169,7 @@ def test_whatever_is_wrong_costs_a_replay(folder, caplog, wrong):
 
 def test_another_version_of_the_program(folder, monkeypatch, caplog):
     """The source of a class in it has changed since, or the program's version has: it is not used."""
-    study = make_study("fzoos", THREE, rounds=2)
+    study = make_study("auto", THREE, rounds=2)
     run(study, folder, snapshots=True)
     source = fzoos.federation.snapshot._source
     monkeypatch.setattr(fzoos.federation.snapshot, "_source", lambda module: source(module) + b"# changed")
@@ -193,7 +186,7 @@ def test_another_version_of_the_program(folder, monkeypatch, caplog):
 
 def test_the_snapshot_of_another_journal(folder, caplog):
     """A journal from a backup, that went on otherwise: the snapshot of what was there is not used."""
-    study = make_study("fzoos", ("a",), rounds=3)
+    study = make_study("auto", ("a",), rounds=3)
     run(study, folder, snapshots=True)
     run(study, folder / "other", snapshots=True, objectives=[lambda x: float(np.sum(x**4))])
     shutil.copy(folder / "other" / "a.journal.snapshot", folder / "a.journal.snapshot")
@@ -207,7 +200,7 @@ def test_the_snapshot_of_another_journal(folder, caplog):
 
 def test_a_snapshot_without_its_journal(folder, caplog):
     """A new run whose journals were moved away, but not what is beside them."""
-    study = make_study("fzoos", ("a",), rounds=3)
+    study = make_study("auto", ("a",), rounds=3)
     first = run(study, folder, snapshots=True)
     for path in folder.glob("a.journal*"):
         if path.suffix != ".snapshot":
@@ -219,7 +212,7 @@ def test_a_snapshot_without_its_journal(folder, caplog):
 def test_killed_while_it_is_written(folder, nursery):
     """SIGKILL at every fourth event in its writing: the answer is in the journal, the last snapshot or the new one is
     there, and the next answer has the same bits."""
-    settings = {"algorithm": "fzoos", "sites": ["a"], "rounds": 3}
+    settings = {"algorithm": "auto", "sites": ["a"], "rounds": 3}
     study = make_study(**settings | {"sites": ("a",)})
     run(study, folder / "whole", snapshots=True)
     requests = [entry[0] for entry in replies(study, folder / "whole")["a"]]
@@ -249,7 +242,7 @@ def test_killed_while_it_is_written(folder, nursery):
 
 def test_it_holds_no_more_than_the_journal(folder):
     """Neither the site's seed nor what an objective said; nobody else can read it, whatever the umask is."""
-    study = make_study("fzoos", ("a",), rounds=3, x0=0.9, on_failure="skip")
+    study = make_study("auto", ("a",), rounds=3, x0=0.9, on_failure="skip")
     before = os.umask(0)
     try:
         run(study, folder, snapshots=True, site_seed=0x5EC2E75EED5EC2E75EED, objectives=failing()[:1])
@@ -265,7 +258,7 @@ def test_it_holds_no_more_than_the_journal(folder):
 
 def test_old_data_is_not_in_it(folder):
     """The journal does not hold a prior, so that a site with one has no snapshot."""
-    study = make_study("fzoos", ("a",), rounds=2)
+    study = make_study("auto", ("a",), rounds=2)
     prior = np.random.default_rng(0).uniform(-1.0, 1.0, (5, 2)), np.arange(5.0)
     run(study, folder, snapshots=True, prior=prior)
     assert not list(folder.glob("*.snapshot*"))
@@ -278,7 +271,7 @@ def test_a_disk_that_is_full(folder, monkeypatch, caplog):
         raise OSError("no space left on device")
 
     monkeypatch.setattr(fzoos.federation.snapshot.SnapshotFile, "write", full)
-    study = make_study("fzoos", ("a",), rounds=2)
+    study = make_study("auto", ("a",), rounds=2)
     result = run(study, folder, snapshots=True)
     assert result.status == "completed"
     assert {record.getMessage() for record in caplog.records} == {

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from fzoos.algorithms.optimizers import SGD
 from fzoos.federation.study import Study
 
 GOOD = """
@@ -30,7 +31,7 @@ def test_the_smallest(tmp_path):
     """Name, start, bounds and sites are enough."""
     study = load(tmp_path, "")
     assert study == Study("demo", [0.5, 0.5], [-1.0, 1.0], ["site-1", "site-2", "site-3"])
-    assert (study.dim, study.rounds, study.participants, study.algorithm_settings.label) == (2, 50, 3, "FZooS")
+    assert (study.dim, study.rounds, study.participants, study.algorithm_settings.label) == (2, 50, 3, "FedTrustRegion")
     assert study.omega.tolist() == [1 / 3] * 3
 
 
@@ -40,7 +41,6 @@ def test_everything(tmp_path):
         x0 = 0.25
         dim = 4
         rounds = 20
-        local_steps = 3
         seed = 7
         vectorized = true
         weights = [1, 1, 2]
@@ -59,29 +59,29 @@ def test_everything(tmp_path):
         precision = "float16"
         [algorithm]
         name = "scaffoldi"
+        local_steps = 3
+        optimizer = { name = "sgd", learning_rate = 0.1 }
         differences = { count = 5 }
-        [optimizer]
-        name = "sgd"
-        learning_rate = 0.1
         [privacy]
         clip = 0.1
         noise = 2.0
     """
     study = load(tmp_path, "\n".join(line.strip() for line in text.strip().splitlines()), replaces="x0")
     assert study.start.tolist() == [0.25] * 4
-    assert (study.rounds, study.local_steps, study.seed, study.vectorized) == (20, 3, 7, True)
+    assert (study.rounds, study.seed, study.vectorized) == (20, 7, True)
     assert study.omega.tolist() == [0.25, 0.25, 0.5]
     assert (study.participants, study.min_clients, study.timeout, study.retries) == (3, 2, 60, 0)
     assert study.enough == 2
     assert (study.max_queries, study.max_queries_per_client, study.tolerance) == (1000, 500, 1e-4)
     assert (study.on_failure, study.aggregate, study.precision) == ("skip", "median", "float16")
     assert study.algorithm_settings.differences.count == 5
-    assert study.optimizer_settings.learning_rate == 0.1
+    assert (study.algorithm_settings.local_steps, study.algorithm_settings.optimizer) == (3, SGD(0.1))
     assert study.privacy_settings.noise == 2.0
     unset = {"target", "patience"}  # they need share_values, which privacy refuses
     assert {name for name, value in study.settings.items() if value is None} == unset
 
 
+STEPPING = '[algorithm]\nname = "fedzo"\n'
 BAD = [
     # replaced entry, text, what the message says
     ("name", "name = 3", "name must be a word, got 3"),
@@ -116,7 +116,8 @@ BAD = [
     (None, "rounds = 2.5", "rounds must be an integer, got 2.5"),
     (None, 'rounds = "many"', "rounds must be an integer, got 'many'"),
     (None, "rounds = true", "rounds must be an integer, got True"),
-    (None, "local_steps = 0", "local_steps must be at least 1"),
+    (None, "local_steps = 3", "there is no setting 'local_steps'"),
+    (None, '[optimizer]\nname = "sgd"', "there is no setting 'optimizer'"),
     (None, "seed = -1", "seed must be at least 0"),
     (None, 'vectorized = "yes"', "vectorized must be true or false, got 'yes'"),
     (None, "vectorized = 1", "vectorized must be true or false, got 1"),
@@ -153,17 +154,24 @@ BAD = [
     (None, '[algorithm]\nname = "fzoos"\nrounds = 3', "algorithm: there is no setting 'rounds'"),
     (None, '[algorithm]\nname = "fzoos"\nfeatures = 0', "algorithm: features (M) must be at least 1"),
     (None, '[algorithm]\nname = "fzoos"\nprojected = "no"', "algorithm.projected must be true or false, got 'no'"),
-    (None, '[algorithm]\nname = "fedzo"\npreset = "paper"', "preset of fedzo must be one of none, got 'paper'"),
+    (None, '[algorithm]\nname = "fedzo"\npreset = "paper"', "algorithm: there is no setting 'preset'"),
     (None, '[algorithm]\nname = "fedzo"\ndifferences = 3', "algorithm.differences must be a table"),
     (None, '[algorithm]\nname = "fedzo"\ndifferences = false', "algorithm.differences must be a table, got False"),
     (None, '[algorithm]\nname = "fedzo"\ndifferences = { count = 0 }', "algorithm.differences: count"),
     (None, '[algorithm]\nname = "fedzo"\ndifferences = { cuont = 1 }', "algorithm.differences: there is no setting"),
     (None, '[algorithm]\nname = "fzoos"\nactive = { candidates = 3 }', "algorithm.active: picks is missing"),
     (None, '[algorithm]\nname = "fzoos"\nkernel = { name = "RBF" }', "algorithm.kernel: name must be one of"),
-    (None, '[optimizer]\nname = "adam"\nlearning_rate = 0', "optimizer: learning_rate must be positive"),
-    (None, '[optimizer]\nname = "adam"\nrestart = "never"', "optimizer.restart must be true or false, got 'never'"),
-    (None, '[optimizer]\nname = "lbfgs"', "optimizer: name must be one of adam, sgd, got 'lbfgs'"),
-    (None, "optimizer = 0.01", "optimizer must be a table with a name, got 0.01"),
+    (None, '[algorithm]\nname = "fedzo"\nlocal_steps = 0', "algorithm: local_steps must be at least 1, got 0"),
+    (None, '[algorithm]\nname = "auto"\nlocal_steps = 5', "algorithm: there is no setting 'local_steps'"),
+    (None, STEPPING + "optimizer = { learning_rate = 0 }", "algorithm.optimizer: learning_rate must be positive"),
+    (
+        None,
+        STEPPING + 'optimizer = { name = "adam", restart = 1 }',
+        "algorithm.optimizer.restart must be true or false",
+    ),
+    (None, STEPPING + 'optimizer = { name = "lbfgs" }', "algorithm.optimizer: name must be one of Adam, SGD"),
+    (None, STEPPING + "optimizer = 0.01", "algorithm.optimizer must be a table, got 0.01"),
+    (None, STEPPING + "optimizer = false", "algorithm.optimizer must be a table, got False"),
     (None, "privacy = 3", "privacy must be a table"),
     (None, "[privacy]\nclip = 0.1", "privacy"),
     (None, "[privacy]\nclip = 0.1\nnoise = 0", "privacy noise must be positive"),
@@ -236,10 +244,8 @@ MATTERS = {
     "x0": (0.5, 0.26),
     "bounds": (-1.0, 2.0),
     "sites": ("a", "c", "b"),
-    "local_steps": 11,
     "seed": 1,
     "algorithm": {"name": "fzoos", "features": 11},
-    "optimizer": {"name": "adam", "learning_rate": 0.02},
     "weights": [1, 1, 2],
     "on_failure": "skip",
     "precision": "float32",
@@ -269,7 +275,7 @@ def test_id_changes(name):
 
 @pytest.mark.parametrize("name", ["fzoos", "fedzo"])
 def test_id_changes_with_the_algorithms_version(name, monkeypatch):
-    """The same settings that mean other numbers are another study; version 1 is that of studies from before."""
+    """The same settings that mean other numbers are another study; the id is a digest of what numbers depend on."""
     settings = {"algorithm": {"name": name}}
     algorithm = type(study(**settings).algorithm_settings)
     ids = []
@@ -278,10 +284,10 @@ def test_id_changes_with_the_algorithms_version(name, monkeypatch):
         ids.append(study(**settings).id)
     assert len(set(ids)) == 3
     plain = study(**settings).settings
-    kept = {name: value for name, value in plain.items() if name not in (*CONDUCT, "precision", "share_values")}
-    kept |= {"x0": [0.5, 0.25], "bounds": [[-1.0, -1.0], [1.0, 1.0]], "weights": [1 / 3] * 3}
+    kept = {name: value for name, value in plain.items() if name not in CONDUCT}
+    kept |= {"x0": [0.5, 0.25], "bounds": [[-1.0, -1.0], [1.0, 1.0]], "weights": [1 / 3] * 3, "version": 1}
     text = json.dumps(json.loads(json.dumps(kept), parse_int=float), sort_keys=True)
-    assert ids[0] == hashlib.sha256(text.encode()).hexdigest()[:16]  # as it was before there were versions
+    assert ids[0] == hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @pytest.mark.parametrize(
@@ -313,8 +319,8 @@ def test_id_is_the_same_everywhere(tmp_path):
 
 def test_order_of_entries_does_not_matter(tmp_path):
     """A file is a set of entries."""
-    one = load(tmp_path, "seed = 3\nlocal_steps = 2")
-    assert load(tmp_path, "local_steps = 2\nseed = 3").id == one.id
+    one = load(tmp_path, "seed = 3\nrounds = 2")
+    assert load(tmp_path, "rounds = 2\nseed = 3").id == one.id
 
 
 def test_seeds_are_apart():

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from fzoos import FZooS, minimize
+from fzoos import Auto, minimize
 from fzoos.objectives.parallel import ExecutorPool
 
 # Another test of the same process may have ended the tracker of Python's own multiprocessing, which Dask begins anew.
@@ -36,7 +36,7 @@ def client():
 
 
 def run(**changes):
-    return minimize([slow, other], np.zeros(4), bounds=(-1, 1), algorithm=FZooS(), rounds=3, seed=0, **changes)
+    return minimize([slow, other], np.zeros(4), bounds=(-1, 1), algorithm=Auto(), rounds=3, seed=0, **changes)
 
 
 def test_same_bits_as_one_by_one(client):

@@ -23,10 +23,9 @@ STUDY = Study(
     bounds=(0, 1),
     sites=("a", "b"),
     rounds=3,
-    local_steps=1,
     timeout=3.0,
     retries=0,
-    algorithm={"name": "fedzo", "differences": {"count": 2}},
+    algorithm={"name": "fedzo", "local_steps": 1, "differences": {"count": 2}},
 )
 
 
@@ -127,8 +126,8 @@ def test_the_command_ends(tmp_path, workers):
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "objective.py").write_text(HANGS, encoding="utf-8")
     (tmp_path / "study.toml").write_text(
-        'name = "hung"\nx0 = 0.5\ndim = 2\nbounds = [0.0, 1.0]\nsites = ["a", "b"]\nrounds = 3\nlocal_steps = 1\n'
-        'timeout = 15.0\nretries = 0\nalgorithm = { name = "fedzo", differences = { count = 2 } }\n',
+        'name = "hung"\nx0 = 0.5\ndim = 2\nbounds = [0.0, 1.0]\nsites = ["a", "b"]\nrounds = 3\n'
+        'timeout = 15.0\nretries = 0\nalgorithm = { name = "fedzo", local_steps = 1, differences = { count = 2 } }\n',
         encoding="utf-8",
     )
     began = time.monotonic()

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from fzoos import (
+    Auto,
     FedCMA,
     FedZO,
     FiniteDifferences,
-    FZooS,
     Integer,
     ObjectiveError,
     Parallel,
@@ -32,7 +32,7 @@ from fzoos.objectives.process_workers import ProcessWorkers
 from fzoos.objectives.program import Program
 from fzoos.objectives.several import several
 
-CHEAP = FedZO(differences=FiniteDifferences(count=4))
+CHEAP = FedZO(local_steps=2, differences=FiniteDifferences(count=4))
 
 
 class Bowl:
@@ -67,14 +67,14 @@ def sleepy(x):
 
 
 def run(objectives, **changes):
-    settings = {"bounds": (-1, 1), "algorithm": CHEAP, "rounds": 2, "local_steps": 2, "seed": 0}
+    settings = {"bounds": (-1, 1), "algorithm": CHEAP, "rounds": 2, "seed": 0}
     return minimize(objectives, [0.5, 0.1, -0.3], **(settings | changes))
 
 
 # The same bits
 
 
-@pytest.mark.parametrize("algorithm", [FZooS(), CHEAP, FedCMA()], ids=lambda a: a.name)
+@pytest.mark.parametrize("algorithm", [Auto(), CHEAP, FedCMA()], ids=lambda a: a.name)
 def test_same_bits_whoever_is_first(algorithm):
     """Threads that finish in any order, a map, and one by one."""
     serial = run([sleepy, Bowl(0.2)], algorithm=algorithm)
@@ -88,9 +88,9 @@ def test_same_bits_whoever_is_first(algorithm):
 
 def test_processes(tmp_path):
     """The same bits and the same queries, evaluated in other processes than this one, and in more than one."""
-    serial = run([Bowl(0.2), Bowl(0.4)], algorithm=FZooS())
+    serial = run([Bowl(0.2), Bowl(0.4)], algorithm=Auto())
     sites = [Bowl(0.2, tmp_path / "a"), Bowl(0.4, tmp_path / "b")]
-    result = run(sites, algorithm=FZooS(), workers=2)
+    result = run(sites, algorithm=Auto(), workers=2)
     assert np.array_equal(result.x, serial.x)
     assert result.queries_per_client == serial.queries_per_client == tuple(len(site.calls) for site in sites)
     pids = set(sites[0].calls + sites[1].calls)
@@ -206,8 +206,10 @@ def test_broken_objectives_are_said_at_once():
 
 
 def study(**changes):
-    settings = {"x0": 0.5, "dim": 3, "bounds": (-1.0, 1.0), "sites": ("a", "b"), "rounds": 3, "local_steps": 2}
-    return Study("demo", **(settings | changes), algorithm={"name": "fedzo", "differences": {"count": 4}})
+    settings = {"x0": 0.5, "dim": 3, "bounds": (-1.0, 1.0), "sites": ("a", "b"), "rounds": 3}
+    return Study(
+        "demo", **(settings | changes), algorithm={"name": "fedzo", "local_steps": 2, "differences": {"count": 4}}
+    )
 
 
 def test_a_site_with_an_executor(tmp_path):

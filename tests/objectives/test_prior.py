@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fzoos import Choice, FedZO, FZooS, Real, Space, Study, minimize
+from fzoos import Auto, Choice, FedZO, Real, Space, Study, minimize
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.conductor import conduct
 from fzoos.federation.site import StudySite
@@ -110,4 +110,4 @@ def test_wrong_number_and_wrong_algorithm():
         run(prior=[old()])
     with pytest.raises(ValueError, match="prior is of no use to FedZO"):
         run(prior=[old(), None], algorithm=FedZO())
-    assert run(prior=[old(), None], algorithm=FZooS()).success
+    assert run(prior=[old(), None], algorithm=Auto()).success

@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import FIRST, HEAD, PID, eventually, logged, reaped
 
-from fzoos import FedZO, FiniteDifferences, FixedFZooS, ObjectiveError, minimize
+from fzoos import ActiveQueries, FedZO, FiniteDifferences, FZooS, ObjectiveError, minimize
 from fzoos.objectives.program import Program, ProgramError
+
+SMALL = FZooS(features=100, active=ActiveQueries(10, 2, 0.05), refresh=ActiveQueries(10, 3))
 
 # Values
 
@@ -231,7 +233,7 @@ BOWL = """    answer([sum((v - {target}) ** 2 for v in p) for p in x])\n"""
 
 @pytest.mark.parametrize("vectorized", [False, True])
 @pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("algorithm", [FixedFZooS(features=100), FedZO(differences=FiniteDifferences(count=4))])
+@pytest.mark.parametrize("algorithm", [SMALL, FedZO(differences=FiniteDifferences(count=4))])
 def test_the_run_is_the_same_bit_for_bit(make, algorithm, vectorized, workers):
     """`minimize` on programs gives what it gives on the same functions called directly."""
 
@@ -248,7 +250,6 @@ def test_the_run_is_the_same_bit_for_bit(make, algorithm, vectorized, workers):
         "bounds": (-1, 1),
         "algorithm": algorithm,
         "rounds": 2,
-        "local_steps": 3,
         "seed": 1,
     }
     direct = minimize([bowl(t) for t in targets], vectorized=vectorized, **settings)

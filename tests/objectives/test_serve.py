@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from programs import eventually, gone
 
-from fzoos import FedZO, FiniteDifferences, FixedFZooS, minimize
+from fzoos import ActiveQueries, FedZO, FiniteDifferences, FZooS, minimize
 from fzoos.objectives.program import Program, ProgramError
+
+SMALL = FZooS(features=100, active=ActiveQueries(10, 2, 0.05), refresh=ActiveQueries(10, 3))
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ def batch(x):
 
 
 @pytest.mark.parametrize("vectorized", [False, True])
-@pytest.mark.parametrize("algorithm", [FixedFZooS(features=100), FedZO(differences=FiniteDifferences(count=4))])
+@pytest.mark.parametrize("algorithm", [SMALL, FedZO(differences=FiniteDifferences(count=4))])
 def test_the_run_is_the_same_bit_for_bit(make, tmp_path, monkeypatch, algorithm, vectorized):
     """`minimize` gives what it gives on the function called in its own process. The file imports its neighbour."""
     (tmp_path / "target.py").write_text("TARGET = 0.3\n", encoding="utf-8")

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fzoos import (
+    Auto,
     Choice,
     FedCMA,
     FedZO,
     FiniteDifferences,
-    FZooS,
     Integer,
     Log,
     Program,
@@ -166,7 +166,7 @@ def test_who_takes_keywords(function, expected):
     assert takes_keywords(function, ("a", "b")) is expected
 
 
-@pytest.mark.parametrize("algorithm", [FZooS(), FedCMA()], ids=lambda a: a.name)
+@pytest.mark.parametrize("algorithm", [Auto(), FedCMA()], ids=lambda a: a.name)
 def test_all_kinds_come_out_right(algorithm):
     """The minimum is at rate 1e-3, depth 8, mix 1 and linear; the start is far from it in all of them."""
     monitored = []
@@ -214,7 +214,6 @@ name = "lab"
 x0 = { rate = 1e-4, depth = 3, kernel = "poly" }
 sites = ["a", "b"]
 rounds = 1
-local_steps = 2
 
 [bounds]
 rate = { name = "Log", low = 1e-5, high = 1e-1 }
@@ -223,6 +222,7 @@ kernel = { name = "Choice", options = ["rbf", "linear", "poly"] }
 
 [algorithm]
 name = "fedzo"
+local_steps = 2
 differences = { count = 2, step = 0.1 }
 """
 

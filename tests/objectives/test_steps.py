@@ -7,7 +7,7 @@ import csv
 import numpy as np
 import pytest
 
-from fzoos import FedZO, FiniteDifferences, FixedFZooS, FZooS, Log, Real, Space, Study, minimize
+from fzoos import ActiveQueries, Auto, FedZO, FiniteDifferences, FZooS, Log, Real, Space, Study, minimize
 from fzoos.cli.app import main
 from fzoos.objectives.space import SpaceBox
 from fzoos.objectives.trajectory import Trajectory
@@ -26,7 +26,10 @@ def test_rounding_is_unbiased_and_on_the_marks(u):
     assert np.ptp(asked) <= 1 / 76 + 1e-12
 
 
-@pytest.mark.parametrize("algorithm", [FZooS(), FixedFZooS(), WIDE], ids=lambda a: a.name)
+SMALL = FZooS(features=100, active=ActiveQueries(10, 2, 0.05), refresh=ActiveQueries(10, 3))
+
+
+@pytest.mark.parametrize("algorithm", [Auto(), SMALL, WIDE], ids=lambda a: a.name)
 def test_objectives_are_asked_at_the_marks_alone(algorithm):
     asked = []
 
@@ -53,7 +56,7 @@ def test_surrogates_learn_from_what_was_asked():
 
 
 def test_as_a_table_and_back():
-    """What has no step stands as it did, so that studies from before are the same studies."""
+    """A variable without a step has none in the table."""
     table = OVEN.table()
     assert table["temperature"] == {"name": "Real", "low": 20, "high": 400, "step": 5}
     assert table["time"] == {"name": "Real", "low": 0, "high": 1}

@@ -247,6 +247,14 @@ def test_nearest_against_a_full_sort(n, count, seed):
     np.testing.assert_array_equal(t.nearest(x, None), np.arange(n))
 
 
+def test_nearest_of_points_at_the_same_distance():
+    """Distances 1/4, 0, 1/4, 1/2, 1/4, 1/4 to the centre: the earlier of those at 1/4."""
+    t = trajectory(Counting())
+    t.query(np.array([[0.25, 0.5], [0.5, 0.5], [0.5, 0.75], [0.5, 1.0], [0.25, 0.5], [0.5, 0.25]]))
+    for count, expected in ((1, [1]), (2, [0, 1]), (3, [0, 1, 2]), (4, [0, 1, 2, 4]), (5, [0, 1, 2, 4, 5])):
+        assert t.nearest(np.full(2, 0.5), count).tolist() == expected
+
+
 def test_nearest_of_nothing():
     t = trajectory(Counting())
     assert len(t.nearest(np.zeros(2), None)) == 0

@@ -19,8 +19,7 @@ STUDY = Study(
     bounds=(0, 1),
     sites=("a", "b"),
     rounds=4,
-    local_steps=1,
-    algorithm={"name": "fedzo", "differences": {"count": 2}},
+    algorithm={"name": "fedzo", "local_steps": 1, "differences": {"count": 2}},
 )
 
 
@@ -59,7 +58,11 @@ def test_flipped_bits(folder):
     [
         ("UPDATE rounds SET step = step + 1e-9 WHERE round = 2", "round 2 of run 1"),
         ("UPDATE runs SET message = 'better'", "run 1"),
+        ("UPDATE runs SET x0 = zeroblob(16)", "run 1"),
+        ("UPDATE runs SET tags = '[\"good\"]'", "run 1"),
         ("DELETE FROM rounds WHERE round = 3", "round 3 of run 1"),
+        ("DELETE FROM digests WHERE round = 3", "round 3 of run 1"),
+        ("DELETE FROM digests", "run 1"),
     ],
 )
 def test_a_changed_row_is_named(folder, change, named):
@@ -70,14 +73,3 @@ def test_a_changed_row_is_named(folder, change, named):
         fzoos.load(folder)
     with pytest.raises(StoreError, match="is not what was written"):
         LocalStudy(STUDY, folder, [lambda x: float(x @ x)] * 2).run(resume=True)
-
-
-def test_a_file_of_the_last_release(folder):
-    """It has no digests, and is read as before."""
-    with closing(sqlite3.connect(folder / "result.db")) as db, db:
-        db.execute("DROP TABLE digests")
-        db.execute("UPDATE runs SET message = 'an old one'")
-    assert fzoos.load(folder).message == "an old one"
-    more = Study(**{**STUDY.settings, "rounds": 6})
-    assert LocalStudy(more, folder, [lambda x: float(x @ x)] * 2).run(resume=True).rounds == 6
-    assert fzoos.load(folder).rounds == 6

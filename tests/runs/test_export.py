@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fzoos
-from fzoos import FixedFZooS, Record, Result, minimize
+from fzoos import FZooS, Record, Result, minimize
 from fzoos.cli import main
 from fzoos.runs.export import export, plain, to_json
 from fzoos.runs.reader import read
@@ -25,7 +25,7 @@ def store(tmp_path_factory):
     """A run of FZooS: in round 1 one client of three takes part, so that distances are missing."""
     path = tmp_path_factory.mktemp("runs") / "runs.db"
     f = lambda x: float(x @ x)
-    settings = {"algorithm": FixedFZooS(features=50), "rounds": 4, "local_steps": 2, "participation": 2, "seed": 1}
+    settings = {"algorithm": FZooS(features=50), "rounds": 4, "participation": 2, "seed": 1}
     minimize([f, f, f], np.ones(3), bounds=(-1, 1), monitor=f, store=path, name="demo", **settings)
     return path
 
@@ -71,7 +71,8 @@ def test_a_diagnostic_that_comes_later_has_its_place_beside_the_others():
 def test_csv_loses_nothing(tmp_path_factory, rows):
     """Every number is read back to the last bit, what is not known is empty."""
     records = [
-        Record(r, q, q, 0, s, s, f, {"uncertainty": s}, (q, 0), tuple(d)) for r, (f, q, s, d) in enumerate(rows, 1)
+        Record(r, q, q, 0, s, s, f, {"correction_length": s}, (q, 0), tuple(d))
+        for r, (f, q, s, d) in enumerate(rows, 1)
     ]
     path = tmp_path_factory.mktemp("csv") / "run.csv"
     result = result_of(*records)

@@ -1,6 +1,5 @@
-"""What stands beside the rounds of a run: stored once, absent in older files, and what is said of the recommended x."""
+"""What stands beside the rounds of a run: stored once, and what is said of the recommended x."""
 
-import sqlite3
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +20,7 @@ def f(x):
 
 
 def keep(path, **settings):
-    settings = {"algorithm": FedZO(), "rounds": 3, "monitor": f, "seed": 0, "local_steps": 2} | settings
+    settings = {"algorithm": FedZO(local_steps=2), "rounds": 3, "monitor": f, "seed": 0} | settings
     return minimize([f], np.ones(2), bounds=(-1, 1), store=path, **settings)
 
 
@@ -30,7 +29,7 @@ def test_a_task_leaves_its_smallest_value_and_its_name(kind, tmp_path):
     """F* is the task's own; the name is the same for all seeds, so that they can be found as one task."""
     tasks = [kind(dim=3, clients=2, heterogeneity=2.0, seed=seed) for seed in (0, 1)]
     for task in tasks:
-        minimize(task.objectives, task.x0, bounds=task.bounds, algorithm=FedZO(), rounds=1, local_steps=1,
+        minimize(task.objectives, task.x0, bounds=task.bounds, algorithm=FedZO(local_steps=1), rounds=1,
                  vectorized=True, monitor=task.value, store=tmp_path / "runs.db")  # fmt: skip
     for run, task in enumerate(tasks, 1):
         found = read(f"{tmp_path}/runs.db:{run}").landmarks
@@ -65,19 +64,6 @@ def test_without_a_store_the_monitor_is_asked_once_a_round():
     asked = []
     keep(None, monitor=lambda x: asked.append(x) or 0.0)
     assert len(asked) == 3
-
-
-def test_a_file_of_the_last_release_has_none(tmp_path):
-    path = tmp_path / "runs.db"
-    keep(path)
-    db = sqlite3.connect(path)
-    db.execute("DROP TABLE landmarks")
-    db.execute("DROP TABLE tags")
-    db.close()
-    assert read(str(path)).landmarks == Landmarks()
-    assert read(str(path)).tags == ()
-    keep(path)  # and is written to as any other
-    assert read(str(path)).landmarks.start == 2.0
 
 
 def test_a_study_knows_its_start(tmp_path):

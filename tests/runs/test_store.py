@@ -149,11 +149,19 @@ def test_anothers_database(tmp_path, mode):
         assert db.execute("PRAGMA journal_mode").fetchone() == (mode,)
 
 
-def test_newer(path):
-    """A later version's file is refused with both versions named."""
+@pytest.mark.parametrize("found", [1, 3])
+def test_another_format(path, found):
+    """A file of an earlier or a later version is refused in one line that names both formats, and left untouched."""
     with closing(sqlite3.connect(path)) as db, db:
-        db.execute("UPDATE about SET value = '2'")
-    refused(path, "has format 2; this program reads 1: a newer one wrote it")
+        db.execute(f"UPDATE about SET value = '{found}'")
+    refused(path, f"has format {found}; this program reads format 2 only: another version wrote it")
+
+
+def test_no_format(path):
+    """The same where the file does not say which it has."""
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("DELETE FROM about")
+    refused(path, "has no format; this program reads format 2 only")
 
 
 @pytest.mark.parametrize("share", [0.001, 0.2, 0.5, 0.9, 0.99])

@@ -128,12 +128,9 @@ def test_the_likeliest_amplitude(ours, theirs, n, d, unit, device):
     assert gp.amplitude == pytest.approx(unit * np.exp(best), rel=1e-6)
 
 
-def test_amplitude_that_is_given_or_unknown(device):
-    """A given amplitude is kept, nothing observed is 1, and equal observations are explained by 0."""
-    x, y = data(6, 3)
-    given = DerivedGP(Matern52(1.0), 1e-4, 3, device, amplitude=7.5)
-    given.append(x, y)
-    assert given.amplitude == 7.5
+def test_amplitude_without_information(device):
+    """Without observations it is 1; equal observations are explained by 0."""
+    x, _ = data(6, 3)
     free = DerivedGP(Matern52(1.0), 1e-4, 3, device)
     assert free.amplitude == 1.0
     free.append(x, np.full(6, 3.0))
@@ -148,9 +145,8 @@ def test_amplitude_of_observations_close_together(device):
     for radius in (0.1, 0.01):
         gp = DerivedGP(Matern52(8.0), 1e-10, 6, device)
         gp.append(0.5 + radius * x, radius * x @ slope)
-        found.append((gp.scale, gp.amplitude))
-    assert found[1][0] == pytest.approx(0.1 * found[0][0], rel=1e-9)
-    assert found[1][1] == pytest.approx(found[0][1], rel=0.02)
+        found.append(gp.amplitude)
+    assert found[1] == pytest.approx(found[0], rel=0.02)
 
 
 @pytest.mark.parametrize(("ours", "theirs"), KERNELS, ids=IDS)
@@ -283,18 +279,48 @@ def test_in_blocks_or_all_at_once(kernel, sizes, device):
     np.testing.assert_allclose(grown.grad_uncertainty(at), whole.grad_uncertainty(at), rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("n", [1, 63, 64, 65, 150])
-def test_the_inverse_matrix_of_many_points_at_once(n):
-    """A^-1 A = 1, and A^-1 is its own mirror image: below the diagonal it is computed in strips, above it is copied."""
-    rng = np.random.default_rng(n)
-    gp = DerivedGP(Matern52(1.0), 1e-2, 3)
-    x = rng.random((n, 3))
-    gp.append(x, rng.random(n))
+@pytest.mark.parametrize("kernel", [SquaredExponential(0.7), Matern52(0.7)], ids=IDS)
+@pytest.mark.parametrize("rows", [[0], [23, 4, 11], list(range(24))], ids=str)
+def test_replaced_observations(kernel, rows, device):
+    """The same as a process that has never had the others, also where it had been used before and grows afterwards."""
+    x, y = data(24 + len(rows) + 3, 4)
+    gp = DerivedGP(kernel, 1e-4, 4, device)
+    gp.append(x[:24], y[:24])
+    gp.grad_mean(x[0])
+    gp.grad_uncertainty(x[:1])
+    gp.replace(np.array(rows), x[24:-3], y[24:-3])
+    kept = [i for i in range(24) if i not in rows]
+    at = np.random.default_rng(3).uniform(size=(3, 4))
+    for in_use in (kept + list(range(24, 24 + len(rows))), kept + list(range(24, len(x)))):
+        if len(in_use) > 24:
+            gp.append(x[-3:], y[-3:])
+        fresh = DerivedGP(kernel, 1e-4, 4, device)
+        fresh.append(x[in_use], y[in_use])
+        assert len(gp) == len(fresh)
+        np.testing.assert_allclose(gp.grad_mean(at[0]), fresh.grad_mean(at[0]), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(gp.grad_uncertainty(at), fresh.grad_uncertainty(at), rtol=1e-8, atol=1e-8)
+        assert gp.amplitude == pytest.approx(fresh.amplitude, rel=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [SquaredExponential(1.0), Matern52(1.0)], ids=IDS)
+def test_against_linear_algebra_at_the_size_of_a_run(kernel, device):
+    """n = 150, d = 300, within 0.01 of a point: the formulas of SPEC with the whole n x d Jacobian and NumPy's solver.
+
+    The condition number of A is about 150 / 1e-6: relative errors of 1e-8 are those of the solver itself.
+    """
+    rng = np.random.default_rng(0)
+    x, at = 0.5 + rng.uniform(-0.01, 0.01, (150, 300)), 0.5 + rng.uniform(-0.01, 0.01, 300)
+    y = x @ rng.standard_normal(300) + np.sum(x**2, axis=1)
+    gp = DerivedGP(kernel, 1e-6, 300, device)
+    for start in range(0, 150, 6):
+        gp.append(x[start : start + 6], y[start : start + 6])
     s = ((x[:, None] - x) ** 2).sum(-1)
-    matrix = Matern52(1.0).kappa(s) + 1e-2 * np.eye(n)
-    inverse = gp._inverse.array
-    np.testing.assert_allclose(inverse @ matrix, np.eye(n), atol=1e-10)
-    np.testing.assert_array_equal(inverse, inverse.T)
+    matrix = kernel.kappa(s) + 1e-6 * np.eye(150)
+    jacobian = 2.0 * kernel.dkappa(np.sum((at - x) ** 2, axis=1))[:, None] * (at - x)
+    gradient = jacobian.T @ np.linalg.solve(matrix, y - y.mean())
+    sigma = -2.0 * kernel.dkappa0 * np.eye(300) - jacobian.T @ np.linalg.solve(matrix, jacobian)
+    np.testing.assert_allclose(gp.grad_mean(at), gradient, rtol=0, atol=1e-7 * np.linalg.norm(gradient))
+    assert gp.grad_uncertainty(at[None])[0] == pytest.approx(np.trace(sigma), rel=1e-8)
 
 
 def test_without_observations(device):

@@ -109,11 +109,6 @@ def test_frequencies_come_from_the_given_generator():
         assert not np.array_equal(first, other)
 
 
-def test_with_length_scale_keeps_the_kind():
-    assert Matern52(1.0).with_length_scale(3.0) == Matern52(3.0)
-    assert SquaredExponential(1.0).with_length_scale(3.0) != Matern52(3.0)
-
-
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
 @pytest.mark.parametrize("kernel_type", KERNELS)
 def test_length_scale_must_be_positive(kernel_type, bad):

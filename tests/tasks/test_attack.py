@@ -171,7 +171,7 @@ def test_a_task_like_any_other(attacks):
     np.testing.assert_array_equal(task.x0, np.zeros(784))
     assert task.bounds == (-0.3, 0.3)
     result = minimize(
-        task.objectives, task.x0, bounds=task.bounds, algorithm=FedZO(), rounds=2, local_steps=2, seed=0,
+        task.objectives, task.x0, bounds=task.bounds, algorithm=FedZO(local_steps=2), rounds=2, seed=0,
         vectorized=True, monitor=task.value,
     )  # fmt: skip
     assert result.history[-1].monitor < task.value(task.x0)

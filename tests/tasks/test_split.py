@@ -116,3 +116,18 @@ def test_portion_out_of_range(portion):
 def test_bad_arguments_are_named(labels, clients, portion, seed, error, message):
     with pytest.raises(error, match=message):
         split_by_class(labels, clients, portion, seed)
+
+
+def test_whole_classes():
+    """The paper's text: every client has all samples of its classes, the same classes as when they are divided; at
+    P = 1 all clients have everything."""
+    labels = np.random.default_rng(0).integers(0, 10, 500)
+    divided, whole = (split_by_class(labels, 10, 0.3, 4, split) for split in ("divided", "whole"))
+    for part, mine in zip(divided, whole, strict=True):
+        classes = np.unique(labels[mine])
+        assert len(classes) == 3
+        assert np.array_equal(np.unique(labels[part]), classes)
+        assert np.array_equal(mine, np.flatnonzero(np.isin(labels, classes)))
+    assert all(len(mine) == 500 for mine in split_by_class(labels, 10, 1.0, 4, "whole"))
+    with pytest.raises(ValueError, match="split must be one of divided, whole, got 'all'"):
+        split_by_class(labels, 10, 0.3, 4, "all")

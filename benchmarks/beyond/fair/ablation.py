@@ -1,4 +1,4 @@
-"""FZooS() with one mechanism switched off, in many dimensions and in few.
+"""FedLineSearch and FedTrustRegion with one mechanism switched off.
 
     python -m benchmarks.beyond ablation [--only TEXT] [--tables] [--page FILE]
 
@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.beyond.fair import problems, problems_few
 from benchmarks.beyond.fair.command import arguments, finish
 from benchmarks.beyond.fair.compare import number
-from benchmarks.beyond.fair.entrants import OURS
+from benchmarks.beyond.fair.entrants import OURS, OURS_FEW
 from benchmarks.beyond.fair.kept import Kept, rounded
 from benchmarks.beyond.fair.race import Instance, Trace, race, within
 from benchmarks.beyond.fair.switches import FEW, MANY, OUTLIER_RULE, Replaced, replaced
@@ -69,7 +69,7 @@ def main(words: Sequence[str]) -> int:
     for rows, switches, make in ((ROWS_MANY, MANY, _many), (ROWS_FEW, FEW, _few)):
         for problem in () if given.tables else rows:
             for label, changes in switches.items():
-                spare = problem.endswith(OUTLIERS) and label not in (OURS, OUTLIER_RULE)
+                spare = problem.endswith(OUTLIERS) and label not in (OURS, OURS_FEW, OUTLIER_RULE)
                 if not spare and given.wants(f"{problem}: {label}", kept.get(problem, label)):
                     _make(kept, problem, label, changes, make)
     finish(given, "ablation", ablation_tables(kept), kept)

@@ -1,4 +1,4 @@
-"""Every rival at its best, and FZooS(), at equal queries.
+"""Every rival at its best, and the default, at equal queries.
 
 python -m benchmarks.beyond rivals [--only TEXT] [--tables] [--page FILE]
 """

@@ -21,9 +21,8 @@ from fzoos import (
 )
 from fzoos.algorithms import Algorithm
 from fzoos.algorithms.fedzo import FiniteDifferenceAlgorithm
-from fzoos.algorithms.optimizers import Optimizer
 
-OURS = "FZooS()"
+OURS, OURS_FEW = "FedLineSearch", "FedTrustRegion"  # what `Auto` runs on the problems of 300 and of few dimensions
 TRIES = 50  # of each rival on each problem
 
 OPTIMIZERS: Sequence[Adam | SGD] = (
@@ -48,12 +47,10 @@ class Try:
     Args:
         words: how the settings are stored and printed.
         algorithm: with its settings.
-        optimizer: of the local steps; None where the algorithm has steps of its own.
     """
 
     words: str
     algorithm: Algorithm
-    optimizer: Optimizer | None = None
 
 
 def _descending(
@@ -67,8 +64,7 @@ def _descending(
     return [
         Try(
             f"{type(optimizer).__name__}({optimizer.learning_rate:g}), difference {step:g}",
-            kind(differences=FiniteDifferences(20, step, directions), **settings),  # type: ignore[arg-type]
-            optimizer,
+            kind(optimizer=optimizer, differences=FiniteDifferences(20, step, directions), **settings),  # type: ignore[arg-type]
         )
         for optimizer in optimizers
         for step in differences

@@ -1,4 +1,4 @@
-"""The price of federation: methods that see F itself, where one value of F costs N queries, beside FZooS().
+"""The price of federation: methods that see F itself, where one value of F costs N queries, beside the default.
 
 python -m benchmarks.beyond price [--only TEXT] [--tables] [--page FILE]
 """
@@ -16,14 +16,13 @@ import numpy as np
 from benchmarks.beyond.fair import problems, problems_few
 from benchmarks.beyond.fair.command import arguments, finish
 from benchmarks.beyond.fair.compare import SEEDS, number, results
-from benchmarks.beyond.fair.entrants import OURS
+from benchmarks.beyond.fair.entrants import OURS, OURS_FEW
 from benchmarks.beyond.fair.kept import Kept, rounded
 from benchmarks.beyond.fair.pooled import METHODS, solve
 from benchmarks.beyond.fair.race import Instance, race, within
 from benchmarks.beyond.tables import NOTHING, table
 from benchmarks.machine import describe
 
-LABELS = (*METHODS, OURS)
 TOO_SLOW = {"Py-BOBYQA, rhobeg 0.1"}  # in 300 dimensions: minutes a run
 
 
@@ -59,12 +58,16 @@ def main(words: Sequence[str]) -> int:
     given = arguments("price", __doc__, words)
     kept = Kept(given.runs / "price.jsonl")
     for name, priced in () if given.tables else (MANY | FEW).items():
-        for label in LABELS:
+        for label in _labels(name):
             elsewhere = name in MANY and label in (OURS, *TOO_SLOW)  # ours is run by the command rivals
             if not elsewhere and given.wants(f"{name}: {label}", kept.get(name, label)):
                 _make(kept, name, priced, label)
     finish(given, "price", price_tables(kept, Kept(given.runs / "rivals.jsonl")), kept)
     return 0
+
+
+def _labels(name: str) -> tuple[str, ...]:
+    return (*METHODS, OURS if name in MANY else OURS_FEW)
 
 
 def _make(kept: Kept, name: str, priced: Priced, label: str) -> None:
@@ -77,7 +80,7 @@ def _make(kept: Kept, name: str, priced: Priced, label: str) -> None:
 
 def _run(priced: Priced, label: str, seed: int) -> list[float]:
     """F - F* after each cut."""
-    if label == OURS:
+    if label not in METHODS:
         trace = race(priced.maker(seed), None, seed, max(priced.cuts), priced.vectorized)
         return [within(trace, cut)[1] for cut in priced.cuts]
     found = []
@@ -90,9 +93,9 @@ def _run(priced: Priced, label: str, seed: int) -> list[float]:
 
 def price_tables(kept: Kept, raced: Kept) -> str:
     """Many dimensions: mean and worst; few: median and worst of both numbers of queries."""
-    found = {(name, label): _by_cut(kept, raced, name, label) for name in MANY | FEW for label in LABELS}
-    many = [_row([found[name, label] for name in MANY], label, np.mean) for label in LABELS]
-    few = [_row([found[name, label] for name in FEW], label, np.median) for label in LABELS]
+    found = {(name, label): _by_cut(kept, raced, name, label) for name in MANY | FEW for label in _labels(name)}
+    many = [_row([found[name, label] for name in MANY], label, np.mean) for label in (*METHODS, OURS)]
+    few = [_row([found[name, label] for name in FEW], label, np.median) for label in (*METHODS, OURS_FEW)]
     budgets = [f"{name}, {priced.cuts[0]:,} queries" for name, priced in MANY.items()]
     return "\n\n".join(
         [

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from benchmarks.beyond.fair.entrants import Try
-from fzoos import FZooS, minimize
+from fzoos import Auto, minimize
 from fzoos._util.arrays import FloatArray
 
-LOCAL_STEPS = 10  # T
 ROUNDS = 2_000  # more than any budget allows
 
 Trace = list[tuple[int, float]]  # queries of all clients so far and F - F*, at x_0 and after each round
@@ -34,26 +33,21 @@ def race(instance: Instance, entrant: Try | None, seed: int, most: int, vectoriz
 
     Args:
         instance: what is minimised.
-        entrant: who; None: `FZooS()`, with nothing but the budget given.
+        entrant: who; None: the default, `Auto()`.
         seed: of the run.
         most: queries of all clients together.
         vectorized: whether objectives take batches.
     """
-    settings: dict[str, Any] = {"algorithm": FZooS()}
-    if entrant is not None:
-        settings = {"algorithm": entrant.algorithm, "local_steps": LOCAL_STEPS}
-        if entrant.optimizer is not None:
-            settings["optimizer"] = entrant.optimizer
     result = minimize(
         instance.objectives,
         instance.x0,
         bounds=(0.0, 1.0),
+        algorithm=Auto() if entrant is None else entrant.algorithm,
         rounds=ROUNDS,
         vectorized=vectorized,
         max_queries=most,
         monitor=instance.excess,
         seed=seed,
-        **settings,
     )
     rows = [(record.queries, float(record.monitor or 0.0)) for record in result.history if not record.cut]
     return [(0, float(instance.excess(instance.x0))), *rows]

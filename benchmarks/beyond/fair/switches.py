@@ -1,6 +1,6 @@
-"""FZooS() with one of its mechanisms switched off for the length of a run.
+"""FedLineSearch and FedTrustRegion with one mechanism switched off for the length of a run.
 
-FZooS() has no settings, so each switch replaces a constant or a method of its modules, and puts it back afterwards.
+They have no settings for these: a switch replaces a constant or a method of their modules, and restores it afterwards.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 from scipy.fft import dct
 
-from benchmarks.beyond.fair.entrants import OURS
+from benchmarks.beyond.fair.entrants import OURS, OURS_FEW
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms.fzoos import directions, excess, lines, memory, neighbours, region, scales, server, star
+from fzoos.algorithms.line_search import client as star
+from fzoos.algorithms.line_search import directions, lines, memory, scales, server
+from fzoos.algorithms.trust_region import client as region
+from fzoos.algorithms.trust_region import excess, neighbours
 from fzoos.surrogates import region as surrogate
 
 Replaced = Mapping[tuple[Any, str], Any]  # (module or class, name): what is there instead
@@ -111,7 +114,7 @@ MANY: dict[str, Replaced] = {
 """By the label in the table: many dimensions."""
 
 FEW: dict[str, Replaced] = {
-    OURS: {},
+    OURS_FEW: {},
     "DANE's correction alone": {(excess, "_MEMORY"): 1, (excess, "_LEAST_MEMORY"): 1},
     "no bowl": {(surrogate, "_BOWL"): surrogate._NONE},
     "no quadratic": {(surrogate, "_QUADRATIC"): surrogate._BOWL},

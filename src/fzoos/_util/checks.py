@@ -6,7 +6,7 @@ import math
 from numbers import Integral, Real
 from typing import Any
 
-__all__ = ["check_count", "check_number", "check_positive"]
+__all__ = ["check_count", "check_number", "check_positive", "check_type"]
 
 
 def check_number(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> None:
@@ -39,3 +39,9 @@ def _range(low: float, high: float) -> str:
     if high == math.inf:
         return f" of at least {low:g}"
     return f" in [{low:g}, {high:g}]"
+
+
+def check_type(name: str, value: Any, kind: type, *, optional: bool = False) -> None:
+    """Raise unless `value` is of this kind; `optional`: or None."""
+    if not isinstance(value, kind) and not (optional and value is None):
+        raise TypeError(f"{name} must be {kind.__name__}{' or None' if optional else ''}, got {value!r}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
-from array_api_compat import is_numpy_array
 
-from fzoos._util.arrays import Array, FloatArray
+from fzoos._util.arrays import FloatArray
 
-__all__ = ["in_panels", "panels", "row_squares"]
+__all__ = ["panels", "row_squares"]
 
 _NUMBERS = 2**15  # of a panel: 256 kB
 
@@ -24,24 +23,6 @@ def panels(count: int, columns: int) -> Iterator[slice]:
     """
     rows = max(8, _NUMBERS // max(columns, 1) // 8 * 8)
     return (slice(start, min(start + rows, count)) for start in range(0, count, rows))
-
-
-def in_panels(function: Callable[[Array], Array], x: Array) -> Array:
-    """What a function of each number makes of a matrix; on NumPy its temporaries stay in cache.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos._util.panels import in_panels
-        >>> in_panels(np.sqrt, np.array([[4.0, 9.0]]))
-        array([[2., 3.]])
-    """
-    if not is_numpy_array(x) or x.ndim != 2 or x.size <= _NUMBERS:
-        return function(x)
-    found = np.empty(x.shape)
-    rows = max(1, _NUMBERS // 4 // x.shape[1])  # of several temporaries each
-    for start in range(0, len(x), rows):
-        found[start : start + rows] = function(x[start : start + rows])
-    return found
 
 
 def row_squares(x: FloatArray) -> FloatArray:

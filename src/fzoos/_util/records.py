@@ -7,7 +7,8 @@ int, float, str, bool        a value of that type
 Literal["a", "b"]            one of these words
 tuple[...]                   a list
 a dataclass                  a table of its settings
-several, or an abstract one  a table whose "name" says which class it is; without it, the first
+several, or an abstract one  a table whose "name" says which class it is, in upper or lower case; without it, the
+                             first
 T | None                     as for T, or false for none
 ===========================  ==================================================================================
 
@@ -17,13 +18,11 @@ metadata has one as "unnamed" puts that first. What else an annotation says is l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from inspect import isabstract
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
-
-from fzoos._util.renamed import old_name
 
 __all__ = ["choose_kind", "read_record"]
 
@@ -35,14 +34,13 @@ _PLAIN: dict[Any, tuple[tuple[type, ...], str]] = {  # what is accepted for a ty
 }
 
 
-def read_record(where: str, cls: Any, table: Mapping[str, Any], make: Callable[..., Any] | None = None) -> Any:
+def read_record(where: str, cls: Any, table: Mapping[str, Any]) -> Any:
     """The record that a table describes.
 
     Args:
         where: what an error calls the table.
         cls: the dataclass.
-        table: settings by their names, those of the last release among them (`renamed_fields`).
-        make: called in place of the class, with the settings that the table has.
+        table: settings by their names.
 
     Example:
         >>> from dataclasses import dataclass
@@ -58,15 +56,11 @@ def read_record(where: str, cls: Any, table: Mapping[str, Any], make: Callable[.
         TypeError: walk.steps must be an integer, got 'many'
     """
     known = {f.name: f for f in fields(cls) if f.init}
-    new_names: Mapping[str, str] = getattr(cls, "renamed_fields", {})
-    for old in new_names.keys() & table.keys():
-        old_name(f"{where}.{old}", new_names[old])
-    table = {new_names.get(name, name): value for name, value in table.items()}
     for name in table:
         if name not in known:
             raise ValueError(f"{where}: there is no setting {name!r}; the settings are {', '.join(known)}")
     for name, f in known.items():
-        if make is None and name not in table and f.default is MISSING and f.default_factory is MISSING:
+        if name not in table and f.default is MISSING and f.default_factory is MISSING:
             raise ValueError(f"{where}: {name} is missing")
     kinds = get_type_hints(cls)
     values = {
@@ -74,7 +68,7 @@ def read_record(where: str, cls: Any, table: Mapping[str, Any], make: Callable[.
         for name, value in table.items()
     }
     try:
-        made = (make or cls)(**values)
+        made = cls(**values)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{where}: {error}") from None
     for name, value in values.items():  # after the record's own checks, which know more and say it better
@@ -83,13 +77,13 @@ def read_record(where: str, cls: Any, table: Mapping[str, Any], make: Callable[.
 
 
 def choose_kind(where: str, table: Any, kinds: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Which of several classes a table's "name" means, and the rest of the table."""
+    """Which of several classes a table's "name" means, in upper or lower case, and the rest of the table."""
     if not isinstance(table, Mapping):
         raise ValueError(f"{where} must be a table with a name, got {table!r}")
-    name = table.get("name")
-    if not isinstance(name, str) or name not in kinds:
+    name, lower = table.get("name"), {kind.lower(): kinds[kind] for kind in kinds}
+    if not isinstance(name, str) or name.lower() not in lower:
         raise ValueError(f"{where}: name must be one of {', '.join(kinds)}, got {name!r}")
-    return kinds[name], {key: value for key, value in table.items() if key != "name"}
+    return lower[name.lower()], {key: value for key, value in table.items() if key != "name"}
 
 
 def _read_value(where: str, annotation: Any, value: Any, unnamed: Any = None) -> Any:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from fzoos._util.lazy_package import load_on_use
 
 if TYPE_CHECKING:
+    from fzoos.algorithms.auto import Auto
     from fzoos.algorithms.base import Algorithm
     from fzoos.algorithms.decomfl import DeComFL
     from fzoos.algorithms.fedbpt import FedBPT
@@ -13,24 +14,27 @@ if TYPE_CHECKING:
     from fzoos.algorithms.fedlbfgs import FedLBFGS
     from fzoos.algorithms.fedprox import FedProx
     from fzoos.algorithms.fedzo import FedZO
-    from fzoos.algorithms.fixed_fzoos import FixedFZooS
     from fzoos.algorithms.fzoos import FZooS
     from fzoos.algorithms.hiso import HiSo
+    from fzoos.algorithms.line_search import FedLineSearch
     from fzoos.algorithms.registry import ALGORITHMS, find_algorithm
     from fzoos.algorithms.scaffold import ScaffoldI, ScaffoldII
+    from fzoos.algorithms.trust_region import FedTrustRegion
 
 __all__ = [
     "ALGORITHMS",
     "Algorithm",
+    "Auto",
     "DeComFL",
     "FZooS",
     "FedBPT",
     "FedCMA",
     "FedHistory",
     "FedLBFGS",
+    "FedLineSearch",
     "FedProx",
+    "FedTrustRegion",
     "FedZO",
-    "FixedFZooS",
     "HiSo",
     "ScaffoldI",
     "ScaffoldII",
@@ -40,6 +44,7 @@ __all__ = [
 load_on_use(
     __name__,
     {
+        "fzoos.algorithms.auto": "Auto",
         "fzoos.algorithms.base": "Algorithm",
         "fzoos.algorithms.decomfl": "DeComFL",
         "fzoos.algorithms.fedbpt": "FedBPT",
@@ -48,10 +53,11 @@ load_on_use(
         "fzoos.algorithms.fedlbfgs": "FedLBFGS",
         "fzoos.algorithms.fedprox": "FedProx",
         "fzoos.algorithms.fedzo": "FedZO",
-        "fzoos.algorithms.fixed_fzoos": "FixedFZooS",
         "fzoos.algorithms.fzoos": "FZooS",
         "fzoos.algorithms.hiso": "HiSo",
+        "fzoos.algorithms.line_search": "FedLineSearch",
         "fzoos.algorithms.registry": "ALGORITHMS find_algorithm",
         "fzoos.algorithms.scaffold": "ScaffoldI ScaffoldII",
+        "fzoos.algorithms.trust_region": "FedTrustRegion",
     },
 )

@@ -1,22 +1,20 @@
 """What an algorithm is: a frozen record of settings that makes the halves which run at clients and at the server.
 
-The loop around them (T local steps, projection, averaging) is shared: `federation/client.py`, `federation/server.py`.
-Whoever writes an algorithm finds all that it is made of here: the halves of `client_half.py` and `server_half.py`, and
-the payload's parts of `payload.py`.
+The loop around them (projection, averaging) is shared: `federation/client.py`, `federation/server.py`. Whoever writes
+an algorithm finds all that it is made of here: the halves of `client_half.py` and `server_half.py`, and the payload's
+parts of `payload.py`; and in `local_steps.py` what algorithms with local steps have.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.renamed import keep_old_attributes
 from fzoos.algorithms.client_half import ClientContext, ClientHalf, SteeredHalf
-from fzoos.algorithms.optimizers import Optimizer
 from fzoos.algorithms.payload import LARGEST, PayloadPart
 from fzoos.algorithms.protocol import Protocol
 from fzoos.algorithms.server_half import ServerHalf, State, Steering
@@ -34,8 +32,6 @@ __all__ = [
     "Steering",
 ]
 
-keep_old_attributes(__name__)
-
 
 @dataclass(frozen=True)
 class Algorithm(ABC):
@@ -50,10 +46,8 @@ class Algorithm(ABC):
     name: ClassVar[str]  # on the command line and in a study's file: the class's name in lower case
     label: ClassVar[str]  # in tables and legends: the class's name
     version: ClassVar[int] = 1  # goes up when the same settings mean other numbers: old studies are then other studies
-    descends: ClassVar[bool] = True  # whether local steps are the optimiser's; those of a search are its own
     shares_seed: ClassVar[bool] = False  # whether requests carry the seed that all clients share
-    reported: ClassVar[tuple[str, ...]] = ("correction_length", "uncertainty")  # what diagnostics may be called
-    presets: ClassVar[tuple[str, ...]] = ()  # class methods that make settings for a purpose: a study's `preset`
+    reported: ClassVar[tuple[str, ...]] = ("correction_length",)  # what diagnostics may be called
     combines_replies: ClassVar[bool] = False  # whether x_r is no average of the replies: see `combine_replies`
     rebuilds: ClassVar[bool] = False  # whether x follows from the averaged payloads and does not travel: see `server`
     steered: ClassVar[bool] = False  # whether the server decides where to go: see `steering`
@@ -64,11 +58,6 @@ class Algorithm(ABC):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.name, cls.label = cls.__name__.lower(), cls.__name__
-
-    @classmethod
-    def with_settings(cls, settings: Collection[str], preset: str | None) -> type[Algorithm]:
-        """The class that has these settings, by their names in a study's file."""
-        return cls
 
     @classmethod
     def installed(cls) -> bool:
@@ -88,7 +77,7 @@ class Algorithm(ABC):
     @property
     def carried(self) -> tuple[str, ...]:
         """Payload entries that go out again with the next refresh request."""
-        return tuple(name for name, part in self.parts(dim=1, local_steps=1).items() if part.carried)
+        return tuple(name for name, part in self.parts(dim=1).items() if part.carried)
 
     @property
     def exchanges(self) -> int:
@@ -104,10 +93,9 @@ class Algorithm(ABC):
         """Numbers in the largest matrix that a local step multiplies with: small ones are faster on one thread."""
         return 0
 
-    @property
-    def in_step(self) -> bool:
-        """Whether clients in one process compute together what all of them compute: see `fzoos._util.together`."""
-        return False
+    def at(self, dim: int) -> Algorithm:
+        """The algorithm itself; one that chooses among others overrides it."""
+        return self
 
     @abstractmethod
     def client(self, context: ClientContext) -> ClientHalf:
@@ -118,57 +106,56 @@ class Algorithm(ABC):
         return False
 
     @abstractmethod
-    def queries(self, dim: int, local_steps: int, *, first: bool, refreshed: bool) -> int:
+    def queries(self, dim: int, *, first: bool, refreshed: bool) -> int:
         """Queries of one client in one round.
 
         Args:
             dim: d, the number of variables.
-            local_steps: T, the number of local steps in a round.
             first: whether it is the client's first round.
             refreshed: whether the round begins with a refresh exchange.
         """
 
-    def planned(self, dim: int, local_steps: int, scalars: Mapping[str, float], *, first: bool, refreshed: bool) -> int:
-        """The same, given the numbers that come with the request, where they matter; "cut" does."""
-        return self.queries(dim, int(scalars.get("cut", local_steps)), first=first, refreshed=refreshed)
+    def in_round(self, scalars: Mapping[str, float]) -> Self:
+        """The settings of one round, given the numbers that come with its requests: those of a cut round may differ."""
+        return self
 
-    def largest_cut(self, dim: int, local_steps: int) -> int:
+    def planned(self, dim: int, scalars: Mapping[str, float], *, first: bool, refreshed: bool) -> int:
+        """The queries of one round, given the numbers that come with the request."""
+        return self.in_round(scalars).queries(dim, first=first, refreshed=refreshed)
+
+    def largest_cut(self, dim: int) -> int:
         """A round can be cut to 1, 2, ..., or so much, where a budget leaves less than a whole one; 0: it cannot be.
 
-        What that means is the algorithm's: here, local steps. It comes with the requests as "cut".
+        What that means is the algorithm's. It comes with the requests as "cut".
         """
-        return local_steps - 1
+        return 0
 
     def payload(self, dim: int) -> Mapping[str, PayloadPart | tuple[int, ...]]:
         """The arrays that clients send beside x, and that come back averaged; a plain shape stands for a part of it."""
         return {}
 
-    @property
-    def per_step(self) -> Mapping[str, int]:
-        """More of them, with so many numbers for each local step."""
-        return {}
-
-    def parts(self, dim: int, local_steps: int) -> dict[str, PayloadPart]:
+    def parts(self, dim: int) -> dict[str, PayloadPart]:
         """All of the payload.
 
         Example:
             >>> from fzoos import FZooS
-            >>> [name for name, part in FZooS().parts(dim=5, local_steps=10).items() if part.privacy == "refuse"]
+            >>> [name for name, part in FZooS().parts(dim=5).items() if part.privacy == "refuse"]
             []
         """
-        sent = {**self.payload(dim), **{name: (local_steps * n,) for name, n in self.per_step.items()}}
-        return {name: part if isinstance(part, PayloadPart) else PayloadPart(part) for name, part in sent.items()}
+        sent = self.payload(dim).items()
+        return {name: part if isinstance(part, PayloadPart) else PayloadPart(part) for name, part in sent}
 
-    def shapes(self, dim: int, local_steps: int) -> dict[str, tuple[int, ...]]:
+    def shapes(self, dim: int) -> dict[str, tuple[int, ...]]:
         """All of the payload, names and shapes."""
-        return {name: part.shape for name, part in self.parts(dim, local_steps).items()}
+        return {name: part.shape for name, part in self.parts(dim).items()}
 
-    def reply_parts(self, dim: int, local_steps: int, request: Message) -> dict[str, PayloadPart]:
+    def reply_parts(self, dim: int, request: Message) -> dict[str, PayloadPart]:
         """What the reply to a request brings, x included."""
         x = {"x": PayloadPart((dim,))} if self.protocol.returns_x(request.kind) else {}
-        return {**x, **(self.parts(dim, local_steps) if self.protocol.returns_payload(request.kind) else {})}
+        payload = self.protocol.returns_payload(request.kind)
+        return {**x, **(self.in_round(request.scalars).parts(dim) if payload else {})}
 
-    def server(self, dim: int, local_steps: int, optimizer: Optimizer) -> ServerHalf | None:
+    def server(self, dim: int) -> ServerHalf | None:
         """The server half, where the algorithm `rebuilds` x."""
         return None
 

@@ -20,13 +20,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext, ClientHalf, ServerHalf, State
 from fzoos.algorithms.fedzo import FiniteDifferenceAlgorithm
+from fzoos.algorithms.local_steps import GradientHalf
 from fzoos.algorithms.optimizers import Optimizer
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays, Message
@@ -44,6 +45,8 @@ class DeComFL(FiniteDifferenceAlgorithm):
 
     Args:
         differences: Q (the paper's P, the number of perturbations), lambda (its mu) and the kind of directions.
+        local_steps: T, the number of local steps of each client in a round.
+        optimizer: turns gradient estimates into local steps.
         projected: whether iterates and queries are clipped to the box.
 
     Reference:
@@ -70,10 +73,9 @@ class DeComFL(FiniteDifferenceAlgorithm):
     shares_seed: ClassVar[bool] = True
     rebuilds: ClassVar[bool] = True
 
-    @property
-    def per_step(self) -> Mapping[str, int]:
-        """s_{i,t}."""
-        return {"s": self.differences.count}
+    def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
+        """s_{i,1}, ..., s_{i,T}."""
+        return {"s": (self.local_steps * self.differences.count,)}
 
     def perturbations(self, state: Arrays, seed: int, round: int, t: int) -> FloatArray:
         """z_{r,t}, shape (P, d)."""
@@ -88,18 +90,19 @@ class DeComFL(FiniteDifferenceAlgorithm):
         """The client half."""
         return _Client(context, self)
 
-    def server(self, dim: int, local_steps: int, optimizer: Optimizer) -> ServerHalf:
+    def server(self, dim: int) -> ServerHalf:
         """The server half."""
-        return Replay(dim, local_steps, optimizer, self)
+        return Replay(dim, self)
 
 
-class _Client(ClientHalf):
+class _Client(GradientHalf):
     def __init__(self, context: ClientContext, settings: DeComFL) -> None:
-        super().__init__(context)
+        super().__init__(context, settings)
         self._settings = settings
 
     def begin(self, x: FloatArray, request: Message) -> None:
         super().begin(x, request)
+        self.descent.state = _moments(self._settings.optimizer, request.arrays)
         shared = self._settings.perturbations
         self._perturbations = partial(shared, request.arrays, int(request.scalars["seed"]), request.round)
         self._slopes: list[FloatArray] = []  # s_{i,1}, s_{i,2}, ...
@@ -125,14 +128,17 @@ class Replay(ServerHalf):
 
     Args:
         dim: d, the number of variables.
-        local_steps: T, the number of local steps in a round.
-        optimizer: what turns G(s_t, z_{r,t}) into steps.
-        settings: the algorithm's settings.
+        settings: the algorithm's settings; where its optimiser is not restarted each round, the optimiser's moments are
+            part of the state.
     """
 
-    def __init__(self, dim: int, local_steps: int, optimizer: Optimizer, settings: DeComFL) -> None:
-        super().__init__(dim, local_steps, optimizer)
+    def __init__(self, dim: int, settings: DeComFL) -> None:
+        super().__init__(dim)
         self._settings = settings
+
+    def start(self, x: FloatArray) -> State:
+        """x_0, and the optimiser's first moments."""
+        return {**super().start(x), **self._entry(self._settings.optimizer.init(self.dim))}
 
     def next_state(self, state: State, mean: Arrays, round: int, seed: int) -> State:
         """x_r from x_{r-1} and s_1, ..., s_T."""
@@ -145,11 +151,28 @@ class Replay(ServerHalf):
 
     def descend(self, state: State, gradients: list[FloatArray]) -> State:
         """The optimiser's steps along them, scaled by the largest entry of the round: 1e-9 f takes the steps of f."""
-        x, moments = state["x"], self.moments(state)
-        optimizer = self.optimizer.scaled(max(float(np.max(np.abs(gradient))) for gradient in gradients))
+        x, moments = state["x"], _moments(self._settings.optimizer, state)
+        optimizer = self._settings.optimizer.scaled(max(float(np.max(np.abs(gradient))) for gradient in gradients))
         for gradient in gradients:
             moments, step = optimizer.step(moments, gradient)
             x = clip_to_cube(x - step) if self._settings.projected else x - step
         if not np.all(np.isfinite(x)):
             raise MessageError("the numbers of the last round lead to no point")
-        return {"x": x, **self.optimizer_entry(moments)}
+        return {"x": x, **self._entry(moments)}
+
+    def _entry(self, moments: tuple[Any, ...]) -> State:
+        """The optimiser's state as an entry of ours, if it lasts longer than a round."""
+        if self._settings.optimizer.restart or not moments:
+            return {}
+        return {"optimizer": np.concatenate([np.ravel(part).astype(np.float64) for part in moments])}
+
+
+def _moments(optimizer: Optimizer, state: Arrays) -> tuple[Any, ...]:
+    """The optimiser's state with which a round begins."""
+    fresh = optimizer.init(len(state["x"]))
+    if "optimizer" not in state:
+        return fresh
+    parts = np.split(state["optimizer"], np.cumsum([np.size(part) for part in fresh])[:-1])
+    return tuple(
+        new.reshape(np.shape(old)) if np.ndim(old) else type(old)(new[0]) for old, new in zip(fresh, parts, strict=True)
+    )

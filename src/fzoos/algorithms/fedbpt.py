@@ -25,7 +25,7 @@ c, D       scalar    its rate, and the damping of sigma; chi is the expected len
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -33,8 +33,9 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_positive
-from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf, PayloadPart, State
+from fzoos.algorithms.base import ClientContext, ClientHalf, PayloadPart, State
 from fzoos.algorithms.fedcma import SearchClient
+from fzoos.algorithms.local_steps import LocalSteps
 from fzoos.messages.message import Arrays, Message
 from fzoos.objectives.box import clip_to_cube
 
@@ -45,7 +46,7 @@ _INSTEAD = 'name = "fedcma"'
 
 
 @dataclass(frozen=True)
-class FedBPT(Algorithm):
+class FedBPT(LocalSteps):
     """FedBPT: T generations of a CMA-ES at each client, then one of the server's, made of the clients' means.
 
     One exchange a round, two numbers beside x each way, T lambda + 1 queries: the last one is the loss that means are
@@ -55,6 +56,7 @@ class FedBPT(Algorithm):
     Args:
         population: lambda, the points of a client's generation, at least 4.
         deviation: sigma of the first round, in units of the unit cube.
+        local_steps: T, the number of generations of each client in a round.
         projected: whether iterates and queries are clipped to the box.
 
     Reference:
@@ -81,25 +83,25 @@ class FedBPT(Algorithm):
     population: int = 21  # lambda
     deviation: float = 0.2  # sigma
 
-    descends: ClassVar[bool] = False
     combines_replies: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_count("population (lambda)", self.population, low=4)
         check_positive("deviation", self.deviation)
 
     def client(self, context: ClientContext) -> ClientHalf:
         """The client half."""
-        return _Client(context, self.population, self.deviation)
+        return _Client(context, self, self.population, self.deviation)
 
     @property
     def asks_x(self) -> bool:
         """False: a search asks around x."""
         return False
 
-    def queries(self, dim: int, local_steps: int, *, first: bool, refreshed: bool) -> int:
+    def queries(self, dim: int, *, first: bool, refreshed: bool) -> int:
         """T lambda + 1."""
-        return local_steps * self.population + 1
+        return self.local_steps * self.population + 1
 
     def payload(self, dim: int) -> Mapping[str, PayloadPart]:
         """f_i(m_i), and the root of q_i, in place of which sigma_r comes back."""
@@ -138,10 +140,10 @@ class _Client(SearchClient):
         sigma = request.arrays.get("sigma", np.array([self._deviation]))
         return np.full(len(x), np.clip(sigma[0], _SMALLEST, _LARGEST))
 
-    def step(self, x: FloatArray, t: int, descend: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    def step(self, x: FloatArray, t: int) -> FloatArray:
         """One generation, of which the step size is noted."""
         self._squares += (self._sigma * self._search.sigma) ** 2
-        return super().step(x, t, descend)
+        return super().step(x, t)
 
     def end(self, x: FloatArray) -> Arrays:
         """The loss at the mean that is sent, and q_i."""

@@ -25,15 +25,15 @@ are those of the smallest
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_positive
-from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf, PayloadPart
+from fzoos.algorithms.base import ClientContext, ClientHalf, PayloadPart
+from fzoos.algorithms.local_steps import LocalSteps, LocalStepsHalf
 from fzoos.algorithms.separable_cma import SeparableCMA
 from fzoos.messages.message import Arrays, Message
 
@@ -43,17 +43,17 @@ _SMALLEST, _LARGEST, _HALF = 1e-12, 1e6, 0.5  # deviations are kept in between; 
 
 
 @dataclass(frozen=True)
-class FedCMA(Algorithm):
+class FedCMA(LocalSteps):
     """Federated CMA-ES: T generations at each client from the server's distribution, then the average of all.
 
-    One exchange a round, d floats of payload each way, T lambda queries. The local steps are the search's own: the
-    optimiser given to `minimize` is not used. Of the values only their order matters.
+    One exchange a round, d floats of payload each way, T lambda queries. Of the values only their order matters.
 
     Args:
         population: lambda, the points of a generation, at least 4. 21 is what a step of FedZO costs, and the usual
             4 + floor(3 ln d) for d about 300.
         deviation: s of the first round, in units of the unit cube; rather too large than too small, as within T
             generations it shrinks faster than it grows. Where iterates are projected, 0.5 is the largest that is used.
+        local_steps: T, the number of generations of each client in a round.
         projected: whether iterates and queries are clipped to the box.
 
     References:
@@ -90,24 +90,23 @@ class FedCMA(Algorithm):
     population: int = 21  # lambda
     deviation: float = 0.2  # s
 
-    descends: ClassVar[bool] = False
-
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_count("population (lambda)", self.population, low=4)
         check_positive("deviation", self.deviation)
 
     def client(self, context: ClientContext) -> ClientHalf:
         """The client half."""
-        return SearchClient(context, self.population, self.deviation)
+        return SearchClient(context, self, self.population, self.deviation)
 
     @property
     def asks_x(self) -> bool:
         """False: a search asks around x."""
         return False
 
-    def queries(self, dim: int, local_steps: int, *, first: bool, refreshed: bool) -> int:
+    def queries(self, dim: int, *, first: bool, refreshed: bool) -> int:
         """T lambda."""
-        return local_steps * self.population
+        return self.local_steps * self.population
 
     @property
     def widest(self) -> float:
@@ -119,17 +118,18 @@ class FedCMA(Algorithm):
         return {"s": PayloadPart((dim,), low=_SMALLEST, high=self.widest)}
 
 
-class SearchClient(ClientHalf):
+class SearchClient(LocalStepsHalf):
     """Local steps that are generations of a separable CMA-ES; the deviations travel as s.
 
     Args:
         context: what every client half works with.
+        settings: the algorithm's.
         population: lambda, the points of a generation.
         deviation: s of the first round.
     """
 
-    def __init__(self, context: ClientContext, population: int, deviation: float) -> None:
-        super().__init__(context)
+    def __init__(self, context: ClientContext, settings: LocalSteps, population: int, deviation: float) -> None:
+        super().__init__(context, settings)
         self._population, self._deviation = population, deviation
         self._widest = _HALF if context.projected else _LARGEST
         self._search = self._begin_search(np.full(context.dim, 0.5), np.ones(context.dim), seed=0)
@@ -156,9 +156,8 @@ class SearchClient(ClientHalf):
     def _deviations(self) -> FloatArray:
         return np.maximum(self._search.deviations, _SMALLEST)
 
-    def step(self, x: FloatArray, t: int, descend: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """One generation; the optimiser, `descend`, is not used."""
-        self._lengths.append(0.0)
+    def step(self, x: FloatArray, t: int) -> FloatArray:
+        """One generation."""
         search, size = self._search, self._population
         points = search.ask()
         inside = self.context.project(points)
@@ -175,10 +174,6 @@ class SearchClient(ClientHalf):
         search.mean = self.context.project(search.mean)
         mean: FloatArray = search.mean[: len(x)].copy()  # the search goes on with its own
         return mean
-
-    def local_gradient(self, x: FloatArray) -> FloatArray:
-        """There is none."""
-        raise TypeError("a search has no gradient")
 
     def end(self, x: FloatArray) -> Arrays:
         """s_i."""

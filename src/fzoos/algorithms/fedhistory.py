@@ -79,6 +79,8 @@ class FedHistory(FiniteDifferenceAlgorithm):
         renew: P is made anew after so many steps; None: after every l, from steps that no earlier P has seen. With 1 it
             slides along, from the second round on.
         differences: how finite differences are made: Q, lambda and the kind of directions.
+        local_steps: T, the number of local steps of each client in a round.
+        optimizer: turns gradient estimates into local steps.
         projected: whether iterates and queries are clipped to the box.
 
     Reference:
@@ -126,7 +128,7 @@ class FedHistory(FiniteDifferenceAlgorithm):
 
 class _Client(FiniteDifferenceClient):
     def __init__(self, context: ClientContext, settings: FedHistory) -> None:
-        super().__init__(context, settings.differences)
+        super().__init__(context, settings)
         self._settings = settings
         self._x: FloatArray | None = None  # the server's, of the client's last round
         self._steps: list[FloatArray] = []  # the latest l

@@ -34,7 +34,7 @@ same sigma in all rounds y is exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -44,7 +44,6 @@ from numpy.typing import NDArray
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_number, check_positive
 from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf, ServerHalf, State
-from fzoos.algorithms.optimizers import Optimizer
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays, Message
 from fzoos.objectives.box import clip_to_cube
@@ -59,8 +58,8 @@ class FedLBFGS(Algorithm):
     """FedLBFGS: each client sends a full finite-difference gradient, the server takes projected L-BFGS steps.
 
     One exchange and d + 1 queries a round, d floats each way; x does not travel, as everybody takes the server's step.
-    A client that did not take part in the round before gets the state, 8 ((2 m + 1) d + 2) bytes. Neither the local
-    steps T nor the optimiser given to `minimize` are used: a round is one gradient and one step.
+    A client that did not take part in the round before gets the state, 8 ((2 m + 1) d + 2) bytes. There are no local
+    steps and no optimiser: a round is one gradient and one step.
 
     Hard to beat where F is smooth and can be computed exactly, however much the clients differ. It fails where
     differences over lambda say little of F at large (ripples, noise), and where a budget is less than a few gradients.
@@ -96,7 +95,6 @@ class FedLBFGS(Algorithm):
     difference: float = 1e-3  # lambda
     reach: float = 0.15  # Delta_0
 
-    descends: ClassVar[bool] = False
     shares_seed: ClassVar[bool] = True
     rebuilds: ClassVar[bool] = True
 
@@ -110,11 +108,11 @@ class FedLBFGS(Algorithm):
         """The client half."""
         return _Client(context, self)
 
-    def server(self, dim: int, local_steps: int, optimizer: Optimizer) -> ServerHalf:
+    def server(self, dim: int) -> ServerHalf:
         """The server half."""
-        return _QuasiNewton(dim, local_steps, optimizer, self)
+        return _QuasiNewton(dim, self)
 
-    def queries(self, dim: int, local_steps: int, *, first: bool, refreshed: bool) -> int:
+    def queries(self, dim: int, *, first: bool, refreshed: bool) -> int:
         """d + 1."""
         return dim + 1
 
@@ -131,16 +129,14 @@ class _Client(ClientHalf):
 
     def begin(self, x: FloatArray, request: Message) -> None:
         """Draw sigma, the same for all clients and rounds."""
-        super().begin(x, request)
         self._signs = np.random.default_rng(int(request.scalars["seed"])).choice([-1.0, 1.0], len(x))
 
-    def step(self, x: FloatArray, t: int, descend: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """The gradient, once a round; the steps are everybody's."""
-        if t == 1:
-            self._gradient = self.gradient(x, t)
+    def run_round(self, x: FloatArray) -> FloatArray:
+        """The gradient; the step is everybody's."""
+        self._gradient = self._slopes(x)
         return x
 
-    def local_gradient(self, x: FloatArray) -> FloatArray:
+    def _slopes(self, x: FloatArray) -> FloatArray:
         """g_i, Eq. (1). The order is drawn, so that where some queries fail it is not always the same coordinates."""
         signs = self._signs
         if self.context.projected:
@@ -162,8 +158,8 @@ class _QuasiNewton(ServerHalf):
     Before there are so many, the points are x_0 and the gradients 0: pairs with s = 0, which are left out.
     """
 
-    def __init__(self, dim: int, local_steps: int, optimizer: Optimizer, settings: FedLBFGS) -> None:
-        super().__init__(dim, local_steps, optimizer)
+    def __init__(self, dim: int, settings: FedLBFGS) -> None:
+        super().__init__(dim)
         self._settings = settings
 
     def start(self, x: FloatArray) -> State:

@@ -22,6 +22,8 @@ class FedProx(FiniteDifferenceAlgorithm):
             The authors of FZooS compare with gamma = 1 and orthonormal directions, which hardly moves in many
             dimensions: those make FD(x) d times too short beside the term.
         differences: how finite differences are made: Q, lambda and the kind of directions.
+        local_steps: T, the number of local steps of each client in a round.
+        optimizer: turns gradient estimates into local steps.
         projected: whether iterates and queries are clipped to the box.
 
     Reference:
@@ -48,7 +50,7 @@ class FedProx(FiniteDifferenceAlgorithm):
 
 class _Client(FiniteDifferenceClient):
     def __init__(self, context: ClientContext, settings: FedProx) -> None:
-        super().__init__(context, settings.differences)
+        super().__init__(context, settings)
         self._gamma = settings.gamma
 
     def begin(self, x: FloatArray, request: Message) -> None:

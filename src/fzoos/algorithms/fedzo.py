@@ -6,14 +6,15 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf
+from fzoos.algorithms.base import ClientContext, ClientHalf
 from fzoos.algorithms.finite_differences import FiniteDifferences
+from fzoos.algorithms.local_steps import GradientHalf, GradientSteps
 
 __all__ = ["FedZO", "FiniteDifferenceAlgorithm", "FiniteDifferenceClient"]
 
 
 @dataclass(frozen=True)
-class FiniteDifferenceAlgorithm(Algorithm):
+class FiniteDifferenceAlgorithm(GradientSteps):
     """Settings of the algorithms whose local gradient is FD(x): FedZO and those built on it.
 
     Args:
@@ -23,25 +24,26 @@ class FiniteDifferenceAlgorithm(Algorithm):
     differences: FiniteDifferences = field(default_factory=FiniteDifferences)  # Q, lambda, u_q
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not isinstance(self.differences, FiniteDifferences):
             raise TypeError(f"differences must be FiniteDifferences, got {self.differences!r}")
 
-    def queries(self, dim: int, local_steps: int, *, first: bool, refreshed: bool) -> int:
+    def queries(self, dim: int, *, first: bool, refreshed: bool) -> int:
         """T (Q + 1), and one estimate more where the payload is refreshed."""
-        return (local_steps + refreshed) * self.differences.queries
+        return (self.local_steps + refreshed) * self.differences.queries
 
     @property
     def keeps_answers(self) -> bool:
         """Where it sends nothing but x: a step can be made from another x."""
-        return not self.rebuilds and not self.parts(1, 1)
+        return not self.rebuilds and not self.parts(1)
 
 
-class FiniteDifferenceClient(ClientHalf):
+class FiniteDifferenceClient(GradientHalf):
     """A client whose local gradient is FD(x)."""
 
-    def __init__(self, context: ClientContext, differences: FiniteDifferences) -> None:
-        super().__init__(context)
-        self._differences = differences
+    def __init__(self, context: ClientContext, settings: FiniteDifferenceAlgorithm) -> None:
+        super().__init__(context, settings)
+        self._differences = settings.differences
 
     def local_gradient(self, x: FloatArray) -> FloatArray:
         """FD(x)."""
@@ -55,6 +57,8 @@ class FedZO(FiniteDifferenceAlgorithm):
 
     Args:
         differences: how finite differences are made: Q, lambda and the kind of directions.
+        local_steps: T, the number of local steps of each client in a round.
+        optimizer: turns gradient estimates into local steps.
         projected: whether iterates and queries are clipped to the box.
 
     Reference:
@@ -72,4 +76,4 @@ class FedZO(FiniteDifferenceAlgorithm):
 
     def client(self, context: ClientContext) -> ClientHalf:
         """The client half."""
-        return FiniteDifferenceClient(context, self.differences)
+        return FiniteDifferenceClient(context, self)

@@ -27,7 +27,6 @@ from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_number, check_positive
 from fzoos.algorithms.base import ServerHalf, State
 from fzoos.algorithms.decomfl import DeComFL, Replay
-from fzoos.algorithms.optimizers import Optimizer
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays
 
@@ -48,6 +47,8 @@ class HiSo(DeComFL):
         rescaled: whether z is brought back to the mean square length of u, so that lambda stays the distance of the
             queries in units of the cube and only the shape of H matters.
         differences: Q (the paper's P), lambda (its mu) and the kind of directions.
+        local_steps: T, the number of local steps of each client in a round.
+        optimizer: turns gradient estimates into local steps.
         projected: whether iterates and queries are clipped to the box.
 
     Reference:
@@ -94,16 +95,16 @@ class HiSo(DeComFL):
             scale /= np.sqrt(np.mean(scale**2))
         return super().perturbations(state, seed, round, t) * scale
 
-    def server(self, dim: int, local_steps: int, optimizer: Optimizer) -> ServerHalf:
+    def server(self, dim: int) -> ServerHalf:
         """The server half."""
-        return _Learning(dim, local_steps, optimizer, self)
+        return _Learning(dim, self)
 
 
 class _Learning(Replay):
     """Replays the steps and learns h from them."""
 
-    def __init__(self, dim: int, local_steps: int, optimizer: Optimizer, settings: HiSo) -> None:
-        super().__init__(dim, local_steps, optimizer, settings)
+    def __init__(self, dim: int, settings: HiSo) -> None:
+        super().__init__(dim, settings)
         self._nu, self._eps, self._h0 = settings.smoothing, settings.eps, settings.curvature
 
     def start(self, x: FloatArray) -> State:

@@ -8,24 +8,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
-from fzoos._util.arrays import Array, FloatArray
+from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_number, check_positive
 
-__all__ = ["OPTIMIZERS", "SGD", "Adam", "Optimizer"]
+__all__ = ["SGD", "Adam", "Optimizer"]
 
 
 class Optimizer(ABC):
     """Turns gradient estimates into steps."""
 
     restart: bool = True
-    elementwise: ClassVar[bool] = False
-    """Whether a coordinate's step depends on that coordinate alone, and gradients and states may have leading axes."""
-    on_device: ClassVar[bool] = False
-    """Whether, beyond that, they may be PyTorch's."""
 
     @abstractmethod
     def init(self, dim: int) -> tuple[Any, ...]:
@@ -70,9 +66,6 @@ class Adam(Optimizer):
     eps: float = 1e-8
     restart: bool = True
 
-    elementwise: ClassVar[bool] = True
-    on_device: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
         for name in ("beta1", "beta2"):
@@ -102,7 +95,7 @@ class Adam(Optimizer):
         m = self.beta1 * m + (1.0 - self.beta1) * gradient
         v = self.beta2 * v + (1.0 - self.beta2) * gradient**2
         m_hat, v_hat = m / (1.0 - self.beta1**k), v / (1.0 - self.beta2**k)
-        return (k, m, v), self.learning_rate * m_hat / (_root(v_hat) + self.eps)
+        return (k, m, v), self.learning_rate * m_hat / (np.sqrt(v_hat) + self.eps)
 
 
 @dataclass(frozen=True)
@@ -121,9 +114,6 @@ class SGD(Optimizer):
 
     learning_rate: float = 0.01  # eta
 
-    elementwise: ClassVar[bool] = True
-    on_device: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
 
@@ -134,11 +124,3 @@ class SGD(Optimizer):
     def step(self, state: tuple[Any, ...], gradient: FloatArray) -> tuple[tuple[Any, ...], FloatArray]:
         """One gradient step."""
         return state, self.learning_rate * gradient
-
-
-def _root(x: Array) -> Array:
-    return np.sqrt(x) if isinstance(x, np.ndarray) else x.sqrt()
-
-
-OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "sgd": SGD}
-"""By the name used in a study's file."""

@@ -19,10 +19,10 @@ class Protocol:
         rebuilds: whether x follows from the averaged payloads and does not travel.
 
     Example:
-        >>> from fzoos import FedZO, FZooS
-        >>> [algorithm.protocol.refreshes(1) for algorithm in (FedZO(), FZooS.paper(), FZooS())]
+        >>> from fzoos import FedTrustRegion, FedZO, FZooS
+        >>> [algorithm.protocol.refreshes(1) for algorithm in (FedZO(), FZooS(), FedTrustRegion())]
         [False, False, True]
-        >>> [algorithm.protocol.refreshes(2) for algorithm in (FedZO(), FZooS.paper(), FZooS())]
+        >>> [algorithm.protocol.refreshes(2) for algorithm in (FedZO(), FZooS(), FedTrustRegion())]
         [False, True, True]
     """
 

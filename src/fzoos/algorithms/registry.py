@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fzoos._util.renamed import old_name
+from fzoos.algorithms.auto import Auto
 from fzoos.algorithms.base import Algorithm
 from fzoos.algorithms.decomfl import DeComFL
 from fzoos.algorithms.fedbpt import FedBPT
@@ -13,7 +13,9 @@ from fzoos.algorithms.fedprox import FedProx
 from fzoos.algorithms.fedzo import FedZO
 from fzoos.algorithms.fzoos import FZooS
 from fzoos.algorithms.hiso import HiSo
+from fzoos.algorithms.line_search import FedLineSearch
 from fzoos.algorithms.scaffold import ScaffoldI, ScaffoldII
+from fzoos.algorithms.trust_region import FedTrustRegion
 
 __all__ = ["ALGORITHMS", "find_algorithm"]
 
@@ -24,18 +26,19 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
         FedProx,
         ScaffoldI,
         ScaffoldII,
+        FZooS,
+        Auto,
+        FedTrustRegion,
+        FedLineSearch,
         DeComFL,
         HiSo,
         FedHistory,
         FedCMA,
         FedBPT,
         FedLBFGS,
-        FZooS,
     )
 }
 """By the name used on the command line, in the order of tables and legends."""
-
-_OLD_NAMES = {"scaffold1": "scaffoldi", "scaffold2": "scaffoldii", "historical": "fedhistory", "cma": "fedcma"}
 
 
 def find_algorithm(name: str) -> type[Algorithm]:
@@ -47,9 +50,6 @@ def find_algorithm(name: str) -> type[Algorithm]:
         'FedCMA'
     """
     found = name.lower()
-    if found in _OLD_NAMES:
-        old_name(f"the algorithm {name!r}", repr(_OLD_NAMES[found]))
-        found = _OLD_NAMES[found]
     if found not in ALGORITHMS:
         raise ValueError(f"there is no algorithm {name!r}; choose from {', '.join(ALGORITHMS)}")
     return ALGORITHMS[found]

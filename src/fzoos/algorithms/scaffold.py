@@ -67,6 +67,8 @@ class ScaffoldI(FiniteDifferenceAlgorithm):
 
     Args:
         differences: how finite differences are made: Q, lambda and the kind of directions.
+        local_steps: T, the number of local steps of each client in a round.
+        optimizer: turns gradient estimates into local steps.
         projected: whether iterates and queries are clipped to the box.
 
     Reference:
@@ -93,7 +95,7 @@ class ScaffoldI(FiniteDifferenceAlgorithm):
 
     def client(self, context: ClientContext) -> ClientHalf:
         """The client half."""
-        return _FreshClient(context, self.differences)
+        return _FreshClient(context, self)
 
     def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
         """c_i."""
@@ -109,6 +111,8 @@ class ScaffoldII(FiniteDifferenceAlgorithm):
 
     Args:
         differences: how finite differences are made: Q, lambda and the kind of directions.
+        local_steps: T, the number of local steps of each client in a round.
+        optimizer: turns gradient estimates into local steps.
         projected: whether iterates and queries are clipped to the box.
 
     Reference:
@@ -125,7 +129,7 @@ class ScaffoldII(FiniteDifferenceAlgorithm):
 
     def client(self, context: ClientContext) -> ClientHalf:
         """The client half."""
-        return _AveragingClient(context, self.differences)
+        return _AveragingClient(context, self)
 
     def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
         """c_i."""

@@ -81,7 +81,7 @@ class SeparableCMA:
         self._chi = math.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n**2))
         self.mean, self._sigma, self._variances = mean.copy(), 1.0, deviations**2  # only sigma sqrt(C) matters
         self._p_s, self._p_c, self._generation = np.zeros(n), np.zeros(n), 0
-        self._rng = np.random.RandomState(seed)  # runs of earlier releases were drawn from this generator
+        self._rng = np.random.RandomState(seed)
 
     @property
     def forgets_all(self) -> bool:

@@ -7,12 +7,10 @@ travel, at the server and at all clients.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms.optimizers import Optimizer
 from fzoos.messages.message import Arrays
 
 __all__ = ["ServerHalf", "State", "Steering"]
@@ -93,16 +91,14 @@ class ServerHalf(ABC):
 
     Args:
         dim: d, the number of variables.
-        local_steps: T, the number of local steps in a round.
-        optimizer: the clients' optimiser; where it is not restarted each round, its moments are part of the state.
     """
 
-    def __init__(self, dim: int, local_steps: int, optimizer: Optimizer) -> None:
-        self.dim, self.local_steps, self.optimizer = dim, local_steps, optimizer
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
 
     def start(self, x: FloatArray) -> State:
         """The state before round 1."""
-        return {"x": x, **self.optimizer_entry(self.optimizer.init(self.dim))}
+        return {"x": x}
 
     @abstractmethod
     def next_state(self, state: State, mean: Arrays, round: int, seed: int) -> State:
@@ -114,20 +110,3 @@ class ServerHalf(ABC):
             round: r, the number of the round, from 1.
             seed: the one that all share.
         """
-
-    def optimizer_entry(self, moments: tuple[Any, ...]) -> State:
-        """The optimiser's state as an entry of ours, if it lasts longer than a round."""
-        if self.optimizer.restart or not moments:
-            return {}
-        return {"optimizer": np.concatenate([np.ravel(part).astype(np.float64) for part in moments])}
-
-    def moments(self, state: Arrays) -> tuple[Any, ...]:
-        """The optimiser's state with which a round begins."""
-        fresh = self.optimizer.init(self.dim)
-        if "optimizer" not in state:
-            return fresh
-        parts = np.split(state["optimizer"], np.cumsum([np.size(part) for part in fresh])[:-1])
-        return tuple(
-            new.reshape(np.shape(old)) if np.ndim(old) else type(old)(new[0])
-            for old, new in zip(fresh, parts, strict=True)
-        )

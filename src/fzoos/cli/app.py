@@ -22,7 +22,8 @@ _HELP = """Federated black-box optimisation with trajectory-informed surrogate g
 Examples:
   fzoos compare quadratic --heterogeneity 5 --rounds 20
   fzoos compare levy --dim 50 --algorithms fedzo,fzoos --seeds 3 --output levy.png
-  fzoos run ackley --algorithm fzoos --rounds 30 --store runs.db
+  fzoos compare attack --data FOLDER --seeds 5
+  fzoos run ackley --rounds 30 --store runs.db
   fzoos list runs.db
   fzoos reproduce fig1 --quick --jobs 2
   fzoos scaffold flare my-study

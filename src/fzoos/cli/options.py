@@ -13,18 +13,26 @@ from fzoos.messages.precision import PRECISIONS
 from fzoos.tasks import TASKS
 
 __all__ = [
+    "DATASET_NAMES",
+    "METRIC_NAMES",
+    "SPLIT_NAMES",
     "STDOUT",
     "TASK_NAMES",
     "AlgorithmName",
     "Clients",
     "ContinueRun",
+    "DataFolder",
+    "DatasetName",
     "Device",
     "Dim",
+    "Full",
     "Heterogeneity",
     "JsonFile",
     "KeepIn",
     "LocalSteps",
+    "MetricName",
     "NoiseShare",
+    "Portion",
     "PrecisionName",
     "Quiet",
     "Rounds",
@@ -39,7 +47,10 @@ T = TypeVar("T")
 
 STDOUT = Path("-")
 
-TASK_NAMES = (*TASKS, "prompt", "newsgroups")
+TASK_NAMES = (*TASKS, "attack", "metric", "prompt", "newsgroups")
+DATASET_NAMES = ("mnist", "cifar10")
+METRIC_NAMES = ("precision", "recall", "f1", "jaccard")
+SPLIT_NAMES = ("divided", "whole")
 TaskName = Annotated[
     str,
     typer.Argument(
@@ -53,21 +64,85 @@ AlgorithmName = Annotated[
 ]
 Heterogeneity = Annotated[
     float | None,
-    typer.Option(min=0.0, help="C: how much the clients differ; 0: not at all.  [default: 5; prompt, newsgroups: 2]"),
+    typer.Option(
+        min=0.0,
+        help="C: how much the clients of a synthetic task, prompt or newsgroups differ; 0: not at all.  "
+        "[default: 5; prompt, newsgroups: 2]",
+    ),
 ]
 Rounds = Annotated[int, typer.Option(min=0, help="R: rounds of communication.")]
-Dim = Annotated[int | None, typer.Option(min=1, help="d: dimension.  [default: 300; prompt, newsgroups: 500]")]
-Device = Annotated[str, typer.Option(help="Where the language model of prompt and newsgroups runs: cpu or cuda.")]
-TextCount = Annotated[int, typer.Option(min=1, help="Texts of each client of prompt and newsgroups.")]
-Clients = Annotated[int, typer.Option(min=1, help="N: clients.")]
-LocalSteps = Annotated[int, typer.Option(min=1, help="T: local steps of each client in a round.")]
+Dim = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="d: dimension of a synthetic task, prompt or newsgroups.  [default: 300; prompt, newsgroups: 500]"
+    ),
+]
+Device = Annotated[
+    str | None,
+    typer.Option(help="Where the models of attack, metric, prompt and newsgroups run: cpu or cuda.  [default: cpu]"),
+]
+TextCount = Annotated[
+    int | None, typer.Option(min=1, help="Texts of each client of prompt and newsgroups.  [default: 64]")
+]
+DataFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        help="Folder of the data of attack, metric, prompt and newsgroups.  [default: $FZOOS_DATA, then the cache]",
+    ),
+]
+DatasetName = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Images of attack: {', '.join(DATASET_NAMES)}.  [default: {DATASET_NAMES[0]}]",
+        autocompletion=lambda: list(DATASET_NAMES),
+    ),
+]
+Portion = Annotated[
+    float | None,
+    typer.Option(
+        help="P: share of the classes that each client of attack and metric has; 1: all.  "
+        "[default: mnist: 0.7; cifar10: 0.5; metric: 0.3]"
+    ),
+]
+SplitName = Annotated[
+    str | None,
+    typer.Option(
+        "--split",
+        help="What a client of attack or metric gets of each of its classes: a share of the samples (divided, as the "
+        "authors' program does it) or all of them (whole, as the paper says).  [default: divided]",
+        autocompletion=lambda: list(SPLIT_NAMES),
+    ),
+]
+MetricName = Annotated[
+    str | None,
+    typer.Option(
+        help=f"What metric maximises, F being 1 minus it: {', '.join(METRIC_NAMES)}.  [default: {METRIC_NAMES[0]}]",
+        autocompletion=lambda: list(METRIC_NAMES),
+    ),
+]
+Full = Annotated[
+    bool, typer.Option("--full", help="attack, metric: the paper's models and all of the data; much slower.")
+]
+Clients = Annotated[int | None, typer.Option(min=1, help="N: clients.  [default: 5; attack: 10; metric: 7]")]
+LocalSteps = Annotated[
+    int | None,
+    typer.Option(min=1, help="T: local steps per round, for algorithms that have them.  [default: 10]"),
+]
 NoiseShare = Annotated[
-    float, typer.Option("--noise", min=0.0, help="Standard deviation of each query's noise, as a share of F(x0) - F*.")
+    float | None,
+    typer.Option(
+        "--noise",
+        min=0.0,
+        help="Standard deviation of the noise of each query of a synthetic task, as a share of F(x0) - F*.",
+    ),
 ]
 PrecisionName = Annotated[
     str, typer.Option(help=f"Of messages: {', '.join(PRECISIONS)}.", autocompletion=lambda: list(PRECISIONS))
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Makes the task and the run reproducible.")]
+Seed = Annotated[
+    int, typer.Option(min=0, help="Makes the task and the run reproducible; of attack, it chooses the image, too.")
+]
 Workers = Annotated[int, typer.Option(min=1, help="Clients that work at the same time; results do not change.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 JsonFile = Annotated[

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from fzoos._util.namesake import load_namesake
 from fzoos.objectives.box import Objective
 from fzoos.objectives.space import box_of, space_of
 
-__all__ = ["OwnProblem", "is_own", "own_problem"]
+__all__ = ["OwnProblem", "file_stem", "is_own", "own_problem"]
 
 _SETTINGS = ("bounds", "scale", "weights", "vectorized", "on_failure", "participation", "monitor")
 
@@ -41,7 +41,8 @@ class OwnProblem:
     x0: Any
     settings: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
-    heterogeneity: None = None
+    conditions: tuple[str, ...] = ()
+    quantity: Literal["F"] = "F"
 
     @property
     def clients(self) -> int:
@@ -54,11 +55,6 @@ class OwnProblem:
         space = space_of(self.settings.get("bounds"))
         return len(self.x0) if space is None else space.dim
 
-    @property
-    def stem(self) -> str:
-        """A name for files."""
-        return "-".join(part.removesuffix(".py") for part in Path(self.name).name.split(":"))
-
     def arguments(self) -> dict[str, Any]:
         """Of `minimize`: F is the monitor's, if there is one; otherwise clients share their values."""
         return {"x0": self.x0, "seed": self.seed, "share_values": "monitor" not in self.settings, **self.settings}
@@ -70,6 +66,17 @@ class OwnProblem:
 def is_own(task: str) -> bool:
     """Whether it names objectives of a module, and not a task."""
     return ":" in task
+
+
+def file_stem(task: str) -> str:
+    """A task's name in names of files.
+
+    Example:
+        >>> from fzoos.cli.own import file_stem
+        >>> file_stem("quadratic"), file_stem("folder/mymodule.py:objectives")
+        ('quadratic', 'mymodule-objectives')
+    """
+    return "-".join(part.removesuffix(".py") for part in Path(task).name.split(":"))
 
 
 def own_problem(task: str, dim: int | None) -> Callable[[int], OwnProblem]:

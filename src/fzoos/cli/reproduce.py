@@ -1,4 +1,4 @@
-"""`fzoos reproduce`: the paper's figures."""
+"""`fzoos reproduce`: the paper's figures, and its theory, measured."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def add_to(app: typer.Typer) -> None:
 
 def reproduce(
     figures: Annotated[
-        list[str] | None, typer.Argument(metavar="FIGURE...", help=f"Some of {', '.join(FIGURES)}, or all.")
+        list[str] | None, typer.Argument(metavar="FIGURE...", help=f"Some of {', '.join(FIGURES)}, theory, or all.")
     ] = None,
     show: Annotated[bool, typer.Option("--list", help="Show the figures and about how long they take.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="The same at toy size: minutes on two cores.")] = False,
@@ -43,12 +43,14 @@ def reproduce(
     from fzoos.experiments.reproduce import figure_list, wanted
     from fzoos.experiments.reproduce import reproduce as reproduce_figure
     from fzoos.experiments.runner import execute
+    from fzoos.experiments.theory import reproduce_theory
 
     if show or not figures:
         Console().print(figure_list())
         return 0
     scale = Scale(quick, seeds, device, rounds, samples)
-    made = [make_figure(name, scale) for name in (ALL if "all" in figures else dict.fromkeys(figures))]
+    names = (*ALL, "theory") if "all" in figures else tuple(dict.fromkeys(figures))
+    made = [make_figure(name, scale) for name in names if name != "theory"]
     missing = [] if partial else wanted(made, output)
     if device != "cpu" and missing:  # runs that were made on a GPU can be drawn anywhere
         check_device(device)
@@ -58,6 +60,9 @@ def reproduce(
         for figure in made:
             folder = reproduce_figure(figure, output, jobs, console, partial)
             typer.echo(f"{figure.name}: {figure.caption}: {folder.resolve()}")
+        if "theory" in names:
+            folder = reproduce_theory(output / "theory", quick, console.print)
+            typer.echo(f"theory: the paper's theory, measured: {folder.resolve()}")
     except KeyboardInterrupt:
         return complain(f"interrupted; finished runs are kept in {output}, the same command goes on", 130)
     return 0

@@ -16,22 +16,29 @@ from fzoos.cli.options import (
     AlgorithmName,
     Clients,
     ContinueRun,
+    DataFolder,
+    DatasetName,
     Device,
     Dim,
+    Full,
     Heterogeneity,
     JsonFile,
     KeepIn,
     LocalSteps,
+    MetricName,
     NoiseShare,
+    Portion,
     PrecisionName,
     Quiet,
     Rounds,
     Seed,
+    SplitName,
     TaskName,
     TextCount,
     Workers,
 )
-from fzoos.cli.trial import check_files, ending, outcome, problem_maker, run_trial, share_cores, write_json
+from fzoos.cli.problems import problem_maker
+from fzoos.cli.trial import check_files, ending, outcome, run_trial, share_cores, with_local_steps, write_json
 from fzoos.messages.precision import check_precision
 from fzoos.runs.advice import is_advised
 from fzoos.runs.landmarks import Landmarks
@@ -49,15 +56,21 @@ def add_to(app: typer.Typer) -> None:
 
 def run(
     task: TaskName,
-    algorithm: AlgorithmName = "fzoos",
+    algorithm: AlgorithmName = "auto",
     heterogeneity: Heterogeneity = None,
     rounds: Rounds = 20,
     dim: Dim = None,
-    clients: Clients = 5,
-    local_steps: LocalSteps = 10,
-    noise: NoiseShare = 0.0,
-    device: Device = "cpu",
-    texts: TextCount = 64,
+    clients: Clients = None,
+    local_steps: LocalSteps = None,
+    noise: NoiseShare = None,
+    dataset: DatasetName = None,
+    metric: MetricName = None,
+    portion: Portion = None,
+    split: SplitName = None,
+    full: Full = False,
+    data: DataFolder = None,
+    device: Device = None,
+    texts: TextCount = None,
     precision: PrecisionName = "float64",
     seed: Seed = 0,
     workers: Workers = 1,
@@ -69,16 +82,33 @@ def run(
     """Run one algorithm on a task; end with what it reached and what it cost."""
     from rich.console import Console
 
-    chosen = find_algorithm(algorithm)
+    (found,) = with_local_steps([find_algorithm(algorithm)], local_steps)
     check_precision(precision)
-    make = problem_maker(task, dim, clients, heterogeneity, noise, device, texts)
-    problem = make(seed)
+    console = Console(stderr=True, quiet=quiet)
+    make = problem_maker(
+        task,
+        console,
+        dim=dim,
+        clients=clients,
+        heterogeneity=heterogeneity,
+        noise=noise,
+        dataset=dataset,
+        metric=metric,
+        portion=portion,
+        split=split,
+        full=full or None,
+        data=data,
+        device=device,
+        texts=texts,
+    )
     check_files(json_file, store)
     if going_on is not None and store is None:
         raise ValueError(f"--continue {going_on} needs --store: the file that the run is in")
-    with round_columns(Console(stderr=True, quiet=quiet)) as bars:
+    problem = make(seed)
+    chosen = found.at(problem.dim)
+    with round_columns(console) as bars:
         row = bars.add_task(chosen.label, total=rounds, status="", start=False)
-        settings: dict[str, Any] = {"rounds": rounds, "local_steps": local_steps, "precision": precision}
+        settings: dict[str, Any] = {"rounds": rounds, "precision": precision}
         settings |= {"workers": workers, "store": store, "start": going_on}
         share_cores(workers)
         trial = run_trial(chosen, problem, bars, row, 0, **settings)
@@ -87,6 +117,7 @@ def run(
         f"{trial.label} on {problem}",
         f"status   {result.status}: {result.message}",
         *_reached(trial),
+        *_success(trial),
         *_accuracy(trial),
         *_recommended(trial),
         f"rounds   {result.rounds}",
@@ -107,7 +138,7 @@ def _reached(trial: Trial) -> list[str]:
     """F, and of the user's own objectives x, too."""
     result = trial.result
     if not math.isnan(trial.start):
-        return [f"F        {trial.values[-1]:.6g} (at x0 {trial.start:.6g}{_smallest(trial)})"]
+        return [f"{trial.quantity:<8} {trial.values[-1]:.6g} (at x0 {trial.start:.6g}{_smallest(trial)})"]
     known = "not known" if result.fun is None else f"{result.fun:.6g}"
     variables = [f"  {name} = {value}" for name, value in (result.variables or {}).items()]
     return [f"x        {short_x(result.x)}", *variables, f"F        {known}"]
@@ -115,6 +146,13 @@ def _reached(trial: Trial) -> list[str]:
 
 def _smallest(trial: Trial) -> str:
     return "" if trial.minimum is None else f", smallest {trial.minimum:.6g}"
+
+
+def _success(trial: Trial) -> list[str]:
+    """Whether the image is attacked."""
+    if trial.quantity != "margin":
+        return []
+    return ["attacked yes" if trial.is_attacked else "attacked no: the averaged logits still have its class"]
 
 
 def _accuracy(trial: Trial) -> list[str]:

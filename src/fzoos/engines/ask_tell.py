@@ -38,8 +38,8 @@ class Optimizer:
         x0: the start: d numbers, or a dict of variables.
         clients: N, the number of clients.
         folder: where the state is; None: in a temporary folder, which goes with the object.
-        settings: further settings of a `Study`, such as `rounds`, `local_steps`, `algorithm`, `seed` and `on_failure`.
-            `algorithm` and `optimizer` are tables, as in a study's file: {"name": "scaffoldi", "projected": False}.
+        settings: further settings of a `Study`, such as `rounds`, `algorithm`, `seed` and `on_failure`.
+            `algorithm` is a table, as in a study's file: {"name": "scaffoldi", "local_steps": 5}.
             With `seed` the clients draw from it, too, and the run can be repeated; without it they have secret ones.
 
     Example:
@@ -188,8 +188,7 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
     for name, value in settings.items():
         if name not in known:
             raise TypeError(f"Optimizer has no setting {name!r}; it has {', '.join(known)}")
-        if name in ("algorithm", "optimizer") and not isinstance(value, Mapping):
-            example = "fedzo" if name == "algorithm" else "adam"
+        if name == "algorithm" and not isinstance(value, Mapping):
             raise TypeError(
-                f"{name} must be a table as in a study's file, such as {{'name': '{example}'}}, got {value!r}"
+                f"algorithm must be a table as in a study's file, such as {{'name': 'fedzo'}}, got {value!r}"
             )

@@ -1,4 +1,4 @@
-"""All clients in this process: one after another, in step, or on threads."""
+"""All clients in this process: one after another, or on threads."""
 
 from __future__ import annotations
 
@@ -11,17 +11,13 @@ from functools import partial
 from typing import Protocol, Self
 
 from fzoos._util.blas import share_blas_threads
-from fzoos._util.renamed import keep_old_attributes
-from fzoos._util.together import in_step
 from fzoos.engines.daemon_threads import DaemonThreads
 from fzoos.federation.exchange import Gathering, Outcome, Undelivered
 from fzoos.messages.message import Message
 
 __all__ = ["LocalEngine", "RequestHandler"]
 
-keep_old_attributes(__name__)
 
-_CREW = 256  # clients in step: threads, and what they compute at once
 _AWAKE = 32  # clients that may always keep what they have computed
 
 
@@ -54,8 +50,6 @@ class LocalEngine:
             thread.
         together: whether one client's failure ends the exchange: the others then make no further query.
         patience: seconds that queries under way are waited for at the end; None: for ever.
-        in_step: with one worker, whether clients compute together what all of them compute (`fzoos._util.together`).
-            Their objectives are still asked one at a time, but on threads.
     """
 
     def __init__(
@@ -64,9 +58,8 @@ class LocalEngine:
         workers: int = 1,
         together: bool = True,
         patience: float | None = None,
-        in_step: bool = False,
     ) -> None:
-        self._clients, self._together, self._patience, self._in_step = clients, together, patience, in_step
+        self._clients, self._together, self._patience = clients, together, patience
         self._workers = workers
         self._pool = DaemonThreads(workers, "fzoos-client") if workers > 1 else None
         self._late: dict[int, Future[Message]] = {}  # answers that came too late, or have not come
@@ -82,10 +75,10 @@ class LocalEngine:
     def exchange(self, requests: Mapping[int, Message], timeout: float | None = None) -> Outcome:
         """Let the clients answer."""
         self._let_others_rest(requests)
-        if self._pool is None and not (self._in_step and len(requests) > 1):
+        if self._pool is None:
             return self._serial(requests)
-        with share_blas_threads(self._workers):  # in step one runs at a time, with all of them
-            return self._stepping(requests) if self._pool is None else self._parallel(self._pool, requests, timeout)
+        with share_blas_threads(self._workers):
+            return self._parallel(self._pool, requests, timeout)
 
     def gather(self, requests: Mapping[int, Message], timeout: float | None, enough: int) -> Outcome:
         """Let the clients answer, and go on when enough of them have."""
@@ -157,29 +150,6 @@ class LocalEngine:
                 outcome.failures[i], outcome.counts[i] = error, self._clients[i].queries
                 if self._together:
                     break
-        return outcome
-
-    def _stepping(self, requests: Mapping[int, Message]) -> Outcome:
-        outcome = Outcome()
-
-        def handle(client: int) -> None:
-            outcome.replies[client] = self._clients[client].handle(requests[client])
-
-        order = tuple(requests)
-        for crew in (order[start : start + _CREW] for start in range(0, len(order), _CREW)):
-
-            def note(number: int, error: Exception, crew: tuple[int, ...] = crew) -> bool:
-                client = crew[number]
-                outcome.failures[client], outcome.counts[client] = error, self._clients[client].queries
-                return not self._together
-
-            try:
-                in_step([partial(handle, i) for i in crew], note)
-            except BaseException:
-                self._stop()
-                raise
-            if outcome.failures and self._together:
-                break
         return outcome
 
     def _parallel(self, pool: DaemonThreads, requests: Mapping[int, Message], timeout: float | None) -> Outcome:

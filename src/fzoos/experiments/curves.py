@@ -97,20 +97,29 @@ def _success(panel: str, line: Line, load: Load) -> Curve:
     """Share of images attacked by each round: once the clients' averaged logits are fooled, the image is done.
 
     `weak` is the weaker rule, mean f_i < 0. A run stops when its image is attacked, so queries are those of the runs
-    that have not: each round costs what it cost them on average, and as much as the one before where there were none.
+    that have not: each round costs what it cost them on average. The curve ends where all images are attacked. `bytes`
+    are counted in the same way.
     """
-    n = line.runs[0][0].rounds + 1
+    longest = max(len(load(run)) for runs in line.runs for run in runs)
+    n = min(line.runs[0][0].rounds + 1, longest)
     images = [[load(run) for run in runs] for runs in line.runs]
     by_rule = {
         name: np.array([np.mean([_attacked(rows, name, n) for rows in of_seed], axis=0) for of_seed in images])
         for name in ("margin", "F")
     }
-    asked = [[row["queries"] for row in rows] for of_seed in images for rows in of_seed]
-    queries = np.zeros(n)
+    rows = [rows for of_seed in images for rows in of_seed]
+    queries = _cost(n, [[row["queries"] for row in of_image] for of_image in rows])
+    sent = _cost(n, [[row["bytes_up"] + row["bytes_down"] for row in of_image] for of_image in rows])
+    extra = {"weak": by_rule["F"], "bytes": np.tile(sent, (len(images), 1))}
+    return Curve(panel, line.label, np.arange(n, dtype=float), queries, by_rule["margin"], extra)
+
+
+def _cost(n: int, totals: list[list[float]]) -> FloatArray:
+    """What an image costs until round 0, ..., n - 1, if it is not attacked: the mean over the runs that get there."""
+    cost = np.zeros(n)
     for r in range(1, n):
-        costs = [counts[r] - counts[r - 1] for counts in asked if len(counts) > r]
-        queries[r] = queries[r - 1] + (np.mean(costs) if costs else queries[r - 1] - queries[max(r - 2, 0)])
-    return Curve(panel, line.label, np.arange(n, dtype=float), queries, by_rule["margin"], {"weak": by_rule["F"]})
+        cost[r] = cost[r - 1] + np.mean([of_run[r] - of_run[r - 1] for of_run in totals if len(of_run) > r])
+    return cost
 
 
 def _attacked(rows: list[Row], name: str, n: int) -> FloatArray:

@@ -1,13 +1,18 @@
 """What each figure of the paper, and those of the prompt task, are made of: panels of lines, each some runs per seed.
 
+Each figure exists as the paper has it, with its five algorithms, and once more with companion lines: what `Auto`
+chooses, and FZooS with the measured length. "FZooS" conditions on the whole trajectory, as the text says; "FZooS,
+nearest 150" on the nearest 150 points (500 for the weights), as the authors' program does, whose results the paper
+shows.
+
 The text of the paper does not give P and T of every figure; they vary over three values around those of the authors'
 commands: P around 0.5 (CIFAR-10), 0.7 (MNIST) and 0.3 (Covertype), T over 5, 10 and 20.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fzoos.algorithms import (
@@ -15,15 +20,18 @@ from fzoos.algorithms import (
     DeComFL,
     FedBPT,
     FedCMA,
+    FedLineSearch,
     FedProx,
     FedZO,
-    FixedFZooS,
     FZooS,
     ScaffoldI,
     ScaffoldII,
 )
+from fzoos.algorithms.correction_lengths import Constant, Measured
 from fzoos.algorithms.finite_differences import FiniteDifferences
-from fzoos.algorithms.fixed_fzoos.correction_lengths import Constant
+from fzoos.algorithms.local_steps import LocalSteps
+from fzoos.experiments.ablations import WithoutIterates
+from fzoos.experiments.exact import ExactGradient
 from fzoos.experiments.run import Run
 from fzoos.experiments.scale import Scale
 from fzoos.experiments.task_spec import TaskSpec
@@ -35,10 +43,18 @@ Quantity = Literal["gap", "percent", "success", "cosine", "loss"]
 
 @dataclass(frozen=True)
 class Line:
-    """One curve with its error band: for each seed, the runs it is made of (one, or one per image)."""
+    """One curve with its error band.
+
+    Args:
+        label: its name in legends and tables.
+        runs: for each seed, the runs it is made of (one, or one per image).
+        role: "paper": one of the paper's five algorithms; "companion": drawn in the second picture only; "stored": the
+            same, and only if its runs have been made: they are never made for the figure.
+    """
 
     label: str
     runs: tuple[tuple[Run, ...], ...]
+    role: Literal["paper", "companion", "stored"] = "paper"
 
 
 @dataclass(frozen=True)
@@ -50,8 +66,13 @@ class Panel:
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """All runs, each once, in the order in which they are wanted."""
-        return tuple(dict.fromkeys(run for line in self.lines for seed in line.runs for run in seed))
+        """All runs that the panel needs, each once, in the order in which they are wanted."""
+        needed = [line for line in self.lines if line.role != "stored"]
+        return tuple(dict.fromkeys(run for line in needed for seed in line.runs for run in seed))
+
+    def pick(self, *roles: str) -> Panel:
+        """The panel with the lines of these roles alone."""
+        return replace(self, lines=tuple(line for line in self.lines if line.role in roles))
 
 
 @dataclass(frozen=True)
@@ -76,10 +97,10 @@ class Figure:
         return tuple(dict.fromkeys(run for panel in self.panels for run in panel.runs))
 
 
-def paper(scale: Scale, **changes: Any) -> FixedFZooS:
-    """The paper's settings with the nearest points of its authors' program, whose results the paper shows."""
+def fzoos(scale: Scale, **changes: Any) -> FZooS:
+    """FZooS with the nearest points of its authors' program, whose results the paper shows."""
     settings = {"points": 150, "feature_points": 500, "features": scale.features, "device": scale.surrogates}
-    return FZooS.paper(**{**settings, **changes})
+    return FZooS(**{**settings, **changes})
 
 
 def prox() -> FedProx:
@@ -91,21 +112,29 @@ def prox() -> FedProx:
     return FedProx(gamma=1.0, differences=FiniteDifferences(directions="orthonormal"))
 
 
+PROGRAM = "FZooS, nearest 150"
+"""The label of the paper's algorithm as its authors' program runs it."""
+
+
 def algorithms(scale: Scale) -> dict[str, Algorithm]:
-    """The paper's five algorithms, FZooS with the paper's settings; and our default."""
+    """The paper's five algorithms as its authors ran them."""
     return {
         "FedZO": FedZO(),
         "FedProx": prox(),
         "ScaffoldI": ScaffoldI(),
         "ScaffoldII": ScaffoldII(),
-        "FZooS, paper's settings": paper(scale),
-        "FZooS": FZooS(),
+        PROGRAM: fzoos(scale),
     }
 
 
-def local_steps(algorithm: Algorithm, t: int) -> int:
-    """T of a run; where there are no local steps one run serves every T."""
-    return 10 if algorithm.steered else t
+def companions(scale: Scale) -> dict[str, Algorithm]:
+    """What is drawn beside them in the second picture of the quadratic's figures."""
+    return {f"{PROGRAM}, measured length": fzoos(scale, length=Measured()), "FedLineSearch (Auto)": FedLineSearch()}
+
+
+def with_steps(algorithm: Algorithm | ExactGradient, t: int) -> Algorithm | ExactGradient:
+    """With T local steps; where there are none one run serves every T."""
+    return replace(algorithm, local_steps=t) if isinstance(algorithm, LocalSteps | ExactGradient) else algorithm
 
 
 def quadratic(scale: Scale, heterogeneity: float, seed: int) -> TaskSpec:
@@ -113,72 +142,97 @@ def quadratic(scale: Scale, heterogeneity: float, seed: int) -> TaskSpec:
     return TaskSpec.of("quadratic", heterogeneity=heterogeneity, seed=seed, dim=scale.pick(300, 50))
 
 
-def _quadratic_panel(scale: Scale, heterogeneity: float, title: str, lines: dict[str, Algorithm], t: int = 10) -> Panel:
-    rounds = scale.pick_rounds(50, 8)
-    return Panel(
-        title,
-        tuple(
-            Line(
-                label,
-                tuple(
-                    (Run(quadratic(scale, heterogeneity, seed), algorithm, rounds, local_steps(algorithm, t), seed),)
-                    for seed in scale.repetitions()
-                ),
-            )
-            for label, algorithm in lines.items()
-        ),
-    )
+def _lines(
+    algorithms: Mapping[str, Algorithm], runs: Callable[[Algorithm], Sequence[tuple[Run, ...]]], role: Any = "paper"
+) -> tuple[Line, ...]:
+    return tuple(Line(label, tuple(runs(algorithm)), role) for label, algorithm in algorithms.items())
+
+
+def _quadratic_panel(
+    scale: Scale,
+    heterogeneity: float,
+    title: str,
+    lines: dict[str, Algorithm],
+    beside: dict[str, Algorithm] | None = None,
+    t: int = 10,
+) -> Panel:
+    def runs(algorithm: Algorithm, rounds: int = scale.pick_rounds(50, 8)) -> Sequence[tuple[Run, ...]]:
+        stepping = with_steps(algorithm, t)
+        return [(Run(quadratic(scale, heterogeneity, seed), stepping, rounds, seed),) for seed in scale.repetitions()]
+
+    return Panel(title, (*_lines(lines, runs), *_lines(beside or {}, runs, "companion")))
+
+
+def _whole_trajectory(scale: Scale, panel: Panel, heterogeneity: float) -> Panel:
+    """With the text's algorithm beside it, for 20 rounds: its cost grows with the square of the trajectory."""
+    rounds = scale.pick_rounds(20, 8)
+    text = FZooS(features=scale.features, device=scale.surrogates)
+    runs = tuple((Run(quadratic(scale, heterogeneity, seed), text, rounds, seed),) for seed in scale.repetitions())
+    return replace(panel, lines=(*panel.lines, Line("FZooS", runs, "companion")))
 
 
 def fig1(scale: Scale) -> Figure:
     """Quadratic, C varied."""
-    panels = tuple(_quadratic_panel(scale, c, f"C = {c:g}", algorithms(scale)) for c in (0.5, 5.0, 50.0))
-    return Figure("fig1", "quadratic, heterogeneity C varied", "gap", panels)
+    panels = []
+    for c in (0.5, 5.0, 50.0):
+        beside = companions(scale) | {f"{PROGRAM}, length 1": fzoos(scale, length=Constant(1.0))}
+        panel = _quadratic_panel(scale, c, f"C = {c:g}", algorithms(scale), beside)
+        panels.append(_whole_trajectory(scale, panel, c))
+    return Figure("fig1", "quadratic, heterogeneity C varied", "gap", tuple(panels))
 
 
 def fig4(scale: Scale) -> Figure:
-    """Cosine similarity within a round, T = 20; our default has no steps within a round."""
-    stepping = algorithms(scale) | {"FZooS": FZooS.weights(features=scale.features, device=scale.surrogates)}
-    stepping["FZooS.weights()"] = stepping.pop("FZooS")
-    lines = tuple(
-        Line(
-            label,
-            tuple(
-                (Run(quadratic(scale, 5.0, seed), algorithm, 2, 20, seed, quantity="cosine"),)
-                for seed in scale.repetitions()
-            ),
-        )
-        for label, algorithm in stepping.items()
-    )
+    """Cosine similarity within a round, T = 20; FedLineSearch has no steps within a round."""
+
+    def runs(algorithm: Algorithm) -> Sequence[tuple[Run, ...]]:
+        stepping = with_steps(algorithm, 20)
+        return [
+            (Run(quadratic(scale, 5.0, seed), stepping, 2, seed, quantity="cosine"),) for seed in scale.repetitions()
+        ]
+
+    beside = {f"{PROGRAM}, measured length": fzoos(scale, length=Measured())}
+    lines = (*_lines(algorithms(scale), runs), *_lines(beside, runs, "companion"))
     caption = "quadratic, C = 5: cosine of the gradient estimate to grad F within round 2 (T = 20), cumulative mean"
     return Figure("fig4", caption, "cosine", (Panel("C = 5, T = 20, round 2", lines),))
 
 
 def fig5(scale: Scale) -> Figure:
     """Quadratic, T varied."""
-    panels = tuple(_quadratic_panel(scale, 5.0, f"C = 5, T = {t}", algorithms(scale), t) for t in (5, 10, 20))
+    panels = tuple(
+        _quadratic_panel(scale, 5.0, f"C = 5, T = {t}", algorithms(scale), companions(scale), t) for t in (5, 10, 20)
+    )
     return Figure("fig5", "quadratic, C = 5, local steps T varied", "gap", panels)
 
 
 def fig6a(scale: Scale) -> Figure:
     """M varied."""
     counts = scale.pick((100, 1_000, 10_000), (50, 500))
-    lines: dict[str, Algorithm] = {f"M = {m:,}": paper(scale, features=m) for m in counts}
+    lines: dict[str, Algorithm] = {f"M = {m:,}": fzoos(scale, features=m) for m in counts}
     panels = tuple(_quadratic_panel(scale, c, f"C = {c:g}", lines) for c in (0.5, 5.0, 50.0))
-    return Figure("fig6a", "FZooS with the paper's settings on the quadratic, features M varied", "gap", panels)
+    return Figure("fig6a", f"{PROGRAM}, on the quadratic, features M varied", "gap", panels)
 
 
 def fig6b(scale: Scale) -> Figure:
     """Without adaptive correction."""
     m = scale.pick(1_000, 200)
     lines: dict[str, Algorithm] = {
-        "adaptive vector and length": paper(scale, features=m),
-        "length fixed: γ = 1": paper(scale, features=m, length=Constant(1.0)),
-        "vector fixed: x' = x'' = x of round r - 1": paper(scale, features=m, vector="fixed"),
-        "both fixed": paper(scale, features=m, length=Constant(1.0), vector="fixed"),
+        "adaptive vector and length": fzoos(scale, features=m),
+        "length fixed: γ = 1": fzoos(scale, features=m, length=Constant(1.0)),
+        "vector fixed: x' = x'' = x of round r - 1": fzoos(scale, features=m, vector="fixed"),
+        "both fixed": fzoos(scale, features=m, length=Constant(1.0), vector="fixed"),
     }
     panels = tuple(_quadratic_panel(scale, c, f"C = {c:g}", lines) for c in (0.5, 5.0, 50.0))
-    return Figure("fig6b", f"FZooS without adaptive correction on the quadratic, M = {m:,}", "gap", panels)
+    return Figure("fig6b", f"{PROGRAM}, without adaptive correction on the quadratic, M = {m:,}", "gap", panels)
+
+
+def _three_roles(scale: Scale, runs: Callable[[Algorithm], Sequence[tuple[Run, ...]]]) -> tuple[Line, ...]:
+    """The paper's five; what Auto chooses; FZooS as it was before it queried its iterates, where that was run."""
+    before = WithoutIterates(**vars(fzoos(scale)) | {"projected": False})
+    return (
+        *_lines(algorithms(scale), runs),
+        *_lines({"FedLineSearch (Auto)": FedLineSearch()}, runs, "companion"),
+        *_lines({f"{PROGRAM}, without iterate queries, not projected": before}, runs, "stored"),
+    )
 
 
 def _attack_panels(
@@ -187,23 +241,16 @@ def _attack_panels(
     images = scale.pick(15, 3)
     panels = []
     for portion, steps in portions:
-        lines = []
-        for label, algorithm in algorithms(scale).items():
-            seeds = []
+
+        def runs(algorithm: Algorithm, portion: float = portion, steps: int = steps) -> Sequence[tuple[Run, ...]]:
+            stepping, found = with_steps(algorithm, steps), []
             for seed in scale.repetitions(1, 1):
-                task = TaskSpec.of(
-                    "attack",
-                    dataset=dataset,
-                    portion=portion,
-                    seed=seed,
-                    device=scale.device,
-                    images=images,
-                    quick=scale.quick,
-                )
-                t = local_steps(algorithm, steps)
-                seeds.append(tuple(Run(task, algorithm, rounds, t, seed, image=i) for i in range(images)))
-            lines.append(Line(label, tuple(seeds)))
-        panels.append(Panel(title.format(p=portion, t=steps), tuple(lines)))
+                settings = {"portion": portion, "seed": seed, "device": scale.device, "images": images}
+                task = TaskSpec.of("attack", dataset=dataset, quick=scale.quick, **settings)
+                found.append(tuple(Run(task, stepping, rounds, seed, image=i) for i in range(images)))
+            return found
+
+        panels.append(Panel(title.format(p=portion, t=steps), _three_roles(scale, runs)))
     return tuple(panels)
 
 
@@ -232,23 +279,18 @@ def _metric_figure(
     name: str, scale: Scale, metric: str, portions: Iterable[float], steps: Iterable[int], what: str
 ) -> Figure:
     rounds = scale.pick_rounds(50, 4)
+    samples = scale.samples or scale.pick(None, 20_000)
     panels = []
     for portion, t in [(p, 10) for p in portions] + [(0.3, t) for t in steps]:
-        lines = []
-        for label, algorithm in algorithms(scale).items():
-            seeds = []
+
+        def runs(algorithm: Algorithm, portion: float = portion, t: int = t) -> Sequence[tuple[Run, ...]]:
+            stepping, found = with_steps(algorithm, t), []
             for seed in scale.repetitions():
-                task = TaskSpec.of(
-                    "metric",
-                    metric=metric,
-                    portion=portion,
-                    seed=seed,
-                    device=scale.device,
-                    samples=scale.samples or scale.pick(None, 20_000),
-                )
-                seeds.append((Run(task, algorithm, rounds, local_steps(algorithm, t), seed),))
-            lines.append(Line(label, tuple(seeds)))
-        panels.append(Panel(f"P = {portion:g}, T = {t}", tuple(lines)))
+                settings = {"portion": portion, "seed": seed, "device": scale.device, "samples": samples}
+                found.append((Run(TaskSpec.of("metric", metric=metric, **settings), stepping, rounds, seed),))
+            return found
+
+        panels.append(Panel(f"P = {portion:g}, T = {t}", _three_roles(scale, runs)))
     return Figure(name, f"1 - {metric} on Covertype, {what} varied", "percent", tuple(panels))
 
 
@@ -272,24 +314,23 @@ def _other_metric(name: str, metric: str) -> Callable[[Scale], Figure]:
 
 
 def _prompt_figure(name: str, caption: str, scale: Scale) -> Figure:
-    lines: dict[str, Algorithm | None] = {
-        "FZooS": FZooS(),
-        "FixedFZooS": FixedFZooS(),
+    lines: dict[str, Algorithm | ExactGradient] = {
+        "FedLineSearch": FedLineSearch(),
         "FedCMA": FedCMA(),
         "FedBPT": FedBPT(),
         "FedZO": FedZO(),
         "DeComFL": DeComFL(),
-        "exact gradient": None,
+        "exact gradient": ExactGradient(),
     }
     rounds, steps = scale.pick_rounds(15, 2), scale.pick(10, 2)
     small = scale.pick({}, {"dim": 20, "clients": 2, "texts": 3, "test": 12})
 
-    def line(label: str, algorithm: Algorithm | None, c: float) -> Line:
+    def line(label: str, algorithm: Algorithm | ExactGradient, c: float) -> Line:
         tasks = [
             TaskSpec.of(name, heterogeneity=c, seed=seed, device=scale.device, **small)
             for seed in scale.repetitions(3, 1)
         ]
-        return Line(label, tuple((Run(task, algorithm, rounds, steps, k),) for k, task in enumerate(tasks)))
+        return Line(label, tuple((Run(task, with_steps(algorithm, steps), rounds, k),) for k, task in enumerate(tasks)))
 
     panels = tuple(
         Panel(f"C = {c:g}", tuple(line(label, algorithm, c) for label, algorithm in lines.items()))
@@ -331,13 +372,13 @@ ALL = tuple(name for name in FIGURES if name != "newsgroups")
 """What the word `all` means: the figures whose results are in the repository."""
 
 DURATIONS: dict[str, tuple[str, str]] = {
-    "fig1": ("20 min", "20 s"),
+    "fig1": ("30 min", "20 s"),
     "fig2": ("20 min, on a GPU", "2.5 min"),
     "fig3": ("hours", "20 s"),
-    "fig4": ("10 s", "5 s"),
+    "fig4": ("20 s", "5 s"),
     "fig5": ("20 min", "20 s"),
-    "fig6a": ("8 min", "5 s"),
-    "fig6b": ("7 min", "15 s"),
+    "fig6a": ("15 min", "5 s"),
+    "fig6b": ("10 min", "15 s"),
     "fig7": ("20 min, on a GPU", "40 s"),
     "fig8": ("4 h", "50 s"),
     "fig9": ("hours", "15 s"),

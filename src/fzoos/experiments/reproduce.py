@@ -14,8 +14,9 @@ from rich.table import Table
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.describe import describe
+from fzoos.experiments.attack_report import success_table
 from fzoos.experiments.curves import Curve, collect
-from fzoos.experiments.figures import DURATIONS, Figure, Panel, Quantity, make
+from fzoos.experiments.figures import DURATIONS, Figure, Line, Panel, Quantity, make
 from fzoos.experiments.prompt_report import write_prompt_report
 from fzoos.experiments.run import Run
 from fzoos.experiments.runner import execute
@@ -24,6 +25,8 @@ from fzoos.experiments.store import Store
 from fzoos.runs.plots import plot_curves
 
 __all__ = ["figure_list", "reproduce", "wanted"]
+
+_SHOWN = 5e-4  # share of F - F* at x0 down to which it is drawn
 
 _YLABELS: dict[Quantity, str] = {
     "gap": "F − F*",
@@ -41,8 +44,9 @@ def reproduce(
 
     Args:
         figure: the figure to make.
-        results: `results/FIGURE` gets the plots (PNG and PDF), curves.csv and settings.json, for the prompt task also
-            table.md, queries.md and answers.md; `results/runs` keeps the runs of all figures.
+        results: `results/FIGURE` gets the plots (PNG and PDF), with the paper's algorithms and once more with companion
+            lines, curves.csv and settings.json, for attacks and the prompt task also table.md, for the latter
+            queries.md and answers.md; `results/runs` stores the runs of all figures.
         jobs: runs made at the same time.
         console: where progress is shown; default: standard error.
         partial: make no run; draw the lines whose runs are all there.
@@ -57,15 +61,14 @@ def reproduce(
         >>> with TemporaryDirectory() as folder:
         ...     made = reproduce(figure, Path(folder), console=Console(quiet=True))
         ...     sorted(path.name for path in made.iterdir())
-        ['curves.csv', 'fig4.pdf', 'fig4.png', 'settings.json']
+        ['curves.csv', 'fig4-companion.pdf', 'fig4-companion.png', 'fig4.pdf', 'fig4.png', 'settings.json']
     """
     runs = results / "runs"
     store = Store(runs)
     labels = _labels(figure)
-    if partial:
-        figure = _finished(figure, store)
-    else:
+    if not partial:
         execute(figure.runs, runs, jobs, console)
+    figure = _finished(figure, store) if partial else _with_stored(figure, store)
     data = store.data(figure.runs)
     curves = collect(figure, runs)
     folder = results / figure.name
@@ -81,6 +84,8 @@ def reproduce(
     }
     (folder / "settings.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
     _plot(figure, curves, folder, labels)
+    if figure.quantity == "success":
+        (folder / "table.md").write_text(success_table(curves), encoding="utf-8")
     if figure.quantity == "loss":
         write_prompt_report(figure, curves, store, folder)
     return folder
@@ -107,12 +112,36 @@ def _is_finished(panel: Panel, store: Store) -> bool:
     return all(store.load(run) is not None for run in panel.runs)
 
 
-def _finished(figure: Figure, store: Store) -> Figure:
-    """The figure without the lines that miss runs, and without panels that have no other."""
+def _is_stored(line: Line, store: Store) -> bool:
+    return _is_finished(Panel("", (replace(line, role="companion"),)), store)
+
+
+def _with_stored(figure: Figure, store: Store) -> Figure:
+    """The figure without lines that are drawn only if they have been made, and have not."""
     panels = tuple(
-        replace(panel, lines=tuple(line for line in panel.lines if _is_finished(Panel("", (line,)), store)))
+        replace(panel, lines=tuple(line for line in panel.lines if line.role != "stored" or _is_stored(line, store)))
         for panel in figure.panels
     )
+    return replace(figure, panels=panels)
+
+
+def _finished(figure: Figure, store: Store) -> Figure:
+    """The figure without the lines that miss runs, and without panels that have no other.
+
+    Where one of the paper's lines is missing, a stored one takes its place in the paper's picture, under its own label.
+    """
+    panels = []
+    for panel in figure.panels:
+        lines = tuple(line for line in panel.lines if _is_stored(line, store))
+        complete = all(line in lines for line in panel.pick("paper").lines)
+        panels.append(
+            replace(
+                panel,
+                lines=tuple(
+                    replace(line, role="paper") if line.role == "stored" and not complete else line for line in lines
+                ),
+            )
+        )
     if not any(panel.lines for panel in panels):
         raise ValueError(f"no line of {figure.name} is finished yet: run it without --partial")
     return replace(figure, panels=tuple(panel for panel in panels if panel.lines))
@@ -131,6 +160,7 @@ def figure_list() -> Table:
     for name, (full, quick) in DURATIONS.items():
         figure = make(name, Scale())
         view.add_row(name, figure.caption, f"{len(figure.runs):,}", full, quick)
+    view.add_row("theory", "the paper's theory, measured", "63", "2 min", "10 s")
     return view
 
 
@@ -149,25 +179,39 @@ def _write_csv(figure: Figure, curves: list[Curve], path: Path) -> None:
                     writer.writerow((figure.name, *row))
 
 
-def _asked(curve: Curve) -> FloatArray:
-    """The queries, or nothing to draw against where none were made."""
-    return curve.queries if curve.queries.any() else np.full(len(curve.queries), np.nan)
-
-
 def _plot(figure: Figure, curves: list[Curve], folder: Path, labels: Sequence[str]) -> None:
-    panels = {
-        panel.title: {curve.label: (_asked(curve), curve.values) for curve in curves if curve.panel == panel.title}
-        for panel in figure.panels
-    }
+    """The paper's picture and, where there are companion lines, a second one with all lines."""
+    as_in_the_paper = replace(figure, panels=tuple(panel.pick("paper") for panel in figure.panels))
+    _plot_lines(as_in_the_paper, curves, folder / figure.name, labels)
+    if any(line.role != "paper" for panel in figure.panels for line in panel.lines):
+        _plot_lines(figure, curves, folder / f"{figure.name}-companion", labels)
+
+
+def _plot_lines(figure: Figure, curves: list[Curve], path: Path, labels: Sequence[str]) -> None:
+    drawn = {(panel.title, line.label) for panel in figure.panels for line in panel.lines}
+    panels: dict[str, dict[str, tuple[FloatArray, FloatArray]]] = {panel.title: {} for panel in figure.panels}
+    for curve in curves:
+        if (curve.panel, curve.label) in drawn:
+            panels[curve.panel][curve.label] = _queries(curve), curve.values
     within = figure.quantity == "cosine"
+    limits: dict[Quantity, tuple[float | None, float | None]] = {
+        "success": (-0.02, 1.02),
+        "gap": (_SHOWN * max(curve.values[:, 0].mean() for curve in curves), None),
+    }
     for suffix in ("png", "pdf"):
         plot_curves(
-            panels,
-            folder / f"{figure.name}.{suffix}",
+            {title: lines for title, lines in panels.items() if lines},
+            path.with_suffix(f".{suffix}"),
             ylabel=_YLABELS[figure.quantity],
             log=figure.quantity == "gap",
             xlabels=("local steps", "queries within the round") if within else ("rounds", "queries of all clients"),
             start=1 if within else 0,
-            ylim=(-0.02, 1.02) if figure.quantity == "success" else None,
+            ylim=limits.get(figure.quantity),
             labels=labels,
+            own_axes=figure.quantity in ("percent", "gap"),
         )
+
+
+def _queries(curve: Curve) -> FloatArray:
+    """The queries, or nothing to draw against where none were made."""
+    return curve.queries if curve.queries.any() else np.full(len(curve.queries), np.nan)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms import Algorithm, FixedFZooS
-from fzoos.algorithms.optimizers import Adam, Optimizer
+from fzoos.algorithms import Algorithm
+from fzoos.algorithms.local_steps import GradientSteps
 from fzoos.experiments.cosine import cosines
-from fzoos.experiments.exact import exact_gradient
+from fzoos.experiments.exact import ExactGradient
 from fzoos.experiments.task_spec import TaskSpec, build
 from fzoos.messages.precision import Precision
 from fzoos.minimize import minimize
 from fzoos.result import Record
-from fzoos.surrogates.noise import KnownNoise
 
 __all__ = ["SHOWN", "Progress", "Row", "Run"]
 
@@ -38,34 +37,28 @@ class Run:
 
     Args:
         task: what is minimised.
-        algorithm: with its settings; None: the local steps follow the true gradient of F, which no algorithm has.
+        algorithm: with its settings.
         rounds: R, the number of rounds.
-        local_steps: T, the number of local steps in a round.
         seed: the seed of the run.
         image: which image of an attack; -1 for other tasks.
         quantity: what is measured. "F": F after each round; the margin of an attack, which ends when it is negative;
             the accuracy of a prompt on test texts, and the classes that some of them get. "value": F - F* where F* is
             known, the margin of an attack, F otherwise, with the seconds so far and, in the last row, the value at the
             recommended x. "cosine": of the gradient estimates within the last round.
-        optimizer: what turns gradients into local steps.
         precision: how finely the numbers in messages travel.
         target: a run that measures "value" ends when that is the target or below; None: it does not.
-        knows_noise: whether FZooS is given the standard deviation of a noisy task.
         name: by which the run is kept, in place of its settings: it is found again when a setting has another name
             than it had. Whoever changes what a name stands for gives it another one.
     """
 
     task: TaskSpec
-    algorithm: Algorithm | None
+    algorithm: Algorithm | ExactGradient
     rounds: int
-    local_steps: int
     seed: int
     image: int = -1
     quantity: Literal["F", "value", "cosine"] = "F"
-    optimizer: Optimizer = field(default=Adam(0.01), repr=False)
     precision: Precision = field(default="float64", repr=False)
     target: float | None = field(default=None, repr=False)
-    knows_noise: bool = field(default=False, repr=False)
     name: str = field(default="", repr=False)
 
     @property
@@ -75,7 +68,7 @@ class Run:
             return self.name
         further = (f for f in fields(self) if not f.repr and getattr(self, f.name) != f.default)
         words = repr(self) + "".join(f", {f.name}={getattr(self, f.name)!r}" for f in further)
-        version = 1 if self.algorithm is None else self.algorithm.version
+        version = self.algorithm.version
         return words if version == 1 else f"{words}, version={version}"
 
     @property
@@ -86,7 +79,7 @@ class Run:
     @property
     def label(self) -> str:
         """Of the algorithm."""
-        return "exact gradient" if self.algorithm is None else self.algorithm.label
+        return self.algorithm.label
 
     def __call__(self, progress: Progress) -> list[Row]:
         """Make the run; its measurements, that at x0 first."""
@@ -94,8 +87,8 @@ class Run:
         if self.image >= 0:
             task = task[self.image]
         if self.quantity == "cosine":
-            assert self.algorithm is not None
-            return cosines(task, self.algorithm, self.rounds, self.local_steps, self.seed, progress)
+            assert isinstance(self.algorithm, GradientSteps)
+            return cosines(task, self.algorithm, self.rounds, self.seed, progress)
         return self._measure(task, progress)
 
     def _measure(self, task: Any, progress: Progress) -> list[Row]:
@@ -116,18 +109,15 @@ class Run:
             progress(r.round, self._shown(measured[-1]))
             return self._is_done(measured[-1])
 
-        if self.algorithm is None:
-            steps = (self.rounds, self.local_steps, self.optimizer)
-            recommended = exact_gradient(task, *steps, monitor=monitor, callback=callback)
+        if isinstance(self.algorithm, ExactGradient):
+            recommended = self.algorithm.minimize(task, self.rounds, monitor=monitor, callback=callback)
         else:
             result = minimize(
                 task.objectives,
                 task.x0,
                 bounds=task.bounds,
-                algorithm=self._informed(task, self.algorithm),
+                algorithm=self.algorithm,
                 rounds=self.rounds,
-                local_steps=self.local_steps,
-                optimizer=self.optimizer,
                 precision=self.precision,
                 vectorized=True,
                 monitor=monitor,
@@ -159,8 +149,3 @@ class Run:
         if self.quantity == "value":
             return self.target is not None and row["value"] <= self.target
         return row.get("margin", 0.0) < 0  # an image that is attacked stays attacked
-
-    def _informed(self, task: Any, algorithm: Algorithm) -> Algorithm:
-        if self.knows_noise and isinstance(algorithm, FixedFZooS):
-            return replace(algorithm, noise=KnownNoise(task.sigma))
-        return algorithm

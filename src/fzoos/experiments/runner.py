@@ -190,7 +190,9 @@ class _Display:
             f"{name} {value}" for name, value in run.task.settings if name in ("heterogeneity", "portion")
         )
         image = f", image {run.image}" if run.image >= 0 else ""
-        words = f"{run.label} on {run.task.name}, {settings}, T {run.local_steps}, seed {run.seed}{image}"
+        local_steps = getattr(run.algorithm, "local_steps", None)
+        steps = "" if local_steps is None else f", T {local_steps}"
+        words = f"{run.label} on {run.task.name}, {settings}{steps}, seed {run.seed}{image}"
         self._rows[run.fingerprint] = self._progress.add_task(words, total=run.rounds, status="")
 
     def advance(self, name: str, round: int, value: float) -> None:

@@ -27,8 +27,7 @@ class Store:
 
     A file holds the run's settings beside its rows, and a digest of the data that its task was made of. It is used
     only if those are the settings asked for and, where the data are at hand, if it is their digest: results of other
-    settings or data are never mixed in. Runs of the same settings on other data have files of their own. A file
-    without a digest is from before there were any, and is taken for one of the data at hand.
+    settings or data are never mixed in. Runs of the same settings on other data have files of their own.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -64,7 +63,7 @@ class Store:
         for run in runs:
             name = run.task.dataset
             for kept in self._kept(run):
-                if name is None or "data" not in kept:
+                if name is None:
                     continue
                 if found.setdefault(name, kept["data"]) != kept["data"]:
                     raise ValueError(
@@ -133,18 +132,16 @@ class Store:
 
     def _paths(self, run: Run) -> list[Path]:
         """A run's own files: of the data at hand or, where they are not, of whatever data."""
-        data, plain = run.task.data, self._path(run, None)
-        if run.task.dataset is None:
-            return [plain]
-        if data is None:
-            return [*sorted(self._folder.glob(f"{run.fingerprint}-*.json")), plain]
-        return [self._path(run, data), plain]
+        data = run.task.data
+        if run.task.dataset is not None and data is None:
+            return sorted(self._folder.glob(f"{run.fingerprint}-*.json"))
+        return [self._path(run, data)]
 
     def _kept(self, run: Run) -> Iterator[dict[str, Any]]:
         """What is kept of a run, in files of its own and packed."""
         data = run.task.data
         for kept in (*self._loose(run), *self._packed.get(run.key, ())):
-            if kept["key"] == run.key and (data is None or kept.get("data", data) == data):
+            if kept["key"] == run.key and (data is None or kept.get("data") == data):
                 yield kept
 
     def _all(self) -> Iterator[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fzoos.tasks import TASKS, Noisy
@@ -52,11 +53,15 @@ class TaskSpec:
     @property
     def data(self) -> str | None:
         """A digest of its data, if there are any and they are at hand."""
+        return self.data_in(None)
+
+    def data_in(self, folder: Path | None) -> str | None:
+        """The same, for data that are looked for in a folder first; None: in `$FZOOS_DATA`."""
         if self.is_prompt:
             from fzoos.tasks.prompt.texts import texts_digest
 
-            return texts_digest(_TEXTS[self.name])
-        return None if self.dataset is None else data_digest(self.dataset)
+            return texts_digest(_TEXTS[self.name], folder)
+        return None if self.dataset is None else data_digest(self.dataset, folder)
 
     @property
     def models(self) -> TaskSpec:
@@ -66,23 +71,28 @@ class TaskSpec:
         return TaskSpec(self.name, tuple(pair for pair in self.settings if pair[0] not in ("portion", "seed")))
 
 
-def build(spec: TaskSpec, progress: Shown = False) -> Any:
+def build(spec: TaskSpec, progress: Shown = False, folder: Path | None = None) -> Any:
     """The task itself, its models trained; the last two are kept.
 
     Args:
         spec: what to build. A quick attack has small models, trained on few images.
         progress: show the training of its models, on standard output or on the console given.
+        folder: where its data are looked for first; default: `$FZOOS_DATA`.
+
+    Raises:
+        DataError: its data are missing and cannot be downloaded, or are not in the layout.
     """
-    return _build(_Wanted(spec, spec.data, progress))
+    return _build(_Wanted(spec, spec.data_in(folder), progress, folder))
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A task that was made of other data is another task; where its training is shown makes no difference."""
+    """A task that was made of other data is another task; their folder and the display make no difference."""
 
     spec: TaskSpec
     data: str | None
     progress: Shown = field(compare=False)
+    folder: Path | None = field(compare=False)
 
 
 @lru_cache(maxsize=2)
@@ -92,18 +102,23 @@ def _build(wanted: _Wanted) -> Any:
     if spec.name == "attack":
         from fzoos.tasks.attack import DATASETS, Attacks
 
+        dataset = DATASETS[settings["dataset"]]
         if settings.pop("quick"):
-            settings["recipe"] = DATASETS[settings["dataset"]].quick
-        return Attacks(**settings, progress=progress)
+            settings["recipe"] = dataset.quick
+        return Attacks(**settings, data=dataset.load(wanted.folder), progress=progress)
     if spec.name == "metric":
         from fzoos.tasks.metric import Metric
 
-        task = Metric(**settings, data=_covertype(wanted.data), progress=progress)
+        task = Metric(**settings, data=_covertype(wanted.data, wanted.folder), progress=progress)
         _ = task.classifier  # trained now, not at the first query
         return task
     if spec.is_prompt:
         from fzoos.tasks.prompt import Prompt
 
+        if wanted.folder is not None:
+            from fzoos.tasks.prompt.texts import load_texts
+
+            settings["data"] = load_texts(wanted.folder, _TEXTS[spec.name])
         return Prompt(**settings) if spec.name == "prompt" else Prompt.newsgroups(**settings)
     noise = settings.pop("noise", 0.0)
     synthetic = TASKS[spec.name](**settings)
@@ -111,8 +126,8 @@ def _build(wanted: _Wanted) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _covertype(digest: str | None) -> Any:
+def _covertype(digest: str | None, folder: Path | None) -> Any:
     """The table that all metric tasks share; other data are another table."""
     from fzoos.tasks.data import load_covtype
 
-    return load_covtype()
+    return load_covtype(folder)

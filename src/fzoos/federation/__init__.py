@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from fzoos._util.lazy_package import load_on_use
-from fzoos._util.renamed import keep_old_attributes
 
 if TYPE_CHECKING:
     from fzoos.federation.conductor import conduct
@@ -20,4 +19,3 @@ load_on_use(
         "fzoos.federation.study": "Study",
     },
 )
-keep_old_attributes(__name__)

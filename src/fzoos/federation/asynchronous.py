@@ -125,7 +125,7 @@ class AsynchronousServer(Server):
         state.answers.under_way |= requests
         for i, request in requests.items():
             new, refreshed = i not in state.joined, request.kind == "refresh"
-            cost = algorithm.planned(len(state.x), self._local_steps, request.scalars, first=new, refreshed=refreshed)
+            cost = algorithm.planned(len(state.x), request.scalars, first=new, refreshed=refreshed)
             state.unknown[i] = max(state.unknown[i], cost)
 
     def _wait(self, plan: Plan, enough: int, came: dict[int, Message]) -> dict[int, Exception]:

@@ -8,7 +8,6 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import LARGEST, Algorithm, PayloadPart
-from fzoos.algorithms.optimizers import Optimizer
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays, Message
 from fzoos.messages.precision import Precision
@@ -27,9 +26,7 @@ _ROUNDING: Mapping[Precision, float] = {  # how far it takes a number out of its
 _MAX_QUERIES = 2**40  # the sum over all clients is still an integer of the file of runs
 
 
-def check_reply(
-    algorithm: Algorithm, request: Message, reply: Message, dim: int, local_steps: int, *, noisy: bool = False
-) -> None:
+def check_reply(algorithm: Algorithm, request: Message, reply: Message, dim: int, *, noisy: bool = False) -> None:
     """Raise a MessageError unless this reply answers that request.
 
     Args:
@@ -37,14 +34,13 @@ def check_reply(
         request: the server's request.
         reply: the client's reply to it.
         dim: d, the number of variables.
-        local_steps: T, the number of local steps in a round.
         noisy: whether arrays got noise for privacy, which takes them out of their ranges.
     """
     if reply.kind != _REPLIES[request.kind] or reply.round != request.round:
         raise MessageError(
             f"answered {request.kind!r} of round {request.round} with {reply.kind!r} of round {reply.round}"
         )
-    expected = _SHARED if request.kind == "value" else algorithm.reply_parts(dim, local_steps, request)
+    expected = _SHARED if request.kind == "value" else algorithm.reply_parts(dim, request)
     _check_arrays(reply, expected, expected.keys(), noisy)
     queries = reply.scalars.get("queries", -1)
     if not 0 <= queries < _MAX_QUERIES or queries != int(queries):
@@ -60,15 +56,7 @@ def check_reply(
         _check_inside(algorithm, reply)
 
 
-def check_request(
-    algorithm: Algorithm,
-    request: Message,
-    dim: int,
-    local_steps: int,
-    optimizer: Optimizer,
-    *,
-    noisy: bool = False,
-) -> None:
+def check_request(algorithm: Algorithm, request: Message, dim: int, *, noisy: bool = False) -> None:
     """Raise a MessageError unless a server of this study may ask this; `noisy` as for replies."""
     if request.kind == "value":
         _check_arrays(request, {"x": PayloadPart((dim,))}, {"x"}, noisy)
@@ -78,13 +66,13 @@ def check_request(
         raise MessageError(f"{request.kind!r} is not a request of {algorithm.label}")
     if request.round < 1:
         raise MessageError(f"rounds are counted from 1, got {request.round}")
-    payload, half = algorithm.parts(dim, local_steps), algorithm.server(dim, local_steps, optimizer)
+    payload, half = algorithm.parts(dim), algorithm.server(dim)
     if half is not None:  # all of the state, or all that it takes to rebuild it
         state = {name: PayloadPart(array.shape) for name, array in half.start(np.zeros(dim)).items()}
         allowed = state if "x" in request.arrays else payload
         _check_arrays(request, allowed, set(allowed), noisy)
     elif algorithm.steered:
-        _check_steered(algorithm, request, dim, local_steps, noisy)
+        _check_steered(algorithm, request, dim, noisy)
     else:
         needed = {"x"} if algorithm.protocol.requires_x(request.kind) else set()
         _check_arrays(request, {"x": PayloadPart((dim,))} | payload, needed, noisy)
@@ -94,10 +82,10 @@ def check_request(
         raise MessageError("the request does not tell the seed that all clients share")
 
 
-def _check_steered(algorithm: Algorithm, request: Message, dim: int, local_steps: int, noisy: bool) -> None:
+def _check_steered(algorithm: Algorithm, request: Message, dim: int, noisy: bool) -> None:
     """x, if it is there; and what the first exchange of such a round has brought."""
     opening = Message("refresh", request.round, {}, request.scalars)
-    payload = {} if request.kind == "refresh" else algorithm.reply_parts(dim, local_steps, opening)
+    payload = {} if request.kind == "refresh" else algorithm.reply_parts(dim, opening)
     _check_arrays(request, {"x": PayloadPart((dim,))} | payload, set(payload), noisy)
 
 

@@ -1,17 +1,14 @@
-"""The client's loop, the same for every algorithm: request in, T local steps, reply out."""
+"""The client's loop, the same for every algorithm: request in, reply out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.blas import one_blas_thread
 from fzoos.algorithms.base import LARGEST, ClientHalf, ServerHalf, State, SteeredHalf
-from fzoos.algorithms.descent import Descent
-from fzoos.algorithms.optimizers import Optimizer
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
 from fzoos.messages.rounding import Rounding
@@ -20,11 +17,10 @@ __all__ = ["Client"]
 
 
 class Client:
-    """One client: its trajectory, its half of the algorithm, its optimiser.
+    """One client: its trajectory and its half of the algorithm.
 
     Args:
         half: the algorithm's client half.
-        optimizer: what turns gradient estimates into steps.
         rounding: what is done to replies before they leave.
         server: the algorithm's server half, where it rebuilds x.
         protect: what is done to them before that, given the request and the server's x: noise is rounded, too.
@@ -35,14 +31,12 @@ class Client:
     def __init__(
         self,
         half: ClientHalf,
-        optimizer: Optimizer,
         rounding: Rounding = Rounding(),
         server: ServerHalf | None = None,
         protect: Callable[[Message, Message, FloatArray], Message] = lambda reply, request, x: reply,
     ) -> None:
         self._half, self._server = half, server
         self._rounding, self._protect = rounding, protect
-        self._descent = Descent(optimizer, half.context.dim)
         self._state: State = {}  # the server's, of this round
         self._x_round = 0
 
@@ -171,25 +165,20 @@ class Client:
             self._state = server.next_state(self._state, request.arrays, r - 1, int(request.scalars["seed"]))
         elif self._x_round != r:
             raise MessageError(f"an update of round {r} without x, and none of round {r - 1} to rebuild it from")
-        self._x_round, self._descent.state = r, server.moments(self._state)
+        self._x_round = r
         return Message(request.kind, r, self._state, request.scalars)
 
     def _update(self, x: FloatArray, request: Message, constrained: bool) -> Message:
-        """x <- x - optimiser(g_local + gamma_t * correction), T times (the paper's eq. 2)."""
-        half, whole = self._half, self._half.context
+        """The second exchange of a round, or the only one."""
+        half = self._half
         if isinstance(half, SteeredHalf):
             answer = half.answer(x, request)
             self._ask_constraints(x, constrained)
             return Message(
                 "iterate", request.round, answer, {"queries": self.queries, **self._feasibility, **half.diagnostics()}
             )
-        steps = int(request.scalars.get("cut", whole.local_steps))
-        if steps != whole.local_steps:
-            half.context = replace(whole, local_steps=steps)
-        self._descent.start_round(len(x))
         half.begin(x, request)
-        x = half.walk(x, steps, self._descent)
+        x = half.run_round(x)
         self._ask_constraints(self._state["x"], constrained)
         arrays = half.end(x) if self._server is not None else {"x": x, **half.end(x)}
-        half.context = whole
         return Message("iterate", request.round, arrays, {**self._counts, **half.diagnostics()})

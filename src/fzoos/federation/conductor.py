@@ -81,17 +81,15 @@ class _Conductor:
         self._said: set[tuple[int, str]] = set()  # why a site did not answer: a reason is logged once
         if study.privacy_settings is not None:
             study.privacy_settings.check(study.algorithm_settings)
-        self._releases = Releases(study.algorithm_settings, len(study.sites), study.dim, study.local_steps)
+        self._releases = Releases(study.algorithm_settings, len(study.sites), study.dim)
         needed = study.min_clients or study.enough or study.participants
         self._server = _server_for(study, engine if study.privacy_settings is None else _announced(engine, self._ask))(
             study.algorithm_settings,
             study.box.to_cube(study.start),
-            local_steps=study.local_steps,
             weights=study.omega,
             participants=study.participants,
             shared_seed=study.seeds.shared,
             rng=np.random.default_rng(study.seeds.server),
-            optimizer=study.optimizer_settings,
             dropouts=Dropouts(
                 needed,
                 study.timeout,
@@ -165,10 +163,10 @@ class _Conductor:
 
     def _restore(self, body: bytes) -> None:
         header, arrays = unpack(body, limit=_NO_LIMIT, max_header=_NO_LIMIT)
-        if header.get("study", self._study.id) != self._study.id:  # the same settings, but of an older release
+        if header["study"] != self._study.id:  # the same settings, but the algorithm's version is another one
             raise StoreError(
-                f"{self._store.path} was begun by a release in which {self._study.algorithm_settings.label} "
-                "was another algorithm: begin a new run"
+                f"{self._store.path} was begun with another version of {self._study.algorithm_settings.label}: "
+                "go on with that, or begin a new run"
             )
         self._server.state = ServerState.load(json.loads(header["state"]), arrays)
 

@@ -32,7 +32,6 @@ class QueryCounts:
     Args:
         algorithm: says what a round costs.
         dim: d, the number of variables.
-        local_steps: T, the number of local steps in a round.
         attempts: how often a request is sent at most.
         lost: clients whose journal may have been lost: they go on, and what they had paid is still counted.
         shares_values: whether f_i(x) is asked after each round: the next one may then cost a query less.
@@ -43,7 +42,7 @@ class QueryCounts:
         >>> from fzoos.federation.counts import QueryCounts
         >>> from fzoos.federation.server_state import ServerState
         >>> state = ServerState({"x": np.zeros(3)}, np.random.default_rng(0), queries=[0])
-        >>> counts = QueryCounts(FedZO(), dim=3, local_steps=10)           # 210 queries a round
+        >>> counts = QueryCounts(FedZO(), dim=3)                           # 210 queries a round
         >>> counts.begin(state)
         >>> counts.answered(state, 0, 2**40, update=True)
         'claims 1099511627776 queries; at most 210 can have been made, and are counted'
@@ -55,18 +54,17 @@ class QueryCounts:
         self,
         algorithm: Algorithm,
         dim: int,
-        local_steps: int,
         attempts: int = 1,
         lost: Collection[int] = (),
         shares_values: bool = False,
     ) -> None:
         self._spared = int(shares_values)
-        self._algorithm, self._dim, self._local_steps = algorithm, dim, local_steps
+        self._algorithm, self._dim = algorithm, dim
         self._attempts, self._lost = attempts, frozenset(lost)
 
     def cost(self, *, first: bool, refreshed: bool) -> int:
         """Queries of a client in a round."""
-        return self._algorithm.queries(self._dim, self._local_steps, first=first, refreshed=refreshed)
+        return self._algorithm.queries(self._dim, first=first, refreshed=refreshed)
 
     @property
     def most(self) -> int:

@@ -5,10 +5,9 @@ table      row
 =========  ==========================================================================================================
 about      name, value: format, study, site; seed: of the site's own random generator, with a digest of its own
 requests   id, digest, body: a request of the server as it came; written with the first row that it causes
-queries    id, request, round, step, purpose, x (float64 bytes, in the user's coordinates), y, error: written before the
-           value is used; y is NULL where the objective raised, which is then in error, and where SQLite cannot hold
-           it: error is then "nan" or "-0.0". With k constraints purpose ends in +k, and their values follow x in its
-           bytes
+queries    id, request, round, step, purpose, x (float64 bytes, in the user's coordinates), y, c (values of constraints,
+           float64 bytes; NULL without any), error: written before the value is used; y is NULL where the objective
+           raised, which is then in error, and where SQLite cannot hold it: error is then "nan" or "-0.0"
 replies    request, body, generator: what was answered, and the random generator's state (JSON) after it; body is NULL
            where the server went on without an answer
 =========  ==========================================================================================================
@@ -46,7 +45,7 @@ from fzoos._util.private import make_private
 from fzoos._util.row_count import RowCount
 from fzoos._util.sqlite import open_readonly
 from fzoos.federation.journal_rows import CHAINED, Mark, Query, Request, has_been_at, is_as_written, odd_name, query_of
-from fzoos.federation.site_seed import FORMATS, draw_seed, has_seed, seal, unseal
+from fzoos.federation.site_seed import draw_seed, seal, unseal
 
 __all__ = ["CHAINED", "Journal", "JournalError", "Mark", "Query", "Request", "read_about"]
 
@@ -60,12 +59,13 @@ CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE requests (id INTEGER PRIMARY KEY, digest BLOB NOT NULL, body BLOB NOT NULL, link BLOB NOT NULL) STRICT;
 CREATE TABLE queries (
   id INTEGER PRIMARY KEY, request INTEGER NOT NULL, round INTEGER NOT NULL, step INTEGER NOT NULL,
-  purpose TEXT NOT NULL, x BLOB NOT NULL, y REAL, error TEXT, asked REAL NOT NULL, link BLOB NOT NULL) STRICT;
+  purpose TEXT NOT NULL, x BLOB NOT NULL, y REAL, c BLOB, error TEXT, asked REAL NOT NULL, link BLOB NOT NULL) STRICT;
 CREATE TABLE replies (
   id INTEGER PRIMARY KEY, request INTEGER NOT NULL UNIQUE, body BLOB, generator TEXT, link BLOB NOT NULL) STRICT;
 CREATE INDEX requests_by_digest ON requests (digest);
 CREATE INDEX queries_by_request ON queries (request);
 """
+_FORMAT = "3"
 _ODD = ("nan", "-0.0")
 _UNFLUSHED = 0.1  # seconds of work that a power cut may cost
 
@@ -86,7 +86,7 @@ class Journal:
         since: rows up to here are not read, if the journal has been there; None: all are read.
 
     Attributes:
-        seed: the one that it has; None: it is from before there were any, and the study's seed was the site's.
+        seed: the one that it has.
 
     Raises:
         JournalError: another study's, another program's, of another seed, damaged, or in use elsewhere.
@@ -153,7 +153,7 @@ class Journal:
             self._db.execute("PRAGMA synchronous = FULL")
             if not begun:
                 self.seed = draw_seed() if self.seed is None else self.seed
-                about = {"format": FORMATS[0], "study": study, "site": site, "seed": seal(self.seed)}
+                about = {"format": _FORMAT, "study": study, "site": site, "seed": seal(self.seed)}
                 self._db.executescript("BEGIN;" + _TABLES)
                 self._db.executemany("INSERT INTO about VALUES (?, ?)", about.items())
                 self._db.execute("COMMIT")
@@ -187,17 +187,20 @@ class Journal:
 
     def _check_about(self, about: Mapping[str, str], study: str, site: str) -> None:
         found = about.get("format")
-        if found not in FORMATS:
-            raise JournalError(f"the journal {self.path} has format {found}; this program reads {FORMATS[0]}")
+        if found != _FORMAT:
+            raise JournalError(
+                f"the journal {self.path} has format {found}; this program reads format {_FORMAT} only: "
+                "another version wrote it"
+            )
         for name, expected in (("study", study), ("site", site)):
             if about.get(name) != expected:
                 raise JournalError(
                     f"the journal {self.path} belongs to {name} {about.get(name)!r}, not {expected!r}; "
                     "a changed study needs a journal of its own"
                 )
-        if not has_seed(about):
-            raise JournalError(f"the journal {self.path} is damaged: the site's seed is not what it was. {_WAY_OUT}")
         begun_with = unseal(about)
+        if begun_with is None:
+            raise JournalError(f"the journal {self.path} is damaged: the site's seed is not what it was. {_WAY_OUT}")
         if self.seed not in (None, begun_with):
             raise JournalError(
                 f"the journal {self.path} was begun with another seed than the site's settings have: leave the seed "
@@ -332,15 +335,11 @@ class Journal:
         """
         now, why = time.time(), None if error is None else error.encode("utf-8", "backslashreplace").decode()
         rows: list[tuple[Any, ...]] = []
-        if values is not None and values.ndim == 2:
-            purpose = f"{purpose}+{values.shape[1] - 1}"
         for i, x in enumerate(points):
             y = None if values is None else float(values[i] if values.ndim == 1 else values[i, 0])
-            if values is not None and values.ndim == 2:
-                x = np.concatenate([x, values[i, 1:]])
+            c = None if values is None or values.ndim == 1 else _bytes_of(values[i, 1:])
             odd = None if y is None else odd_name(y)
-            row = (np.ascontiguousarray(x, "<f8").tobytes(), None if odd else y, why or odd, now)
-            rows.append((request, round, step, purpose, *row))
+            rows.append((request, round, step, purpose, _bytes_of(x), None if odd else y, c, why or odd, now))
         self._append("queries", rows, more)
         self.count += len(points)
 
@@ -348,20 +347,8 @@ class Journal:
         """Those of one request, or all, in order, without those that have an error; NaN is a value."""
         where, values = ("", ()) if request is None else ("AND request = ?", (request,))
         good = f"(error IS NULL OR error IN {_ODD})"
-        text = f"SELECT x, y, error, round, step, purpose FROM queries WHERE {good} {where} ORDER BY id"
-        return [
-            query_of(np.frombuffer(x, "<f8"), float(odd) if y is None else y, *rest)
-            for x, y, odd, *rest in self._read(text, values)
-        ]
-
-    def inherit_seed(self, about: Mapping[str, str]) -> bool:
-        """Take over the seed of another journal of this study and site; False: it is damaged there."""
-        if not has_seed(about):
-            return False
-        self.seed = unseal(about)
-        self._db.execute("UPDATE about SET value = ? WHERE name = 'format'", (about["format"],))
-        self._db.execute("UPDATE about SET value = ? WHERE name = 'seed'", (about.get("seed", ""),))
-        return True
+        text = f"SELECT x, y, c, error, round, step, purpose FROM queries WHERE {good} {where} ORDER BY id"
+        return [query_of(*row) for row in self._read(text, values)]
 
     def append_row(self, table: str, row: tuple[Any, ...]) -> None:
         """Keep a row of another journal of this study and site, with the request's id in this one."""
@@ -391,6 +378,10 @@ class Journal:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _bytes_of(numbers: FloatArray) -> bytes:
+    return np.ascontiguousarray(numbers, "<f8").tobytes()
 
 
 def read_about(path: str | Path) -> dict[str, str]:

@@ -16,7 +16,7 @@ __all__ = ["CHAINED", "Mark", "Query", "Request", "has_been_at", "is_as_written"
 
 CHAINED = {  # the columns of each table that its links are made of
     "requests": ("digest", "body"),
-    "queries": ("request", "round", "step", "purpose", "x", "y", "error", "asked"),
+    "queries": ("request", "round", "step", "purpose", "x", "y", "c", "error", "asked"),
     "replies": ("request", "body", "generator"),
 }
 
@@ -53,12 +53,11 @@ class Query:
         return y if self.c is None else np.concatenate([y, self.c])[None]
 
 
-def query_of(numbers: FloatArray, y: float, round: int, step: int, purpose: str) -> Query:
-    """From a row, in which constraints may follow x."""
-    purpose, _, count = purpose.partition("+")
-    if not count:
-        return Query(numbers, y, round, step, purpose)
-    return Query(numbers[: -int(count)], y, round, step, purpose, numbers[-int(count) :])
+def query_of(x: bytes, y: float | None, c: bytes | None, odd: str | None, round: int, step: int, purpose: str) -> Query:
+    """From a row without an error; `odd` is the name of a y that SQLite cannot hold."""
+    value = float(odd) if y is None and odd is not None else y
+    constraints = None if c is None else np.frombuffer(c, "<f8")
+    return Query(np.frombuffer(x, "<f8"), value, round, step, purpose, constraints)
 
 
 def odd_name(value: float) -> str | None:
@@ -87,6 +86,6 @@ def is_as_written(db: sqlite3.Connection, request: int) -> bool:
         text = f"SELECT link, {', '.join(CHAINED[table])} FROM {table} WHERE id = ?"
         before = db.execute(f"SELECT link FROM {table} WHERE id = ?", (id - 1,)).fetchone() or (b"",)
         link, *row = db.execute(text, (id,)).fetchone()
-        if link != link_of(before[0], row):
+        if not isinstance(before[0], bytes) or link != link_of(before[0], row):
             return False
     return True

@@ -97,7 +97,7 @@ class Privacy:
             ImportError: dp-accounting is not installed.
             ValueError: the algorithm sends what noise would make useless.
         """
-        for name, part in algorithm.parts(1, 1).items():
+        for name, part in algorithm.parts(1).items():
             if part.privacy == "refuse":
                 advice = f"; set {part.instead} in the algorithm's settings" if part.instead else ""
                 raise ValueError(f"privacy: {algorithm.label} would send {name}, of which noise leaves nothing{advice}")
@@ -213,21 +213,20 @@ class Releases:
         algorithm: says what its payload is.
         sites: how many there are.
         dim: d, the number of variables.
-        local_steps: T, the number of local steps in a round.
 
     Example:
         >>> import numpy as np
         >>> from fzoos import FZooS
         >>> from fzoos.messages.message import Message
         >>> from fzoos.federation.privacy import Releases
-        >>> releases = Releases(FZooS.weights(), sites=2, dim=3, local_steps=10)
+        >>> releases = Releases(FZooS(), sites=2, dim=3)
         >>> request = Message("refresh", 2, {"x": np.zeros(3)}, {"seed": 7})
         >>> releases.ask({0: request, 1: request}), releases.ask({1: request}), releases.most
         (True, False, 1)
     """
 
-    def __init__(self, algorithm: Algorithm, sites: int, dim: int, local_steps: int) -> None:
-        self._arrays = partial(arrays_in_reply, algorithm, dim=dim, local_steps=local_steps)
+    def __init__(self, algorithm: Algorithm, sites: int, dim: int) -> None:
+        self._arrays = partial(arrays_in_reply, algorithm, dim=dim)
         self._counts = [0] * sites
         self._last: list[list[Any]] = [[0, ""] for _ in range(sites)]  # round and kind of the last request
 
@@ -256,9 +255,9 @@ class Releases:
         self._counts, self._last = state.get("releases", self._counts), state.get("last", self._last)
 
 
-def arrays_in_reply(algorithm: Algorithm, request: Message, dim: int, local_steps: int) -> int:
+def arrays_in_reply(algorithm: Algorithm, request: Message, dim: int) -> int:
     """How many arrays leave a site with the reply to a request; those that are the same for all sites do not count."""
-    return sum(part.tells for part in algorithm.reply_parts(dim, local_steps, request).values())
+    return sum(part.tells for part in algorithm.reply_parts(dim, request).values())
 
 
 def sent(journal: Journal, study: Study) -> int:
@@ -284,4 +283,4 @@ def sent(journal: Journal, study: Study) -> int:
         4
     """
     answered = (decode(request.body, study.id) for request in journal.requests() if request.reply is not None)
-    return sum(arrays_in_reply(study.algorithm_settings, asked, study.dim, study.local_steps) for asked in answered)
+    return sum(arrays_in_reply(study.algorithm_settings, asked, study.dim) for asked in answered)

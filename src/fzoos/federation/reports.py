@@ -29,9 +29,9 @@ def mean_scalars(
         >>> import numpy as np
         >>> from fzoos.federation.reports import mean_scalars
         >>> from fzoos.messages.message import Message
-        >>> said = {i: Message("iterate", 1, {}, {"queries": 5, "uncertainty": float(i)}) for i in (0, 1)}
+        >>> said = {i: Message("iterate", 1, {}, {"queries": 5, "correction_length": float(i)}) for i in (0, 1)}
         >>> mean_scalars(said, np.array([0.25, 0.75]))
-        {'uncertainty': 0.75}
+        {'correction_length': 0.75}
     """
     if not replies:
         return {}

@@ -23,7 +23,7 @@ import numpy as np
 from fzoos._util.links import link_of
 from fzoos._util.sqlite import open_readonly
 from fzoos.federation.journal import CHAINED, Journal, JournalError
-from fzoos.federation.site_seed import has_seed
+from fzoos.federation.site_seed import unseal
 
 __all__ = ["Salvaged", "salvage", "verify"]
 
@@ -76,7 +76,7 @@ class _Reader:
             self.about = dict(db.execute("SELECT name, value FROM about"))
         except sqlite3.Error as error:
             self.problems.append(f"table about cannot be read: {error}")
-        if self.about and not has_seed(self.about):
+        if self.about and unseal(self.about) is None:
             self.problems.append("the site's seed is damaged")
         for table in CHAINED:
             self.rows[table] = dict(self._good(db, table))
@@ -96,7 +96,7 @@ class _Reader:
                 yield id, tuple(values)
             else:
                 self.problems.append(f"row {id} of {table} is damaged, or follows one that is gone")
-            before = link
+            before = link if isinstance(link, bytes) else None  # a flipped bit can make it a text
 
     def _row(self, db: sqlite3.Connection, table: str, id: int) -> _Row | None:
         try:
@@ -160,8 +160,9 @@ def salvage(path: str | Path, new: str | Path) -> Salvaged:
         raise JournalError(f"{new} is there already; nothing was written")
     if not {"study", "site"} <= reader.about.keys() or not reader.rows.get("requests"):
         raise JournalError(f"of {path} nothing can be saved: {'; '.join(reader.problems[:3]) or 'it is empty'}")
-    with Journal(new, reader.about["study"], reader.about["site"]) as journal:
-        _copy(reader, journal, broken=not journal.inherit_seed(reader.about))
+    seed = unseal(reader.about)
+    with Journal(new, reader.about["study"], reader.about["site"], seed=seed) as journal:
+        _copy(reader, journal, broken=seed is None)
     return reader.summary
 
 

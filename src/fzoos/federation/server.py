@@ -32,7 +32,6 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import Algorithm
-from fzoos.algorithms.optimizers import Optimizer
 from fzoos.federation.aggregate import aggregate
 from fzoos.federation.check import check_precision_of, check_reply
 from fzoos.federation.counts import CountTooSmall, QueryCounts
@@ -55,12 +54,10 @@ class Server:
         engine: carries messages to the clients.
         algorithm: its settings.
         x: x_0 in the unit cube, shape (d,).
-        local_steps: T, the number of local steps in a round.
         weights: omega, shape (N,).
         participants: how many clients take part in a round.
         shared_seed: the seed that all clients share (of the random features).
         rng: draws the participants.
-        optimizer: what the clients do with gradient estimates; needed where the algorithm rebuilds x.
         dropouts: None: the first failure of a client is raised.
         combine: how the clients' arrays become one: a name of `AGGREGATES`.
         rounding: what is done to requests before they leave; x and payload stay here as they are.
@@ -76,12 +73,10 @@ class Server:
         algorithm: Algorithm,
         x: FloatArray,
         *,
-        local_steps: int,
         weights: FloatArray,
         participants: int,
         shared_seed: int,
         rng: np.random.Generator,
-        optimizer: Optimizer | None = None,
         dropouts: Dropouts | None = None,
         combine: str = "mean",
         rounding: Rounding = Rounding(),
@@ -89,16 +84,14 @@ class Server:
         share_values: bool = False,
         on_failure: Callable[[int, int, Exception], None] = lambda client, round, error: None,
     ) -> None:
-        self._engine, self._algorithm, self._local_steps = engine, algorithm, local_steps
+        self._engine, self._algorithm = engine, algorithm
         self._weights, self._participants = weights, participants
         self._seed = {"seed": shared_seed} if algorithm.shares_seed else {}
         self._dropouts, self._combine, self._rounding = dropouts, combine, rounding
         self._on_failure, self._noisy, self._share_values = on_failure, noisy, share_values
         attempts, lost = (1, ()) if dropouts is None else (1 + dropouts.retries, dropouts.lost)
-        self._counts = QueryCounts(algorithm, len(x), local_steps, attempts, lost, share_values)
-        self._half = None if optimizer is None else algorithm.server(len(x), local_steps, optimizer)
-        if algorithm.protocol.rebuilds and self._half is None:
-            raise TypeError(f"{algorithm.label} rebuilds x with the optimizer: the server needs it, too")
+        self._counts = QueryCounts(algorithm, len(x), attempts, lost, share_values)
+        self._half = algorithm.server(len(x))
         self._steering = algorithm.steering(len(x))
         self._places: tuple[tuple[int, ...], dict[int, tuple[int, float]]] = (), {}  # of participants: turn and share
         start = self._half or self._steering
@@ -141,7 +134,7 @@ class Server:
 
     def cut(self, plan: Plan, most: int) -> Plan | None:
         """The largest part of a planned round that costs so many queries at most, if there is any."""
-        largest = self._algorithm.largest_cut(len(self.state.x), self._local_steps)
+        largest = self._algorithm.largest_cut(len(self.state.x))
         sizes = range(1, largest + 1)
         cut = bisect_right(sizes, most, key=lambda size: self._cost(plan.participants, size))
         queries = self._cost(plan.participants, cut) if cut else 0  # a part that asks nothing may be free of charge
@@ -154,7 +147,6 @@ class Server:
         queries = len(participants) * (state.constrained and not self._algorithm.asks_x) + sum(
             self._algorithm.planned(
                 len(state.x),
-                self._local_steps,
                 {**self._told(participants, i), **part},
                 first=i not in state.joined,
                 refreshed=refreshed,
@@ -319,7 +311,7 @@ class Server:
         """x and what goes out, as the algorithm makes them; what else it made stays here."""
         parts = [reply.arrays for reply in replies.values()]
         made = self._algorithm.combine_replies({**self.state.kept, "x": self.x}, parts, self._weights[list(replies)])
-        outgoing = {"x", *self._algorithm.shapes(len(self.x), self._local_steps)}
+        outgoing = {"x", *self._algorithm.shapes(len(self.x))}
         self.state.kept = {name: array for name, array in made.items() if name != "x"}
         return {name: array for name, array in made.items() if name in outgoing}
 
@@ -369,8 +361,7 @@ class Server:
         """Count and check a reply; raises a ValueError where it is not good."""
         self.state.bytes_up += reply.nbytes
         check_precision_of(reply, "float64" if request.kind == "value" else self._rounding.precision)
-        steps = int(request.scalars.get("cut", self._local_steps))
-        check_reply(self._algorithm, request, reply, len(self.state.x), steps, noisy=self._noisy)
+        check_reply(self._algorithm, request, reply, len(self.state.x), noisy=self._noisy)
         self._count(client, request, int(reply.scalars["queries"]))
         self.state.failed[client] = max(self.state.failed.get(client, 0), int(reply.scalars.get("failed", 0)))
 

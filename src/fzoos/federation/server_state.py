@@ -1,8 +1,7 @@
 """What the server knows between two exchanges: one record, saved and restored as it is.
 
 On disk it is JSON values and named arrays. A field of arrays, such as `payload`, becomes one array for each entry, such
-as `payload_c`; every other field is a JSON value of its own name. A new field needs a default and nothing more:
-checkpoints that lack it are still read.
+as `payload_c`; every other field is a JSON value of its own name.
 """
 
 from __future__ import annotations
@@ -135,7 +134,7 @@ class ServerState:
     answers: Answers = field(default_factory=Answers)
 
     def __post_init__(self) -> None:
-        for name in ("before", "unknown", "offsets"):  # a checkpoint of the last release has none of them
+        for name in ("before", "unknown", "offsets"):  # none so far
             if not getattr(self, name):
                 setattr(self, name, [0] * len(self.queries))
 
@@ -161,16 +160,14 @@ class ServerState:
 
     @classmethod
     def load(cls, values: Mapping[str, Any], arrays: Arrays) -> Self:
-        """From what `save` gave, in this release or in the last."""
-        if "server" in values:
-            values, arrays = _from_last_release(values, arrays)
+        """From what `save` gave."""
         found: dict[str, Any] = {}
         for f in fields(cls):
             if "arrays" in f.metadata:
                 found[f.name] = _entries(f"{f.name}_", arrays)
             elif f.name == "answers":
-                found[f.name] = Answers.load(values.get(f.name, {}), _entries("answers_", arrays))
-            elif f.name in values:
+                found[f.name] = Answers.load(values[f.name], _entries("answers_", arrays))
+            else:
                 found[f.name] = f.metadata.get("restore", _same)(values[f.name])
         return cls(**found)
 
@@ -190,21 +187,3 @@ def _same(value: Any) -> Any:
 
 def _entries(prefix: str, arrays: Arrays) -> dict[str, FloatArray]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-def _from_last_release(values: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
-    """What the last release saved, under the names of this one; it had x apart from what else is shared."""
-    old = dict(values["server"])
-    up, down = old.pop("bytes")
-    plan = old.pop("plan")
-    new = {
-        **old,
-        "plan": None if plan is None else dict(zip(("round", "participants", "queries"), plan, strict=True)),
-        "joined": old["met"],
-        "up_to_date": old.get("following", ()),
-        "bytes_up": up,
-        "bytes_down": down,
-        "seconds": values["seconds"],
-    }
-    shared = {"x": arrays["x"], **_entries("state_", arrays)}
-    return new, {**arrays, **{f"shared_{name}": array for name, array in shared.items()}}

@@ -12,7 +12,6 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_number
 from fzoos.algorithms.base import Algorithm, ClientContext
-from fzoos.algorithms.optimizers import Optimizer
 from fzoos.federation.client import Client
 from fzoos.messages.message import Message
 from fzoos.messages.precision import Precision
@@ -51,9 +50,7 @@ class Setting:
     Args:
         box: the search box.
         algorithm: the algorithm's settings.
-        optimizer: what the clients do with gradient estimates.
         clients: N, the number of clients.
-        local_steps: T, the number of local steps in a round.
         vectorized: whether objectives take batches.
         on_failure: what a NaN or infinite value does.
         precision: how finely the clients' arrays travel.
@@ -62,9 +59,7 @@ class Setting:
 
     box: Box
     algorithm: Algorithm
-    optimizer: Optimizer
     clients: int
-    local_steps: int
     vectorized: bool = False
     on_failure: OnFailure = "raise"
     precision: Precision = "float64"
@@ -107,13 +102,12 @@ class Setting:
             rng,
             self.box.dim,
             self.clients,
-            self.local_steps,
             self.algorithm.projected,
             self.algorithm.largest_matrix(self.box.dim),
         )
-        server = self.algorithm.server(self.box.dim, self.local_steps, self.optimizer)
+        server = self.algorithm.server(self.box.dim)
         rounding = Rounding(self.precision, seed)
-        return Client(self.algorithm.client(context), self.optimizer, rounding, server, self.protect)
+        return Client(self.algorithm.client(context), rounding, server, self.protect)
 
 
 def check_weights(weights: Any, count: int) -> FloatArray:

@@ -225,9 +225,9 @@ class StudySite:
         """Refuse a round that the budget does not allow before its first query, not in the middle."""
         if self._budget is None:
             return
-        algorithm, steps = self._study.algorithm_settings, self._study.local_steps
+        algorithm = self._study.algorithm_settings
         first, refreshed = self._journal.generator is None, request.kind == "refresh"
-        cost = algorithm.planned(self._study.box.dim, steps, request.scalars, first=first, refreshed=refreshed)
+        cost = algorithm.planned(self._study.box.dim, request.scalars, first=first, refreshed=refreshed)
         cost += self._study.share_values
         if known is not None and not known.replied:  # some of them were paid for before a crash
             cost -= len(self._journal.queries(known.id))
@@ -245,7 +245,7 @@ class StudySite:
             return
         study = self._study
         before = sent(self._journal, study)
-        more = arrays_in_reply(study.algorithm_settings, request, study.dim, study.local_steps)
+        more = arrays_in_reply(study.algorithm_settings, request, study.dim)
         epsilon = privacy.epsilon(before + more)
         if epsilon > self._max_epsilon:
             raise BudgetError(

@@ -11,10 +11,7 @@ import re
 import secrets
 from collections.abc import Mapping
 
-__all__ = ["FORMATS", "draw_seed", "has_seed", "seal", "unseal"]
-
-FORMATS = ("2", "1")
-"""Of journals; those of the second are from before there were such seeds: the study's seed was the site's."""
+__all__ = ["draw_seed", "seal", "unseal"]
 
 _BITS = 128
 
@@ -29,7 +26,7 @@ def seal(seed: int) -> str:
 
     Example:
         >>> from fzoos.federation.site_seed import seal, unseal
-        >>> unseal({"format": "2", "seed": seal(7)}), unseal({"format": "2", "seed": seal(7).replace("7", "8", 1)})
+        >>> unseal({"seed": seal(7)}), unseal({"seed": seal(7).replace("7", "8", 1)})
         (7, None)
     """
     text = f"{seed:x}"
@@ -41,8 +38,3 @@ def unseal(about: Mapping[str, str]) -> int | None:
     text = about.get("seed", "")
     seed = text.partition(" ")[0]
     return int(seed, 16) if re.fullmatch("[0-9a-f]+", seed) and seal(int(seed, 16)) == text else None
-
-
-def has_seed(about: Mapping[str, str]) -> bool:
-    """Whether a journal has its seed as it was written, or is from before there were any."""
-    return about.get("format") == FORMATS[1] or unseal(about) is not None

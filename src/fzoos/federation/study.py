@@ -17,13 +17,12 @@ from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_number, check_positive
 from fzoos.algorithms import ALGORITHMS
 from fzoos.algorithms.base import Algorithm
-from fzoos.algorithms.optimizers import Optimizer
 from fzoos.federation.aggregate import AGGREGATES
 from fzoos.federation.check import check_precision_of, check_request
 from fzoos.federation.client import Client
 from fzoos.federation.limits import Limits
 from fzoos.federation.privacy import Privacy
-from fzoos.federation.settings import make_algorithm, make_optimizer
+from fzoos.federation.settings import make_algorithm
 from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
@@ -68,12 +67,10 @@ class Study:
         sites: names of the sites; a client's index is its place here.
         dim: d, the number of variables; needed only where x0 is one number.
         rounds: R, the number of rounds.
-        local_steps: T, the number of local steps in a round.
-        seed: of what the server draws and of what all share, such as a star's directions; a site has its own, in its
+        seed: of what the server draws and of what all share, such as common directions; a site has its own, in its
             journal.
         vectorized: whether the sites' objectives take batches.
-        algorithm: "name" and settings.
-        optimizer: "name" and settings.
+        algorithm: "name" and settings, such as {"name": "fedzo", "local_steps": 5}; "auto" if there is none.
         weights: omega, the weight of each site in the average; None: all equal.
         participation: sites that take part in a round: a float is a fraction, an int a number.
         min_clients: an exchange counts if so many sites answer; None: all that take part, or `enough`.
@@ -116,11 +113,9 @@ class Study:
     sites: tuple[str, ...]
     dim: int = 0
     rounds: int = 50
-    local_steps: int = 10
     seed: int = 0
     vectorized: bool = False
-    algorithm: Mapping[str, Any] = field(default_factory=lambda: {"name": "fzoos"})
-    optimizer: Mapping[str, Any] = field(default_factory=lambda: {"name": "adam", "learning_rate": 0.01})
+    algorithm: Mapping[str, Any] = field(default_factory=lambda: {"name": "auto"})
     weights: Any = None
     participation: float | int = 1.0
     min_clients: int | None = None
@@ -162,7 +157,6 @@ class Study:
         if self.dim and np.ndim(self.x0) == 0 and not isinstance(self.x0, Mapping):
             object.__setattr__(self, "x0", [self.x0] * self.dim)
         check_count("rounds", self.rounds, low=1)
-        check_count("local_steps", self.local_steps, low=1)
         check_count("seed", self.seed)
         if not isinstance(self.vectorized, bool):
             raise TypeError(f"vectorized must be true or false, got {self.vectorized!r}")
@@ -197,7 +191,7 @@ class Study:
         if self.dim and len(start) != self.dim:
             raise ValueError(f"x0 has {len(start)} values but dim is {self.dim}")
         object.__setattr__(self, "dim", len(start))
-        for name in ("algorithm_settings", "optimizer_settings", "privacy_settings", "omega", "participants"):
+        for name in ("algorithm_settings", "privacy_settings", "omega", "participants"):
             getattr(self, name)  # each checks what it is made of
         if self.aggregate != "mean" and self.algorithm_settings.combines_replies:
             label = self.algorithm_settings.label
@@ -219,14 +213,7 @@ class Study:
         if not self.algorithm_settings.keeps_answers:
             others = ", ".join(cls.label for cls in ALGORITHMS.values() if cls().keeps_answers)
             raise ValueError(
-                f"enough is {enough}, but {label} has no use for late answers: leave it out, or take one of {others}, "
-                'or FZooS with preset = "weights"'
-            )
-        steering = self.algorithm_settings.steering(self.dim)
-        if steering is not None and not steering.keeps_answers:
-            raise ValueError(
-                f"enough is {enough}, but {label} has no use for late answers in {self.dim} dimensions, where rounds "
-                'are stars and lines: leave it out, or take preset = "weights"; up to 50 dimensions it has'
+                f"enough is {enough}, but {label} has no use for late answers: leave it out, or take one of {others}"
             )
 
     @classmethod
@@ -263,14 +250,9 @@ class Study:
     def id(self) -> str:
         """Changes whenever anything changes that a number at a site depends on."""
         settings = {name: value for name, value in self.settings.items() if name not in _RUNNING}
-        if self.precision == "float64":  # a study from before there was a choice is still the same
-            del settings["precision"]
-        if not self.share_values:
-            del settings["share_values"]
-        if self.algorithm_settings.version != 1:  # the same file means something else than it did
-            settings["version"] = self.algorithm_settings.version
         bounds = [self.box.lower, self.box.upper] if self.space is None else self.space.table()
         settings |= {"x0": self.start, "bounds": bounds, "weights": self.omega}
+        settings["version"] = self.algorithm_settings.version  # the same settings may mean other numbers
         settings = json.loads(json.dumps(settings, default=_plain), parse_int=_number)
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -291,13 +273,8 @@ class Study:
 
     @cached_property
     def algorithm_settings(self) -> Algorithm:
-        """The algorithm."""
-        return make_algorithm(self.algorithm)
-
-    @cached_property
-    def optimizer_settings(self) -> Optimizer:
-        """The optimiser."""
-        return make_optimizer(self.optimizer)
+        """The algorithm that runs, with its settings."""
+        return make_algorithm(self.algorithm).at(self.dim)
 
     @cached_property
     def omega(self) -> FloatArray:
@@ -330,9 +307,7 @@ class Study:
         setting = Setting(
             self.box,
             self.algorithm_settings,
-            self.optimizer_settings,
             len(self.sites),
-            self.local_steps,
             self.vectorized,
             self.on_failure,
             self.precision,
@@ -350,8 +325,6 @@ class Study:
             self.algorithm_settings,
             request,
             self.box.dim,
-            self.local_steps,
-            self.optimizer_settings,
             noisy=self.privacy is not None,
         )
 
@@ -359,7 +332,7 @@ class Study:
         """A reply as it may leave a site; x is the server's, in the cube."""
         if self.privacy_settings is None:
             return reply
-        parts = self.algorithm_settings.reply_parts(self.dim, self.local_steps, request)
+        parts = self.algorithm_settings.reply_parts(self.dim, request)
         return self.privacy_settings.protect(reply, x, parts)
 
 

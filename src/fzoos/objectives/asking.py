@@ -24,8 +24,9 @@ from fzoos.result import NotAsked, ObjectiveError
 __all__ = ["Asking", "Ledger", "OnFailure", "Purpose"]
 
 OnFailure = Literal["raise", "skip"]
-Purpose = Literal["initial", "refresh", "active", "difference", "value", "query"]
-"""What a query is for: the initial design, the server's x and around it, exploring, a difference, F, anything."""
+Purpose = Literal["initial", "refresh", "iterate", "active", "difference", "value", "query"]
+"""What a query is for: the initial design, the server's x and around it, a local iterate, an active query, a finite
+difference, F, anything."""
 
 log = logging.getLogger("fzoos")
 

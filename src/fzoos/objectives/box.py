@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fzoos._util.arrays import Array, FloatArray, clip, namespace
+from fzoos._util.arrays import FloatArray
 from fzoos._util.panels import panels
 
 __all__ = ["BatchObjective", "Box", "Objective", "check_start", "clip_to_cube"]
@@ -29,9 +29,9 @@ BatchObjective = Callable[[FloatArray], FloatArray]
 """A vectorised one: (n, d) -> (n,)."""
 
 
-def clip_to_cube(x: Array, out: FloatArray | None = None) -> Array:
+def clip_to_cube(x: FloatArray, out: FloatArray | None = None) -> FloatArray:
     """The point of the unit cube nearest to x, or to each row of x."""
-    return clip(x, 0.0, 1.0, out)
+    return x.clip(0.0, 1.0, out)
 
 
 @dataclass(frozen=True)
@@ -147,14 +147,13 @@ class Box:
         ceiling = np.ones_like(self.upper) if self.ceiling is None else self.ceiling
         return floor[self._free], ceiling[self._free]
 
-    def project(self, u: Array, out: FloatArray | None = None) -> Array:
+    def project(self, u: FloatArray, out: FloatArray | None = None) -> FloatArray:
         """The point of the cube nearest to u, or to each row; an open coordinate stays as it is."""
-        return clip(u, *self._faces, out) if self.is_open else clip_to_cube(u, out)
+        return u.clip(*self._faces, out) if self.is_open else clip_to_cube(u, out)
 
     def to_cube(self, x: FloatArray) -> FloatArray:
         """User coordinates to the unit cube; works on the last axis."""
-        u: FloatArray = self.project(self.scale(x))
-        return u
+        return self.project(self.scale(x))
 
     def scale(self, x: FloatArray) -> FloatArray:
         """User coordinates to those of the unit cube, where a point outside the box stays outside."""
@@ -172,18 +171,6 @@ class Box:
             return self._unscaled(u)
         x = np.tile(self.lower, (*u.shape[:-1], 1))
         x[..., self._free] = self._unscaled(u)
-        return x
-
-    def from_cube_there(self, u: Array) -> Array | None:
-        """The same numbers where u is, on a device; None: it is not, or the way to the user's coordinates is longer."""
-        if isinstance(u, np.ndarray) or type(self) is not Box or self.dim < len(self.lower):
-            return None
-        lower, upper, width, may_exceed = self._free_bounds
-        x = u * u.new_tensor(width)
-        x += u.new_tensor(lower)
-        if may_exceed:
-            most = u.new_tensor(upper)
-            x = namespace(x).where((x > most) & (u <= 1.0), most, x)
         return x
 
     @cached_property

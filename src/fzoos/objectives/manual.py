@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.renamed import old_name
 from fzoos.objectives.constraints import as_returned
 from fzoos.result import NotAsked
 
@@ -144,11 +143,6 @@ class ManualObjective:
         moved = {row[0]: np.array(row[2:], dtype=np.float64) for row in rows if len(row) > 2}
         ids = [point_id(point) for point in np.atleast_2d(points)] if moved else []
         return {i: moved[id] for i, id in enumerate(ids) if id in moved}
-
-    def told(self) -> dict[str, float]:
-        """`values`, by its name of the last release."""
-        old_name("ManualObjective.told()", "ManualObjective.values()")
-        return self.values()
 
     def tell(
         self,

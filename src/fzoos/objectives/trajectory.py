@@ -120,7 +120,7 @@ class Trajectory(Asking):
             rest, values = self._asked(x[1:], purpose) if len(x) > 1 else (x[1:], np.empty(0))
             x, values = np.vstack([x[:1], rest]), np.append(known, values)
         constrained = values.ndim > 1 or self.merit is not None
-        return self.adopt(x, values, self.row_of_centre(wanted) if constrained else None)
+        return self.adopt(x, values, self._row_of_centre(wanted) if constrained else None)
 
     def value(self, x: FloatArray) -> float:
         """f at what x, shape (d,), means, for whoever shares it; NaN: it failed. It does not join the trajectory.
@@ -146,22 +146,9 @@ class Trajectory(Asking):
         self.failed -= int(np.isnan(found[1]))
         return found[1]
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether a query is `answers` and `adopt`, as far as is known."""
-        return self._known is None and self.merit is None and self._keep and not self.box.rounds
-
-    @property
-    def keeps_what_is_asked(self) -> bool:
-        """Whether the points that join the trajectory are always those that `query` was given."""
-        return self._ledger is None and not self.box.rounds and not hasattr(self._objective, "asked_instead")
-
     def _asked(self, x: FloatArray, purpose: Purpose) -> tuple[FloatArray, FloatArray]:
         """The rows of x as they were asked, and their values."""
-        return self.answers(x, self.box.from_cube(x), purpose)
-
-    def answers(self, x: FloatArray, points: FloatArray, purpose: Purpose) -> tuple[FloatArray, FloatArray]:
-        """The same, of `points` in the user's coordinates, the objective's own; they do not join the trajectory."""
+        points = self.box.from_cube(x)
         batches = [points] if self._vectorized else [points[i : i + 1] for i in range(len(points))]
         self._in_cube = x
         try:
@@ -192,7 +179,7 @@ class Trajectory(Asking):
         self._centre, self.violation = x, None
         return self.merit is not None
 
-    def row_of_centre(self, x: FloatArray) -> int | None:
+    def _row_of_centre(self, x: FloatArray) -> int | None:
         """Which of these points is the server's x, if it has not been asked in this round."""
         if self._centre is None or self.violation is not None:
             return None
@@ -231,23 +218,6 @@ class Trajectory(Asking):
             self._y.append(y[good][:, None])
             self._norms.append(np.vecdot(kept, kept)[:, None])
         return y
-
-    def lay(self, x: FloatArray) -> None:
-        """Write points where the next ones will be; they join the trajectory with `take`, if ever."""
-        for buffer in (self._x, self._y, self._norms):
-            buffer.reserve(len(x))
-        self._x.beyond(len(x))[...] = x
-
-    def take(self, values: FloatArray, squares: FloatArray) -> None:
-        """What `adopt` does with points that were laid and of which f is known, and all is well.
-
-        Args:
-            values: f, shape (n,).
-            squares: |x|^2 of each, shape (n,).
-        """
-        self._x.grow(len(values))
-        self._y.append(values[:, None])
-        self._norms.append(squares[:, None])
 
     def _constrained(self, x: FloatArray, values: FloatArray, centre: int | None) -> FloatArray:
         """The merit of these points, where the objective has constraints."""
@@ -306,11 +276,16 @@ class Trajectory(Asking):
         return self._table.array  # type: ignore[no-any-return]
 
     def nearest(self, x: FloatArray, count: int | None) -> NDArray[np.int64]:
-        """Indices, in the order of the queries, of the `count` points nearest to x (None: of all points)."""
+        """Indices, in the order of the queries, of the `count` points nearest to x (None: of all points).
+
+        Of points at the same distance the earlier ones come first.
+        """
         if count is None or len(self) <= count:
             return np.arange(len(self))
         ranks = self._norms.array[:, 0] - 2.0 * (self.x @ x)  # squared distances, but for |x|^2 which all share
-        return np.sort(np.argpartition(ranks, count)[:count])
+        last = np.partition(ranks, count - 1)[count - 1]
+        nearer, ties = np.flatnonzero(ranks < last), np.flatnonzero(ranks == last)
+        return np.sort(np.concatenate([nearer, ties[: count - len(nearer)]]))
 
     def rough_distances(self, x: FloatArray, numbers: NDArray[np.intp]) -> tuple[FloatArray, float]:
         """Squared distances to x of points, given their numbers in rising order, and how wrong they may be.

@@ -1,6 +1,6 @@
 """Digests of the rows of a run: a flipped bit in a file of runs is noticed, and not taken for a result.
 
-They are in a table of their own, which files of the last release do not have: there is nothing to compare in those.
+They are in a table of their own, so that a row that is gone is noticed, too.
 """
 
 from __future__ import annotations
@@ -9,12 +9,8 @@ import sqlite3
 
 from fzoos._util.links import link_of
 
-__all__ = ["TABLE", "damaged_rows", "note"]
+__all__ = ["damaged_rows", "note"]
 
-TABLE = """
-CREATE TABLE IF NOT EXISTS digests (
-  run INTEGER NOT NULL, round INTEGER NOT NULL, digest BLOB NOT NULL, PRIMARY KEY (run, round)) STRICT
-"""
 _RUN = -1  # in place of a round: the run's own row
 
 
@@ -23,9 +19,10 @@ def note(db: sqlite3.Connection, run: int, round: int | None = None) -> None:
 
     Example:
         >>> import sqlite3
-        >>> from fzoos.runs.digests import TABLE, damaged_rows, note
+        >>> from fzoos.runs.digests import damaged_rows, note
         >>> db = sqlite3.connect(":memory:")
-        >>> _ = db.executescript("CREATE TABLE runs (id, x); CREATE TABLE rounds (run, round, x);" + TABLE)
+        >>> for table in ("runs (id, x)", "rounds (run, round, x)", "digests (run, round, digest)"):
+        ...     _ = db.execute(f"CREATE TABLE {table}")
         >>> _ = db.execute("INSERT INTO runs VALUES (1, 0.5)")
         >>> note(db, 1)
         >>> damaged_rows(db, 1)
@@ -44,15 +41,11 @@ def note(db: sqlite3.Connection, run: int, round: int | None = None) -> None:
 
 
 def damaged_rows(db: sqlite3.Connection, run: int) -> list[str]:
-    """What of a run does not fit its digest; nothing where there are none."""
-    if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'digests'").fetchone() is None:
-        return []
+    """What of a run does not fit its digest, or has none."""
     known = dict(db.execute("SELECT round, digest FROM digests WHERE run = ?", (run,)))
-    if not known:
-        return []
     own = db.execute("SELECT * FROM runs WHERE id = ?", (run,)).fetchone()
     found = {} if own is None else {_RUN: link_of(b"", own)}
     for row in db.execute("SELECT * FROM rounds WHERE run = ?", (run,)):
         found[row[1]] = link_of(b"", row)
-    wrong = sorted(at for at in known if known[at] != found.get(at))  # rounds of the last release have no digest
+    wrong = sorted(at for at in known | found if known.get(at) != found.get(at))
     return [f"run {run}" if at == _RUN else f"round {at} of run {run}" for at in wrong]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,12 @@ from fzoos._util.processes import is_gone
 from fzoos.runs import digests
 from fzoos.runs.rows import storable_text
 from fzoos.runs.store import Store, StoreError
-from fzoos.runs.tags import checked_tags, set_tags
+from fzoos.runs.tags import checked_tags
 
 __all__ = ["LONGEST_NAME", "RunEditor"]
 
 LONGEST_NAME = 200  # characters
-_TABLES = {"runs": "id"} | dict.fromkeys(("rounds", "failures", "digests", "landmarks", "tags", "answers"), "run")
+_TABLES = {"runs": "id"} | dict.fromkeys(("rounds", "failures", "digests", "answers"), "run")
 
 
 class RunEditor(Store):
@@ -63,22 +64,16 @@ class RunEditor(Store):
         text = " ".join(storable_text(name).split()) if isinstance(name, str) else ""
         if not text or len(text) > LONGEST_NAME:
             raise ValueError(f"name must be of 1 to {LONGEST_NAME} characters, got {name!r}")
-        with self._transaction():
-            self._intact(run, started)
-            self._execute("UPDATE runs SET name = ? WHERE id = ?", (text, run))
-            digests.note(self._db, run)
+        self._change(run, started, "name", text)
 
     def tag(self, run: int, started: float, tags: Sequence[str]) -> None:
         """Give a run these tags, in place of those that it has.
 
         Raises:
             ValueError: they are not texts, too many or too long.
-            StoreError: there is no such run.
+            StoreError: there is no such run, or it is damaged.
         """
-        found = checked_tags(tags)
-        with self._transaction():
-            self._find(run, started)
-            set_tags(self._db, run, found)
+        self._change(run, started, "tags", json.dumps(checked_tags(tags)))
 
     def delete(self, run: int, started: float) -> None:
         """Delete a run with all of its rounds. It cannot be brought back.
@@ -101,8 +96,11 @@ class RunEditor(Store):
             raise StoreError(f"{self.path} has no such run {run} any more")
         return tuple(row[1:])
 
-    def _intact(self, run: int, started: float) -> None:
-        self._find(run, started)
-        damaged = digests.damaged_rows(self._db, run)
-        if damaged:
-            raise StoreError(f"{self.path} is damaged: {damaged[0]} is not what was written")
+    def _change(self, run: int, started: float, column: str, value: str) -> None:
+        with self._transaction():
+            self._find(run, started)
+            damaged = digests.damaged_rows(self._db, run)
+            if damaged:
+                raise StoreError(f"{self.path} is damaged: {damaged[0]} is not what was written")
+            self._execute(f"UPDATE runs SET {column} = ? WHERE id = ?", (value, run))
+            digests.note(self._db, run)

@@ -1,7 +1,4 @@
-"""What stands beside the rounds of a run: its start, F there, the smallest F, F at the recommended x, and the task.
-
-They are in a table of their own, which files of the last release do not have: nothing is known of those runs.
-"""
+"""What stands beside the rounds of a run: its start, F there, the smallest F, F at the recommended x, and the task."""
 
 from __future__ import annotations
 
@@ -12,14 +9,8 @@ from numbers import Integral, Real
 from typing import Any
 
 from fzoos._util.arrays import FloatArray
-from fzoos.runs.rows import array_of, bytes_of
 
-__all__ = ["TABLE", "UNKNOWN", "Landmarks", "all_landmarks", "landmarks_of", "note", "of_monitor"]
-
-TABLE = """
-CREATE TABLE IF NOT EXISTS landmarks (
-  run INTEGER PRIMARY KEY, x0 BLOB NOT NULL, start REAL, minimum REAL, recommended REAL, task TEXT NOT NULL) STRICT
-"""
+__all__ = ["UNKNOWN", "Landmarks", "all_landmarks", "note", "of_monitor"]
 
 
 @dataclass(frozen=True)
@@ -48,43 +39,32 @@ def note(db: sqlite3.Connection, run: int, **values: Any) -> None:
     """Note some of them, by the names of `Landmarks`; numbers that are not finite are not known.
 
     Example:
-        >>> import sqlite3
+        >>> import tempfile
+        >>> from pathlib import Path
         >>> import numpy as np
-        >>> from fzoos.runs.landmarks import TABLE, landmarks_of, note
-        >>> db = sqlite3.connect(":memory:")
-        >>> _ = db.execute(TABLE)
-        >>> note(db, 1, x0=np.ones(2))
-        >>> note(db, 1, start=2.0, minimum=float("nan"))
-        >>> landmarks_of(db, 1)
+        >>> from fzoos.runs.store import Store
+        >>> with Store(Path(tempfile.mkdtemp()) / "runs.db") as store:
+        ...     run = store.begin("demo", {}, np.ones(2), clients=3)
+        ...     store.mark(run, start=2.0, minimum=float("nan"))
+        ...     store.landmarks(run)
         Landmarks(x0=array([1., 1.]), start=2.0, minimum=None, recommended=None, task='')
     """
-    db.execute("INSERT OR IGNORE INTO landmarks VALUES (?, x'', NULL, NULL, NULL, '')", (run,))
     for name, value in values.items():
         assert name in Landmarks.__dataclass_fields__
-        stored = bytes_of(value) if name == "x0" else value
-        if isinstance(stored, float) and not math.isfinite(stored):
-            stored = None
-        db.execute(f"UPDATE landmarks SET {name} = ? WHERE run = ?", (stored, run))
-
-
-def landmarks_of(db: sqlite3.Connection, run: int) -> Landmarks:
-    """Those of a run."""
-    if not _known(db):
-        return UNKNOWN
-    row = db.execute("SELECT x0, start, minimum, recommended, task FROM landmarks WHERE run = ?", (run,)).fetchone()
-    return UNKNOWN if row is None else Landmarks(array_of(row[0]) if row[0] else None, *row[1:])
+        known = not isinstance(value, float) or math.isfinite(value)
+        db.execute(f"UPDATE runs SET {name} = ? WHERE id = ?", (value if known else None, run))
 
 
 def all_landmarks(db: sqlite3.Connection) -> dict[int, Landmarks]:
     """Those of all runs, by id, without x0."""
-    if not _known(db):
-        return {}
-    rows = db.execute("SELECT run, start, minimum, recommended, task FROM landmarks")
+    rows = db.execute("SELECT id, start, minimum, recommended, task FROM runs")
     return {row[0]: Landmarks(None, *row[1:]) for row in rows}
 
 
 def of_monitor(monitor: Any) -> dict[str, Any]:
     """F* and the task, where the monitor is the `value` of one of `fzoos.tasks`, or of a task like them.
+
+    A task is described by its `summary`; one that has none, by its name, heterogeneity, dimension and clients.
 
     Example:
         >>> from fzoos.runs.landmarks import of_monitor
@@ -95,15 +75,12 @@ def of_monitor(monitor: Any) -> dict[str, Any]:
         {}
     """
     task = getattr(monitor, "__self__", None)
-    kinds = {"name": str, "heterogeneity": Real, "dim": Integral, "clients": Integral}
-    if not all(isinstance(getattr(task, name, None), kind) for name, kind in kinds.items()):
-        return {}
-    assert task is not None
-    text = f"{task.name} C={task.heterogeneity:g} d={task.dim} N={task.clients}"
-    share, minimum = getattr(task, "share", None), getattr(task, "minimum", None)
-    text += f" noise={share:g}" if isinstance(share, Real) else ""
+    text, minimum = getattr(task, "summary", None), getattr(task, "minimum", None)
+    if not isinstance(text, str):
+        kinds = {"name": str, "heterogeneity": Real, "dim": Integral, "clients": Integral}
+        if task is None or not all(isinstance(getattr(task, name, None), kind) for name, kind in kinds.items()):
+            return {}
+        text = f"{task.name} C={task.heterogeneity:g} d={task.dim} N={task.clients}"
+        share = getattr(task, "share", None)
+        text += f" noise={share:g}" if isinstance(share, Real) else ""
     return {"task": text} | ({"minimum": float(minimum)} if isinstance(minimum, Real) else {})
-
-
-def _known(db: sqlite3.Connection) -> bool:
-    return db.execute("SELECT 1 FROM sqlite_master WHERE name = 'landmarks'").fetchone() is not None

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from rich.filesize import decimal
@@ -53,6 +53,7 @@ class Trial:
     minimum: float | None  # F*, where it is known
     recommended: float | None = None  # F at the recommended x
     accuracy: tuple[float, float] | None = None  # of a language model at x_0 and at the recommended x
+    quantity: Literal["F", "margin"] = "F"  # "margin": the monitor was the margin of the averaged logits of an attack
 
     @property
     def values(self) -> FloatArray:
@@ -63,6 +64,11 @@ class Trial:
     def gap(self) -> FloatArray:
         """F - F* after each round, that at x0 first; F where F* is not known."""
         return self.values - (self.minimum or 0.0)
+
+    @property
+    def is_attacked(self) -> bool:
+        """Whether the attack has succeeded: its margin is below zero."""
+        return self.quantity == "margin" and bool(self.values[-1] < 0.0)
 
     @property
     def queries(self) -> FloatArray:
@@ -104,17 +110,14 @@ def table(trials: Sequence[Trial], title: str) -> Table:
 
     view = Table(title=title, title_justify="left", caption_justify="left")
     view.add_column("algorithm")
-    known = any(trial.minimum is not None for trial in trials)
-    second = "accuracy" if any(trial.accuracy for trial in trials) else "F - F*" if known else "best F"
-    for heading in ("F", second, "rounds", "queries", "bytes", "seconds"):
+    for heading in (trials[0].quantity, _second_heading(trials), "rounds", "queries", "bytes", "seconds"):
         view.add_column(heading, justify="right")
     for label, group in _by_label(trials).items():
         results = [trial.result for trial in group]
-        accuracies = [trial.accuracy[1] for trial in group if trial.accuracy]
         view.add_row(
             label,
             f"{np.mean([trial.values[-1] for trial in group]):.4g}",
-            f"{np.mean(accuracies):.1%}" if accuracies else f"{np.mean([_second(trial) for trial in group]):.3g}",
+            _second(group),
             f"{np.mean([result.rounds for result in results]):g}",
             f"{np.mean([result.queries for result in results]):,.0f}",
             decimal(round(float(np.mean([result.bytes_up + result.bytes_down for result in results])))),
@@ -123,9 +126,23 @@ def table(trials: Sequence[Trial], title: str) -> Table:
     return view
 
 
-def _second(trial: Trial) -> float:
-    """F - F* at the end, or the lowest F of all where F* is not known."""
-    return float(np.nanmin(trial.values, initial=math.inf) if trial.minimum is None else trial.gap[-1])
+def _second_heading(trials: Sequence[Trial]) -> str:
+    if trials[0].quantity == "margin":
+        return "attacked"
+    if any(trial.accuracy for trial in trials):
+        return "accuracy"
+    return "best F" if all(trial.minimum is None for trial in trials) else "F - F*"
+
+
+def _second(group: Sequence[Trial]) -> str:
+    """The attacked images, the accuracy, or F - F* at the end; where F* is not known, the lowest F."""
+    if group[0].quantity == "margin":
+        return f"{sum(trial.is_attacked for trial in group)} of {len(group)}"
+    accuracies = [trial.accuracy[1] for trial in group if trial.accuracy]
+    if accuracies:
+        return f"{np.mean(accuracies):.1%}"
+    lowest = [np.nanmin(t.values, initial=math.inf) if t.minimum is None else t.gap[-1] for t in group]
+    return f"{np.mean(lowest):.3g}"
 
 
 def check_plot_path(path: Path) -> None:
@@ -139,17 +156,45 @@ def check_plot_path(path: Path) -> None:
 def plot(trials: Sequence[Trial], path: Path, title: str) -> None:
     """Draw F - F*, or F where F* is not known, against rounds, queries and bytes, a line for each algorithm.
 
+    Of attacks on several images it is the share of the images that are attacked, of one image the margin.
+
     Raises:
         ImportError: matplotlib is not installed.
     """
+    xlabels = ("rounds", "queries of all clients", BYTES)
+    if any(trial.quantity == "margin" for trial in trials):
+        _plot_attacks(trials, path, title, xlabels)
+        return
     curves = {}
     for label, group in _by_label(trials).items():
         length = min(len(trial.gap) for trial in group)
         costs = [(trial.queries[:length], trial.bytes[:length]) for trial in group]
         curves[label] = np.mean(costs, axis=0), np.stack([trial.gap[:length] for trial in group])
     known = all(trial.minimum is not None for trial in trials)
-    xlabels = ("rounds", "queries of all clients", BYTES)
-    plot_curves({title: curves}, path, ylabel="F − F*" if known else "F", log=known, xlabels=xlabels)
+    ends = sorted(float(values[:, -1].mean()) for _, values in curves.values())
+    # The best line may leave the picture, a decade below the second best: the others could not be told apart beside it.
+    ylim = (0.1 * ends[1], None) if known and len(ends) > 2 and ends[1] > 0.0 else None
+    plot_curves({title: curves}, path, ylabel="F − F*" if known else "F", log=known, xlabels=xlabels, ylim=ylim)
+
+
+def _plot_attacks(trials: Sequence[Trial], path: Path, title: str, xlabels: tuple[str, ...]) -> None:
+    """An attack that has succeeded costs nothing more, and its image stays attacked."""
+    groups = _by_label(trials)
+    several = any(len(group) > 1 for group in groups.values())
+    curves = {}
+    for label, group in groups.items():
+        length = max(len(trial.values) for trial in group)
+        costs = [(_held(trial.queries, length), _held(trial.bytes, length)) for trial in group]
+        margins = np.stack([_held(trial.values, length) for trial in group])
+        share = np.mean(margins < 0.0, axis=0, keepdims=True)
+        curves[label] = np.mean(costs, axis=0), share if several else margins
+    ylabel, ylim = ("share of the images attacked", (-0.02, 1.02)) if several else ("margin", None)
+    plot_curves({title: curves}, path, ylabel=ylabel, log=False, xlabels=xlabels, ylim=ylim)
+
+
+def _held(values: FloatArray, length: int) -> FloatArray:
+    """Values followed by the last one, up to a length."""
+    return np.pad(values, (0, length - len(values)), mode="edge")
 
 
 def plot_curves(
@@ -160,8 +205,9 @@ def plot_curves(
     log: bool = True,
     xlabels: tuple[str, ...] = ("rounds", "queries of all clients"),
     start: int = 0,
-    ylim: tuple[float, float] | None = None,
+    ylim: tuple[float | None, float | None] | None = None,
     labels: Sequence[str] = (),
+    own_axes: bool = False,
 ) -> None:
     """Draw one or more sets of curves, each against rounds and against costs, and write the figure to `path`.
 
@@ -175,8 +221,9 @@ def plot_curves(
         log: whether the vertical axis is logarithmic.
         xlabels: the labels of the horizontal axes: of rounds and of each cost.
         start: number of the first round.
-        ylim: range of the vertical axis; None: that of the values.
+        ylim: range of the vertical axes; None, for both or for one end: that of the values.
         labels: curves whose places in this order give them their colours and markers; others come after them.
+        own_axes: whether each panel has a vertical axis of its own; the plots of one panel share theirs in any case.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -185,7 +232,8 @@ def plot_curves(
     count = len(xlabels)
     figure = Figure(figsize=(1.0 + 4.5 * count, 4.6) if one else (4.4 * len(panels), 3.7 * count), layout="constrained")
     FigureCanvasAgg(figure)
-    grid = figure.subplots(*((1, count) if one else (count, len(panels))), squeeze=False, sharey=True)
+    sharey: Literal["col"] | bool = "col" if own_axes and not one else True
+    grid = figure.subplots(*((1, count) if one else (count, len(panels))), squeeze=False, sharey=sharey)
     known = list(dict.fromkeys([*labels, *(label for curves in panels.values() for label in curves)]))
     for (title, curves), row in zip(panels.items(), grid if one else grid.T, strict=True):
         _draw(curves, start, row, known)
@@ -196,13 +244,16 @@ def plot_curves(
         (figure.suptitle if one else row[0].set_title)(title)
     for axes in grid[:, 0]:
         axes.set_ylabel(ylabel)
-        if ylim is not None:
-            axes.set_ylim(ylim)  # the others share it
+    if ylim is not None:
+        for axes in grid.flat:
+            axes.set_ylim(ylim)
     shown = {
         label: handle for axes in grid.flat for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
     drawn = [label for label in known if label in shown]
-    figure.legend([shown[label] for label in drawn], drawn, loc="outside lower center", ncols=6, frameon=False)
+    figure.legend(
+        [shown[label] for label in drawn], drawn, loc="outside lower center", ncols=3 if one else 6, frameon=False
+    )
     undated = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}  # the same curves are the same file
     figure.savefig(path, dpi=150, metadata=undated.get(Path(path).suffix.lower()))
 

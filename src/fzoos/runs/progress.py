@@ -36,9 +36,9 @@ def round_columns(console: Console | None = None) -> Progress:
     )
 
 
-def status(record: Record) -> str:
-    """F (if monitored), queries and bytes of a record, as short text."""
-    value = "" if record.monitor is None else f"F {record.monitor:.4g}  "
+def status(record: Record, quantity: str = "F") -> str:
+    """The monitored quantity (if there is one), queries and bytes of a record, as short text."""
+    value = "" if record.monitor is None else f"{quantity} {record.monitor:.4g}  "
     return f"{value}{record.queries:,} queries  {(record.bytes_up + record.bytes_down) / 1e6:.2f} MB"
 
 

@@ -82,8 +82,6 @@ class Recording:
         if settings.get("seed") is not None and settings["seed"] != self.settings.get("seed"):
             before = self.settings.get("seed")
             raise ValueError(f"start was made with seed = {before}, and goes on with it: leave seed and rng out")
-        if self.result.feasible is not None and all(values.ndim == 1 for values in self.values):
-            raise ValueError("start: the values of its constraints were not stored; begin a new run with x0=start.x")
         if rounds <= len(self.history):
             raise ValueError(f"rounds is {rounds}, and start has made {len(self.history)} of them, which count")
         return self.seed

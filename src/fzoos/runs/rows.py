@@ -11,14 +11,7 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos.result import Record
 
-__all__ = ["ANSWERS", "array_of", "bytes_of", "finite", "record_of", "storable_text"]
-
-ANSWERS = """
-CREATE TABLE IF NOT EXISTS answers (
-  run INTEGER NOT NULL, round INTEGER NOT NULL, client INTEGER NOT NULL, y BLOB NOT NULL,
-  PRIMARY KEY (run, round, client)) STRICT, WITHOUT ROWID
-"""
-"""The values of a client's queries in a round, from which a run can go on; files of the last release have none."""
+__all__ = ["array_of", "bytes_of", "finite", "record_of", "storable_text"]
 
 
 def record_of(row: tuple[Any, ...]) -> Record:

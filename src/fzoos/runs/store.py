@@ -1,18 +1,21 @@
 """Runs on disk: one SQLite file with the settings, every round and the last checkpoint. Readable while a run writes.
 
+There is one schema. A file of another format is refused and left as it is.
+
 ===========  ========================================================================================================
 table        row
 ===========  ========================================================================================================
 about        name, value: format
 runs         id, name, study (settings, JSON), started, status, message, x (float64 bytes), queries (JSON, per client),
-             bytes_up, bytes_down, seconds, extra (JSON), host and pid (of the process that writes it)
+             bytes_up, bytes_down, seconds, extra (JSON), host and pid (of the process that writes it); x0 (float64
+             bytes), start, minimum, recommended, task: see `landmarks`; tags (JSON): words that somebody gave it
 rounds       run, round, queries, bytes_up, bytes_down, seconds, step, monitor, diagnostics (JSON), clients (JSON:
              queries, distances and, where there are any, failed, cut, arrivals, feasible, violation), x (float64 bytes)
+answers      run, round, client, width, y (float64 bytes): the values of a client's queries in a round of `minimize`,
+             from which the run can be resumed; with k constraints, width = 1 + k numbers per query, else 0
 failures     run, round, client, reason, at: answers that did not come
 checkpoints  run, body, digest: the server between two exchanges; only the last one is stored
 digests      run, round, digest: of the run's row (round -1) and of its rounds; compared by `check`
-landmarks    run, x0 (float64 bytes), start, minimum, recommended, task: see `landmarks`
-tags         run, tag: words that somebody gave it
 ===========  ========================================================================================================
 """
 
@@ -34,31 +37,36 @@ from fzoos._util.processes import is_gone
 from fzoos._util.sqlite import SqliteFile, open_readonly
 from fzoos.objectives.space import space_of
 from fzoos.result import Record, Result, best_of
-from fzoos.runs import digests, landmarks, tags
-from fzoos.runs.landmarks import Landmarks, landmarks_of
+from fzoos.runs import digests, landmarks
+from fzoos.runs.landmarks import Landmarks
 from fzoos.runs.recommend import recommend_for
-from fzoos.runs.rows import ANSWERS, array_of, bytes_of, finite, record_of, storable_text
+from fzoos.runs.rows import array_of, bytes_of, finite, record_of, storable_text
 from fzoos.runs.summaries import Summary, summaries_of
-from fzoos.runs.tags import tags_of
 
 __all__ = ["Store", "StoreError", "Summary", "load"]
 
-_FORMAT = "1"
+_FORMAT = "2"
 _TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE runs (
   id INTEGER PRIMARY KEY, name TEXT NOT NULL, study TEXT NOT NULL, started REAL NOT NULL, status TEXT NOT NULL,
   message TEXT NOT NULL, x BLOB NOT NULL, queries TEXT NOT NULL, bytes_up INTEGER NOT NULL,
   bytes_down INTEGER NOT NULL, seconds REAL NOT NULL, extra TEXT NOT NULL, host TEXT NOT NULL,
-  pid INTEGER NOT NULL) STRICT;
+  pid INTEGER NOT NULL, x0 BLOB NOT NULL, start REAL, minimum REAL, recommended REAL, task TEXT NOT NULL,
+  tags TEXT NOT NULL) STRICT;
 CREATE TABLE rounds (
   run INTEGER NOT NULL, round INTEGER NOT NULL, queries INTEGER NOT NULL, bytes_up INTEGER NOT NULL,
   bytes_down INTEGER NOT NULL, seconds REAL NOT NULL, step REAL NOT NULL, monitor REAL, diagnostics TEXT NOT NULL,
   clients TEXT NOT NULL, x BLOB NOT NULL, PRIMARY KEY (run, round)) STRICT;
+CREATE TABLE answers (
+  run INTEGER NOT NULL, round INTEGER NOT NULL, client INTEGER NOT NULL, width INTEGER NOT NULL, y BLOB NOT NULL,
+  PRIMARY KEY (run, round, client)) STRICT, WITHOUT ROWID;
 CREATE TABLE failures (
   run INTEGER NOT NULL, round INTEGER NOT NULL, client INTEGER NOT NULL, reason TEXT NOT NULL, at REAL NOT NULL
 ) STRICT;
 CREATE TABLE checkpoints (run INTEGER PRIMARY KEY, body BLOB NOT NULL, digest BLOB NOT NULL) STRICT;
+CREATE TABLE digests (
+  run INTEGER NOT NULL, round INTEGER NOT NULL, digest BLOB NOT NULL, PRIMARY KEY (run, round)) STRICT;
 """
 
 
@@ -74,7 +82,7 @@ class Store(SqliteFile):
         create: whether it may be created.
 
     Raises:
-        StoreError: it is not a file of runs, newer than this program, locked or damaged.
+        StoreError: it is not a file of runs, of another format, locked or damaged.
 
     Example:
         >>> import tempfile
@@ -101,8 +109,6 @@ class Store(SqliteFile):
             self._db.execute("PRAGMA synchronous = FULL")
             if not begun:
                 self._make()
-            for table in (ANSWERS, tags.TABLE, landmarks.TABLE, digests.TABLE):  # a file of the last release has none
-                self._db.execute(table)
         except (sqlite3.Error, UnicodeDecodeError, OSError) as error:
             raise StoreError(f"{self.path} cannot be read as a file of runs: {error}") from None
 
@@ -119,8 +125,10 @@ class Store(SqliteFile):
                 raise StoreError(f"{self.path} is not a file of runs: it has the tables {', '.join(sorted(tables))}")
             found = db.execute("SELECT value FROM about WHERE name = 'format'").fetchone()
             if found is None or found[0] != _FORMAT:
-                newer = "" if found is None else f" {found[0]}"
-                raise StoreError(f"{self.path} has format{newer}; this program reads {_FORMAT}: a newer one wrote it")
+                which = "no format" if found is None else f"format {found[0]}"
+                raise StoreError(
+                    f"{self.path} has {which}; this program reads format {_FORMAT} only: another version wrote it"
+                )
         return True
 
     def _make(self) -> None:
@@ -146,26 +154,28 @@ class Store(SqliteFile):
         """A new run; its id."""
         words = (name, json.dumps(study), time.time(), "running", "")
         counts = (json.dumps([0] * clients), 0, 0, 0.0, "{}")
-        values = (*words, bytes_of(x), *counts, platform.node(), os.getpid())
+        known = (bytes_of(x), None, None, None, "", "[]")  # landmarks and tags
+        values = (*words, bytes_of(x), *counts, platform.node(), os.getpid(), *known)
         with self._transaction():
             cursor = self._execute(f"INSERT INTO runs VALUES (NULL, {', '.join('?' * len(values))})", values)
             assert cursor.lastrowid is not None
             digests.note(self._db, cursor.lastrowid)
-            landmarks.note(self._db, cursor.lastrowid, x0=x)
         return cursor.lastrowid
 
     def mark(self, run: int, **values: Any) -> None:
         """Store landmarks of a run, by the names of `Landmarks`."""
         with self._transaction():
             landmarks.note(self._db, run, **values)
+            digests.note(self._db, run)
 
     def landmarks(self, run: int) -> Landmarks:
         """What is known of a run beside its rounds."""
-        return landmarks_of(self._db, run)
+        x0, *known = self._one("SELECT x0, start, minimum, recommended, task FROM runs WHERE id = ?", run)
+        return Landmarks(array_of(x0), *known)
 
     def tags(self, run: int) -> tuple[str, ...]:
         """The words that somebody gave a run."""
-        return tags_of(self._db, run)
+        return tuple(json.loads(self._one("SELECT tags FROM runs WHERE id = ?", run)[0]))
 
     def take(self, run: int, study: Mapping[str, Any] | None = None) -> None:
         """Make this process the run's writer, with these settings if it has others now."""

@@ -7,7 +7,6 @@ import sqlite3
 from dataclasses import dataclass
 
 from fzoos._util.processes import is_gone
-from fzoos.runs.tags import all_tags
 
 __all__ = ["Summary", "summaries_of"]
 
@@ -41,16 +40,17 @@ def summaries_of(db: sqlite3.Connection, run: int | None = None) -> list[Summary
     """
     last = "FROM rounds WHERE run = runs.id ORDER BY round DESC LIMIT 1"
     text = (
-        "SELECT id, name, started, status, host, pid, bytes_up + bytes_down, seconds, queries, "
+        "SELECT id, name, started, status, host, pid, bytes_up + bytes_down, seconds, queries, tags, "
         f"(SELECT count(*) FROM rounds WHERE run = runs.id), (SELECT monitor {last}), (SELECT clients {last}) "
         "FROM runs WHERE ? IS NULL OR id = ? ORDER BY id"
     )
-    found, tags = [], all_tags(db)
+    found = []
     for row in db.execute(text, (run, run)):
-        id, name, started, status, host, pid, total, seconds, queries, rounds, monitor, clients = row
+        id, name, started, status, host, pid, total, seconds, queries, tags, rounds, monitor, clients = row
         status = "interrupted" if status == "running" and is_gone(host, pid) else status
         cost = sum(json.loads(queries)), total, seconds
-        found.append(Summary(id, name, started, status, rounds, *cost, monitor, _feasible(clients), tags.get(id, ())))
+        last_round = monitor, _feasible(clients)
+        found.append(Summary(id, name, started, status, rounds, *cost, *last_round, tuple(json.loads(tags))))
     return found
 
 

@@ -1,9 +1,4 @@
-"""The values of runs in a file of runs, from which a run can be made again.
-
-They are in a table of their own, 8 bytes a query, written with each round; with k constraints 1 + k numbers a query,
-and for each round and client i a row of client -1 - i that has this width. Runs of the last release have none, and
-cannot go on.
-"""
+"""The values of runs in a file of runs, from which a run can be made again: 8 bytes a query."""
 
 from __future__ import annotations
 
@@ -17,7 +12,7 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos._util.sqlite import SqliteFile
 from fzoos.objectives.memory import join_answers
-from fzoos.runs.rows import ANSWERS, array_of, bytes_of
+from fzoos.runs.rows import array_of, bytes_of
 from fzoos.runs.store import StoreError
 
 __all__ = ["ValueTable"]
@@ -27,14 +22,17 @@ class ValueTable(SqliteFile):
     """The values of runs in a file of runs.
 
     Args:
-        path: the file.
+        path: the file, which is there.
 
     Example:
         >>> import tempfile
         >>> from pathlib import Path
         >>> import numpy as np
+        >>> from fzoos.runs.store import Store
         >>> from fzoos.runs.value_table import ValueTable
-        >>> with ValueTable(Path(tempfile.mkdtemp()) / "runs.db") as table:
+        >>> path = Path(tempfile.mkdtemp()) / "runs.db"
+        >>> Store(path).close()
+        >>> with ValueTable(path) as table:
         ...     table.write(1, 1, [np.array([0.5, 0.25])])
         ...     table.write(1, 2, [np.array([0.125])])
         ...     table.read(1, clients=1)
@@ -44,25 +42,19 @@ class ValueTable(SqliteFile):
     def __init__(self, path: str | Path) -> None:
         try:
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
-            self._db.execute(ANSWERS)
         except sqlite3.Error as error:
             raise StoreError(f"{path} cannot be read as a file of runs: {error}") from None
         self._path = path
-
-    def begin(self, run: int) -> None:
-        """A new run: it has none, whatever a run of its id had that is gone."""
-        self._db.execute("DELETE FROM answers WHERE run = ?", (run,))
 
     def write(self, run: int, round: int, values: Sequence[FloatArray]) -> None:
         """Store those of a round, of each client; once more: in place of what was there."""
         try:
             with closing(self._db.cursor()) as cursor:
                 cursor.execute("BEGIN IMMEDIATE")
-                rows = [(run, round, client, bytes_of(y)) for client, y in enumerate(values) if len(y)]
-                wide = [(client, y.shape[1]) for client, y in enumerate(values) if len(y) and y.ndim == 2]
-                rows += [(run, round, -1 - client, bytes_of(np.array([float(width)]))) for client, width in wide]
+                widths = [y.shape[1] if y.ndim == 2 else 0 for y in values]
+                rows = [(run, round, i, widths[i], bytes_of(y)) for i, y in enumerate(values) if len(y)]
                 cursor.execute("DELETE FROM answers WHERE run = ? AND round >= ?", (run, round))
-                cursor.executemany("INSERT INTO answers VALUES (?, ?, ?, ?)", rows)
+                cursor.executemany("INSERT INTO answers VALUES (?, ?, ?, ?, ?)", rows)
                 cursor.execute("COMMIT")
         except sqlite3.Error as error:
             raise StoreError(f"{self._path} cannot be written: {error}") from None
@@ -70,12 +62,8 @@ class ValueTable(SqliteFile):
     def read(self, run: int, clients: int) -> tuple[FloatArray, ...]:
         """All of a run, of each client."""
         found: list[list[FloatArray]] = [[np.empty(0)] for _ in range(clients)]
-        widths: dict[int, int] = {}  # of this round: its rows of negative clients come first
-        for client, y in self._db.execute("SELECT client, y FROM answers WHERE run = ? ORDER BY round, client", (run,)):
-            if client < 0:
-                widths[-1 - client] = int(array_of(y)[0])
-                continue
-            width = widths.pop(client, 0)
+        rows = self._db.execute("SELECT client, width, y FROM answers WHERE run = ? ORDER BY round, client", (run,))
+        for client, width, y in rows:
             found[client].append(array_of(y).reshape(-1, width) if width else array_of(y))
         return tuple(join_answers(parts) for parts in found)
 

@@ -66,7 +66,6 @@ class RunWriter:
             self._run = run
             return
         self._run = self._store.begin(name, self._settings, x0, clients)
-        self._values.begin(self._run)
         self._store.mark(self._run, start=self._value(x0), **of_monitor(self._monitor))
 
     def go_on(self) -> None:

@@ -6,39 +6,35 @@ symbol        shape       meaning
 X, y          (n, d) (n,) the points in use and their standardised observations
 D             (n, n)      squared distances among X
 K             (n, n)      kappa(D)
-alpha         (n,)        (K + sigma^2 I)^{-1} y
+A             (n, n)      K + sigma^2 I
+alpha         (n,)        A^{-1} y
 s             (n, m)      squared distances from X to m points of interest
 c             (n, m)      2 kappa'(s), so that grad_x k(x, x_j) = c_j (x - x_j)
 ============  ==========  ===================================================================
 
-    grad mu(x)          = sum_j alpha_j c_j (x - x_j)
-    trace Sigma_grad(x) = -2 kappa'(0) d - sum_{j,j'} c_j c_j' [(K + sigma^2 I)^{-1}]_{jj'} (x - x_j).(x - x_j')
+    grad mu(x)          = sum_j alpha_j c_j (x - x_j)                                                             (1)
+    trace Sigma_grad(x) = -2 kappa'(0) d - sum_{j,j'} c_j c_j' [A^{-1}]_{jj'} (x - x_j).(x - x_j')                (2)
 
-The inner products need no Gram matrix per x: (x - x_j).(x - x_j') = (s_j + s_j' - D_jj') / 2, and D is there already.
-With A^{-1} = (K + sigma^2 I)^{-1} the double sum is (s c)^T A^{-1} c - c^T (A^{-1} o D) c / 2: for all candidates
-together two matrix products of n x n by n x m, whatever d is.
+The inner products need no Gram matrix per x: (x - x_j).(x - x_j') = (s_j + s_j' - D_jj') / 2, and D is known. The
+double sum is then (s c)^T A^{-1} c - c^T (A^{-1} o D) c / 2: for all candidates together two products of an n x n with
+an n x m matrix, whatever d is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from copy import copy
-from typing import Self
+import math
 
 import numpy as np
-from array_api_compat import is_numpy_array
+from numpy.typing import NDArray
 
 from fzoos._util.arrays import Array, FloatArray, device_of, namespace, squared_distances, to_device, to_numpy
 from fzoos._util.buffer import Buffer
-from fzoos._util.panels import in_panels
-from fzoos._util.together import Written, together
 from fzoos.surrogates.cholesky import GrowingCholesky
 from fzoos.surrogates.kernels import Kernel
 from fzoos.surrogates.standardise import Standardised
 
 __all__ = ["DerivedGP"]
 
-_STRIP = 64  # rows of W^T W at a time
 _PANEL = 256  # rows of an n x n matrix worked on at a time, so that temporaries stay in cache
 
 
@@ -47,10 +43,9 @@ class DerivedGP:
 
     Args:
         kernel: the kernel, its length scale in units of the cube.
-        noise: sigma^2, the ridge on the standardised observations.
+        noise: sigma^2, relative to the variance of the observations.
         dim: d, the number of variables.
         device: None for NumPy, or a PyTorch device.
-        amplitude: a, the prior's standard deviation in the units of y; None: that of the observations.
 
     Example:
         >>> import numpy as np
@@ -63,249 +58,125 @@ class DerivedGP:
         True
     """
 
-    def __init__(
-        self, kernel: Kernel, noise: float, dim: int, device: str | None = None, amplitude: float | None = None
-    ) -> None:
+    def __init__(self, kernel: Kernel, noise: float, dim: int, device: str | None = None) -> None:
         like = to_device(np.empty(0), device)
-        self.kernel, self.noise, self.dim, self.device, self._amplitude = kernel, noise, dim, device, amplitude
-        self.factor = GrowingCholesky(like)
-        self._x = Buffer(like, columns=dim)
-        self._distances = Buffer(like)
-        self._inverse = Buffer(like)
-        self._y = np.empty(0)
-        self._scaled_alpha: Array | None = None
+        self.kernel, self.noise, self.dim, self.device = kernel, noise, dim, device
+        self.factor = GrowingCholesky(like)  # of A
+        self._x = Buffer(like, columns=dim)  # X
+        self._distances = Buffer(like)  # D
+        self._inverse = Buffer(like)  # A^{-1}, of the points that were in use when it was last needed
+        self._observed = Standardised.of(np.empty(0))  # y
+        self._y = np.empty(0)  # in the objective's units
+        self._alpha: Array | None = None
 
     def __len__(self) -> int:
-        return int(self._y.shape[-1])
-
-    # Several at once
-
-    @property
-    def kind(self) -> Hashable:
-        """Processes of the same kind can be joined."""
-        settings = self.kernel, self.noise, self.dim, self.device, self._amplitude
-        return *settings, self.factor.shape, *(buffer.shape for buffer in self._buffers)
-
-    @property
-    def _buffers(self) -> tuple[Buffer, Buffer, Buffer]:
-        return self._x, self._distances, self._inverse
-
-    @classmethod
-    def joined(cls, processes: Sequence[Self]) -> Self:
-        """Processes of one kind as one, whose arguments and answers have an axis more in front.
-
-        On a device it works on their own arrays where these lie side by side. They are of no use until `hand_back`.
-        """
-        whole = copy(processes[0])
-        whole.factor = GrowingCholesky.joined([process.factor for process in processes])
-        columns = zip(*(process._buffers for process in processes), strict=True)
-        whole._x, whole._distances, whole._inverse = map(Buffer.joined, columns)
-        whole._y = np.stack([process._y for process in processes])
-        whole._scaled_alpha = None
-        return whole
-
-    def hand_back(self, processes: Sequence[Self]) -> None:
-        """Let each have its part of what they were joined to."""
-        self.factor.hand_back([process.factor for process in processes])
-        columns = zip(*(process._buffers for process in processes), strict=True)
-        for buffer, parts in zip(self._buffers, columns, strict=True):
-            buffer.hand_back(parts)
-        for i, process in enumerate(processes):
-            process._y = self._y[i]
-            process._scaled_alpha = None if self._scaled_alpha is None else self._scaled_alpha[i]
-
-    # Of one, or of several
+        return len(self._y)
 
     @property
     def prior_trace(self) -> float:
         """-2 kappa'(0) d, the uncertainty before any observation."""
         return -2.0 * self.kernel.dkappa0 * self.dim
 
-    def append(self, x: Array, y: FloatArray) -> None:
-        """Condition on more observations: x of shape (m, d), y of shape (m,), as observed (not standardised).
-
-        x may be on the device already.
-        """
-        m = y.shape[-1]
-        if not m:
-            return
-        points, distances = self._x.grow(m), self._distances.grow(m)
-        self._y = np.concatenate([self._y, y], axis=-1)
-        self._scaled_alpha = None
-        cross, block = together(
-            _append, Written(points), Written(distances), _in_order(x), self.kernel, self.noise, self.device
-        )
-        rows = self.factor.append(cross, block)
-        together(_add_inverse, Written(self._inverse.grow(m)), rows)
-
-    def grad_mean(self, x: Array) -> FloatArray:
-        """grad mu(x) in the units of y, shape (d,); zero while there is no observation. x may be on the device."""
-        if not len(self):
-            return np.zeros(tuple(x.shape))
-        gradient: FloatArray = together(_grad_mean_here, self._x.array, self._weights(), x, self.kernel, self.device)
-        return gradient
-
-    def grad_mean_there(self, x: Array) -> Array:
-        """The same on the device, where x is."""
-        if not len(self):
-            return namespace(x).zeros_like(x)
-        return _grad_mean(self._x.array, self._weights(), x, self.kernel, self.device)
-
-    def mean(self, x: FloatArray) -> float:
-        """mu(x) in the units of y; zero while there is no observation."""
-        if not len(self):
-            return 0.0
-        above = together(_mean, self._x.array, self._weights(), x[None, :], self.kernel, self.device)
-        return float(np.mean(self._y)) + float(above)
-
     @property
     def amplitude(self) -> float:
-        """a in the units of y: given, or the likeliest, a^2 = y^T (K + sigma^2 I)^{-1} y / n.
+        """The prior's standard deviation of maximum likelihood, a^2 = y^T A^{-1} y / n, in the units of y.
 
-        Observations close together differ by little, whatever the function does further on: their own standard
-        deviation says nothing of it, their differences do.
+        The standard deviation of observations close together says nothing of how much the function varies further away;
+        their differences do.
         """
-        if self._amplitude is not None:
-            return self._amplitude
         if not len(self):
             return 1.0
-        square = together(_fit, self._weights(), Standardised.of(self._y).values, self.device)
-        return float(np.sqrt(max(self.scale * float(square) / len(self), 0.0)))
+        y = to_device(self._observed.values, self.device)
+        return self._observed.scale * math.sqrt(max(float(self._weights() @ y), 0.0) / len(self))
+
+    def append(self, x: FloatArray, y: FloatArray) -> None:
+        """Condition on more observations: x of shape (m, d), y of shape (m,) in the objective's units."""
+        if not len(y):
+            return
+        n, m = len(self), len(y)
+        self._x.append(to_device(x, self.device))
+        distances = self._distances.grow(m)
+        distances[n:, :] = self._distances_of(list(range(n, n + m)))
+        distances[:n, n:] = distances[n:, :n].T
+        self._extend_factor()
+        self._observe(np.concatenate([self._y, y]))
+
+    def replace(self, rows: NDArray[np.int64], x: FloatArray, y: FloatArray) -> None:
+        """Put observations in the place of others, in these rows: D is updated, A is factorised again."""
+        at = rows.tolist()
+        self._x.array[at, :] = to_device(x, self.device)
+        new = self._distances_of(at)
+        self._distances.array[at, :] = new
+        self._distances.array[:, at] = new.T
+        self.factor, self._inverse = GrowingCholesky(new), Buffer(new)
+        self._extend_factor()
+        values = self._y.copy()
+        values[rows] = y
+        self._observe(values)
+
+    def _distances_of(self, rows: list[int]) -> Array:
+        """Rows of D: those of some points to all."""
+        points = self._x.array
+        xp = namespace(points)
+        z = points - xp.mean(points[rows, :], axis=0)  # without centring, rounding errors are relative to |x|^2
+        squares = xp.vecdot(z, z)
+        distances = xp.clip(squares[rows, None] + squares - 2.0 * (z[rows, :] @ z.T), 0.0, None)
+        distances[list(range(len(rows))), rows] = 0.0  # of a point to itself: exactly
+        return distances
+
+    def _extend_factor(self) -> None:
+        """Append to the factor of A = kappa(D) + sigma^2 I the rows that it lacks."""
+        n, distances = len(self.factor), self._distances.array
+        covariance = self.kernel.kappa(distances[n:, :])
+        m = len(covariance)
+        ridge = self.noise * namespace(distances).eye(m, dtype=distances.dtype, device=device_of(distances))
+        self.factor.append(covariance[:, :n], covariance[:, n:] + ridge)
+
+    def _observe(self, y: FloatArray) -> None:
+        self._y, self._observed, self._alpha = y, Standardised.of(y), None
+
+    def mean(self, x: FloatArray) -> float:
+        """mu(x) in the units of y; zero without observations."""
+        if not len(self):
+            return 0.0
+        s = squared_distances(self._x.array, to_device(x[None], self.device))[:, 0]
+        return self._observed.mean + self._observed.scale * float(self._weights() @ self.kernel.kappa(s))
+
+    def grad_mean(self, x: FloatArray) -> FloatArray:
+        """grad mu(x) in the units of y, shape (d,), eq. (1); zero without observations."""
+        if not len(self):
+            return np.zeros(self.dim)
+        offset = to_device(x, self.device) - self._x.array
+        c = 2.0 * self.kernel.dkappa(namespace(offset).vecdot(offset, offset))
+        return self._observed.scale * to_numpy((self._weights() * c) @ offset)
+
+    def grad_uncertainty(self, points: FloatArray) -> FloatArray:
+        """trace Sigma_grad at points, shape (m, d) -> (m,), eq. (2), in units of the amplitude squared."""
+        if not len(self):
+            return np.full(len(points), self.prior_trace)
+        s = squared_distances(self._x.array, to_device(points, self.device))
+        c = 2.0 * self.kernel.dkappa(s)
+        sc, inverse, distances, xp = s * c, self._inverted(), self._distances.array, namespace(s)
+        reduction = xp.zeros_like(s[0, :])
+        for start in range(0, len(self), _PANEL):
+            rows = slice(start, start + _PANEL)
+            reduction += xp.vecdot(sc[rows, :], inverse[rows, :] @ c, axis=0)
+            reduction -= 0.5 * xp.vecdot(c[rows, :], (inverse[rows, :] * distances[rows, :]) @ c, axis=0)
+        # The exact value is never negative; rounding can make it so where the surrogate is certain.
+        return np.maximum(self.prior_trace - to_numpy(reduction), 0.0)
 
     def _weights(self) -> Array:
-        """scale * alpha, computed once per set of observations."""
-        if self._scaled_alpha is None:
-            y = Standardised.of(self._y)
-            w = self.factor.inverse_factor
-            self._scaled_alpha = together(_scaled_alpha, w, y.values, np.asarray(y.scale), self.device)
-        return self._scaled_alpha
+        """alpha, computed once per set of observations."""
+        if self._alpha is None:
+            self._alpha = self.factor.solve(to_device(self._observed.values, self.device))
+        return self._alpha
 
-    @property
-    def scale(self) -> float:
-        """What the standard deviations of the posterior are multiplied by to be in the units of y."""
-        return Standardised.of(self._y).scale if self._amplitude is None else self._amplitude
-
-    def grad_uncertainty(self, x: Array) -> FloatArray:
-        """trace Sigma_grad at each row of x, for standardised observations: shape (m, d) -> (m,).
-
-        x may be on the device already.
-        """
-        if not len(self):
-            return np.full(tuple(x.shape[:-1]), self.prior_trace)
-        reduction: FloatArray = together(
-            _reduction_here,
-            self._x.array,
-            self._inverse.array,
-            self._distances.array,
-            to_device(x, self.device),
-            self.kernel,
-        )
-        # The true value is never negative; rounding can make it so where the surrogate is certain.
-        return np.maximum(self.prior_trace - reduction, 0.0)
-
-    def grad_uncertainty_there(self, x: Array) -> Array:
-        """The same on the device, where x is."""
-        xp = namespace(x)
-        if not len(self):
-            return xp.full(tuple(x.shape[:-1]), self.prior_trace, dtype=x.dtype, device=device_of(x))
-        reduction = _reduction(self._x.array, self._inverse.array, self._distances.array, x, self.kernel)
-        return xp.clip(self.prior_trace - reduction, 0.0, None)
-
-
-# What the methods compute, of one process or, with leading axes, of those of several clients.
-
-
-def _in_order(x: Array) -> Array:
-    return np.ascontiguousarray(x) if is_numpy_array(x) else x
-
-
-def _append(
-    points: Array, distances: Array, x: Array, kernel: Kernel, noise: float, device: str | None
-) -> tuple[Array, Array]:
-    """Put x and its squared distances in the last rows; its rows of K + sigma^2 I, left and right of the diagonal."""
-    m = x.shape[-2]
-    n = points.shape[-2] - m
-    points[..., n:, :] = to_device(x, device)
-    to_new = squared_distances(points, points[..., n:, :]).mT  # centred on the new points
-    identity = namespace(points).eye(m, dtype=points.dtype, device=device_of(points))
-    to_new[..., n:] *= 1.0 - identity  # a point's distance to itself is exactly zero
-    distances[..., n:, :] = to_new
-    distances[..., :n, n:] = to_new[..., :n].mT
-    covariance = in_panels(kernel.kappa, to_new)
-    return covariance[..., :n], covariance[..., n:] + noise * identity
-
-
-def _add_inverse(inverse: Array, rows: Array) -> Array:
-    """A^{-1} = W^T W grows by what the new rows of W add to it."""
-    m, size = rows.shape[-2:]
-    if m == size and is_numpy_array(rows) and rows.ndim == 2:
-        return _square(rows, inverse)
-    for start in range(0, size, _PANEL):
-        panel = slice(start, start + _PANEL)
-        lower = rows[..., max(start - size + m, 0) :, :]  # the rows above are zero here: W is lower triangular
-        inverse[..., panel, :] += lower[..., panel].mT @ lower
-    return inverse
-
-
-def _square(w: FloatArray, square: FloatArray) -> FloatArray:
-    """W^T W of a lower triangular W: what is below the diagonal, n^3 / 3 operations, and its mirror image."""
-    for start in range(0, len(w), _STRIP):
-        end = start + _STRIP
-        strip = w[start:, start:end].T @ w[start:, :end]
-        square[start:end, :end] = strip
-        square[:start, start:end] = strip[:, :start].T
-    return square
-
-
-def _scaled_alpha(w: Array, values: FloatArray, scale: FloatArray, device: str | None) -> Array:
-    """scale * W^T (W y)."""
-    y = to_device(values, device)[..., None]
-    return to_device(scale, device)[..., None] * (w.mT @ (w @ y))[..., 0]
-
-
-def _dot(alpha: Array, y: Array) -> FloatArray:
-    """alpha^T y."""
-    return to_numpy(alpha @ y if alpha.ndim == 1 else namespace(alpha).vecdot(alpha, y))
-
-
-def _fit(alpha: Array, y: FloatArray, device: str | None) -> FloatArray:
-    """alpha^T y, y being on the host."""
-    return _dot(alpha, to_device(y, device))
-
-
-def _mean(points: Array, alpha: Array, x: FloatArray, kernel: Kernel, device: str | None) -> FloatArray:
-    """sum_j alpha_j kappa(s_j)."""
-    s = squared_distances(points, to_device(x, device))[..., 0]
-    return _dot(alpha, kernel.kappa(s))
-
-
-def _grad_mean(points: Array, alpha: Array, x: Array, kernel: Kernel, device: str | None) -> Array:
-    """sum_j alpha_j c_j (x - x_j)."""
-    offset = to_device(x, device)[..., None, :] - points
-    c = 2.0 * kernel.dkappa(namespace(offset).sum(offset * offset, axis=-1))
-    return ((alpha * c)[..., None, :] @ offset)[..., 0, :]
-
-
-def _grad_mean_here(points: Array, alpha: Array, x: Array, kernel: Kernel, device: str | None) -> FloatArray:
-    """The same, on the host."""
-    return to_numpy(_grad_mean(points, alpha, x, kernel, device))
-
-
-def _reduction(points: Array, inverse: Array, distances: Array, x: Array, kernel: Kernel) -> Array:
-    """(s c)^T A^{-1} c - c^T (A^{-1} o D) c / 2 at each row of x."""
-    s = squared_distances(points, x)
-    xp = namespace(s)
-    c = 2.0 * kernel.dkappa(s)
-    sc = s * c
-    reduction = xp.zeros_like(s[..., 0, :])
-    for start in range(0, s.shape[-2], _PANEL):
-        panel = slice(start, start + _PANEL)
-        rows = inverse[..., panel, :]
-        reduction += xp.sum(sc[..., panel, :] * (rows @ c), axis=-2)
-        reduction -= 0.5 * xp.sum(c[..., panel, :] * ((rows * distances[..., panel, :]) @ c), axis=-2)
-    return reduction
-
-
-def _reduction_here(points: Array, inverse: Array, distances: Array, x: Array, kernel: Kernel) -> FloatArray:
-    """The same, on the host."""
-    return to_numpy(_reduction(points, inverse, distances, x, kernel))
+    def _inverted(self) -> Array:
+        """A^{-1} = W^T W, to which each row of W adds a term: only the new rows need to be added."""
+        w, n = self.factor.inverse_factor, self._inverse.rows
+        if n < len(w):
+            inverse, new = self._inverse.grow(len(w) - n), w[n:, :]
+            for start in range(0, len(w), _PANEL):
+                rows = slice(start, start + _PANEL)
+                inverse[rows, :] += new[:, rows].T @ new
+        return self._inverse.array

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -58,10 +58,6 @@ class Kernel(ABC):
     @abstractmethod
     def frequencies(self, count: int, dim: int, rng: np.random.Generator) -> FloatArray:
         """Draw `count` vectors of the kernel's spectral density in `dim` dimensions."""
-
-    def with_length_scale(self, length_scale: float) -> Self:
-        """The same kernel with another length scale."""
-        return replace(self, length_scale=length_scale)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,8 @@
-"""Observations brought to zero mean and unit scale, and back."""
+"""Observations scaled to zero mean and unit variance, and back."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -14,29 +13,29 @@ __all__ = ["Standardised"]
 
 @dataclass(frozen=True)
 class Standardised:
-    """y = mean + scale * values; a constant y gets scale 1, so that nothing is divided by zero.
+    """y = mean + scale * values; the scale of constant observations is 1, so that nothing is divided by zero.
 
-    With leading axes each row is standardised by itself, and mean and scale are arrays.
+    Example:
+        >>> import numpy as np
+        >>> from fzoos.surrogates.standardise import Standardised
+        >>> Standardised.of(np.array([2.0, 6.0]))
+        Standardised(values=array([-1.,  1.]), mean=4.0, scale=2.0)
     """
 
     values: FloatArray
-    mean: Any
-    scale: Any
+    mean: float
+    scale: float
 
     @classmethod
     def of(cls, y: FloatArray) -> Standardised:
         """Standardise observations, shape (n,)."""
-        if not y.shape[-1]:
-            return cls(y, *map(_plain, (np.zeros(y.shape[:-1]), np.ones(y.shape[:-1]))))
-        mean = np.mean(y, axis=-1)
-        centred = y - mean[..., None]
-        largest = np.max(np.abs(centred), axis=-1)
+        if not len(y):
+            return cls(y, 0.0, 1.0)
+        mean = float(np.mean(y))
+        centred = y - mean
+        largest = float(np.max(np.abs(centred)))
+        if largest == 0.0:
+            return cls(centred, mean, 1.0)
         # Dividing by the largest first keeps the squares of huge or tiny observations representable.
-        unit = np.where(largest > 0.0, largest, 1.0)
-        scale = np.where(largest > 0.0, largest * np.sqrt(np.mean((centred / unit[..., None]) ** 2, axis=-1)), 1.0)
-        return cls(centred / scale[..., None], _plain(mean), _plain(scale))
-
-
-def _plain(numbers: Any) -> Any:
-    """A number of one row as a plain one."""
-    return numbers if np.ndim(numbers) else float(numbers)
+        scale = largest * float(np.sqrt(np.mean((centred / largest) ** 2)))
+        return cls(centred / scale, mean, scale)

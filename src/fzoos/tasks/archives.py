@@ -26,11 +26,15 @@ from numpy.typing import NDArray
 
 from fzoos.tasks.download import Archives
 
-__all__ = ["PARTS", "DataError", "Part", "assemble", "patterns"]
+__all__ = ["PARTS", "DataError", "MissingDataError", "Part", "assemble", "patterns"]
 
 
 class DataError(ValueError):
     """A dataset is missing and cannot be downloaded, or its archive is not in the layout."""
+
+
+class MissingDataError(DataError):
+    """A dataset is missing and cannot be downloaded."""
 
 
 class Part(NamedTuple):

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
@@ -37,7 +38,7 @@ from fzoos.tasks.clients import CLASSES, ClientModel, Pixels, WeakModelError, cl
 from fzoos.tasks.data import Images, load_cifar10, load_mnist
 from fzoos.tasks.display import Shown
 from fzoos.tasks.models import Module, Recipe, Tensor, logits, torch
-from fzoos.tasks.split import classes_per_client
+from fzoos.tasks.split import Split, check_split, classes_per_client
 
 __all__ = ["DATASETS", "Attack", "Attacks", "Dataset", "WeakModelError"]
 
@@ -163,7 +164,7 @@ def _margin(values: FloatArray, label: int) -> FloatArray:
 class Dataset:
     """Where images come from, and what is attacked with them by default."""
 
-    load: Callable[[], Images]
+    load: Callable[[str | Path | None], Images]
     pixels: Pixels
     radius: float
     recipe: Recipe
@@ -201,6 +202,8 @@ class Attacks:
         images: the number of images.
         clients: N, the number of clients.
         seed: the seed of the split, the training and the draw of images.
+        split: "divided", the authors' program: the samples of a class are divided among the clients that have it;
+            "whole", the paper's text: each of them has all of them.
         device: "cpu" or "cuda". On CUDA, cuDNN is set to deterministic algorithms, and convolutions round to TF32, in
             training and in queries (`fzoos.tasks.fused`).
         recipe: the network and its training; default: the dataset's.
@@ -213,7 +216,7 @@ class Attacks:
 
     Example:
         >>> from fzoos.tasks.attack import Attacks
-        >>> from fzoos import FZooS, minimize
+        >>> from fzoos import minimize
         >>> def rounds_needed(algorithm):                # trains ten models the first time: about a minute
         ...     for task in Attacks("mnist", portion=0.7, progress=True):
         ...         result = minimize(task.objectives, task.x0, bounds=task.bounds, algorithm=algorithm, seed=0,
@@ -229,6 +232,7 @@ class Attacks:
         images: int = 15,
         clients: int = 10,
         seed: int = 0,
+        split: Split = "divided",
         device: str = "cpu",
         recipe: Recipe | None = None,
         data: Images | None = None,
@@ -241,10 +245,11 @@ class Attacks:
         check_count("clients", clients, low=1)
         check_count("seed", seed)
         classes_per_client(CLASSES, portion)
+        check_split(split)
         if device != "cpu":
             torch.backends.cudnn.deterministic, torch.backends.cudnn.allow_tf32 = True, True
         self.dataset, self._kind, self._device = dataset, DATASETS[dataset], device
-        self._data = self._kind.load() if data is None else data
+        self._data = self._kind.load(None) if data is None else data
         self.clients: tuple[ClientModel, ...] = tuple(
             client_models(
                 self._data,
@@ -253,6 +258,7 @@ class Attacks:
                 clients=clients,
                 portion=portion,
                 seed=seed,
+                split=split,
                 device=device,
                 progress=progress,
             )

@@ -21,7 +21,7 @@ from fzoos.tasks.data import Images
 from fzoos.tasks.display import Shown, console_of
 from fzoos.tasks.fused import as_queried
 from fzoos.tasks.models import Module, Recipe, Tensor, accuracy, build, torch, train
-from fzoos.tasks.split import split_by_class
+from fzoos.tasks.split import Split, split_by_class
 
 __all__ = ["CLASSES", "ClientModel", "Pixels", "WeakModelError", "client_models"]
 
@@ -85,6 +85,7 @@ def client_models(
     clients: int,
     portion: float,
     seed: int,
+    split: Split = "divided",
     device: str = "cpu",
     progress: Shown = False,
 ) -> list[ClientModel]:
@@ -97,6 +98,8 @@ def client_models(
         clients: N, the number of clients.
         portion: P, the share of the classes that a client sees.
         seed: the seed of the split, the weights and the training.
+        split: what a client gets of a class, as of `split_by_class`. With "whole", clients of the same classes have the
+            same model.
         device: "cpu" or "cuda".
         progress: show a progress bar, and each model's accuracy, on standard output or on the console given.
 
@@ -107,14 +110,16 @@ def client_models(
     training = {name: value for name, value in asdict(recipe).items() if name != "min_accuracy"}
     common = {"format": _FORMAT, "recipe": training, "pixels": asdict(pixels), "data": digest(*data)}
     common |= {"clients": clients, "portion": float(portion), "seed": int(seed)}
+    common |= {} if split == "divided" else {"split": split}
     found = []
     console = console_of(progress)
     with round_columns(console) as bars:
         bar = bars.add_task("training", total=clients * recipe.epochs, status="epochs")
-        for i, share in enumerate(split_by_class(data.y_train, clients, portion, seed)):
+        for i, share in enumerate(split_by_class(data.y_train, clients, portion, seed, split)):
             settings = common | {"client": i}
             path = cache_folder("models") / f"{recipe.network}-{fingerprint(settings)}.npz"
-            weights, order = (int(n) for n in np.random.SeedSequence([seed, i]).generate_state(2))
+            entropy = [seed, i] if split == "divided" else [seed]
+            weights, order = (int(n) for n in np.random.SeedSequence(entropy).generate_state(2))
             model = build(recipe, len(pixels.mean), data.x_train.shape[1], CLASSES, weights).to(device)
             known = np.unique(data.y_train[share])
             reached = _restore(path, model)

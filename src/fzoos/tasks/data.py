@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fzoos.tasks.archives import DataError, assemble, patterns
+from fzoos.tasks.archives import DataError, MissingDataError, assemble, patterns
 from fzoos.tasks.cache import cache_folder, digest, read_archive, write_archive
 from fzoos.tasks.download import Archives, fetch_cifar10, fetch_covertype, fetch_mnist
 
@@ -173,7 +173,7 @@ def _load(dataset: str, folder: str | Path | None, fetch: Callable[[], Archives]
     except (OSError, ValueError) as error:
         why = f"cannot be downloaded ({' '.join(str(error).split())})"
     searched = f"neither in {named[0]} nor in {cache}" if named else f"not in {cache} ($FZOOS_DATA is not set)"
-    raise DataError(f"{' and '.join(patterns(dataset))}: {searched}, and {why}")
+    raise MissingDataError(f"{' and '.join(patterns(dataset))}: {searched}, and {why}")
 
 
 def _places(folder: str | Path | None) -> list[Path]:

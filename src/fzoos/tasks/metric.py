@@ -35,7 +35,7 @@ from fzoos.tasks.display import Shown, console_of
 from fzoos.tasks.mlp import CLASSES, DIM, Confusion
 from fzoos.tasks.mlp_fused import FusedConfusion, is_available
 from fzoos.tasks.scores import SCORES
-from fzoos.tasks.split import classes_per_client, split_by_class
+from fzoos.tasks.split import Split, check_split, classes_per_client, split_by_class
 
 __all__ = ["Metric"]
 
@@ -51,6 +51,8 @@ class Metric:
         metric: "precision", "recall", "f1" or "jaccard", macro-averaged.
         portion: P in (0, 1], the share of the classes that a client has.
         seed: the seed of the clients' shares of the data.
+        split: "divided", the authors' program: the rows of a class are divided among the clients that have it; "whole",
+            the paper's text: each of them has all of them.
         clients: N, the number of clients.
         device: "cpu" or "cuda", for evaluating the networks.
         samples: so many rows of Covertype, drawn at random, are used in all; None: every one of the 581 012.
@@ -69,7 +71,7 @@ class Metric:
     Example:
         >>> import tempfile
         >>> import numpy as np
-        >>> from fzoos import FZooS, minimize
+        >>> from fzoos import minimize
         >>> from fzoos.tasks.data import Table
         >>> from fzoos.tasks.metric import Metric
         >>> rng = np.random.default_rng(0)
@@ -79,8 +81,8 @@ class Metric:
         >>> task = Metric("recall", portion=0.5, epochs=10, data=Table(x, y), cache=tempfile.mkdtemp())
         >>> task.accuracy > 0.6, task.dim, len(task.objectives)
         (True, 2189, 7)
-        >>> result = minimize(task.objectives, task.x0, bounds=task.bounds, algorithm=FZooS(), rounds=1,
-        ...                   local_steps=2, vectorized=True, monitor=task.value, seed=0)
+        >>> result = minimize(task.objectives, task.x0, bounds=task.bounds, rounds=1,
+        ...                   vectorized=True, monitor=task.value, seed=0)
         >>> 0.0 <= result.history[-1].monitor <= 1.0
         True
 
@@ -91,6 +93,7 @@ class Metric:
     metric: str = "precision"
     portion: float = 0.3
     seed: int = 0
+    split: Split = "divided"
     clients: int = 7
     device: str = "cpu"
     samples: int | None = None
@@ -110,6 +113,7 @@ class Metric:
             raise ValueError(f"metric must be one of {', '.join(SCORES)}, got {self.metric!r}")
         classes_per_client(CLASSES, self.portion)  # for its check of portion
         check_count("seed", self.seed)
+        check_split(self.split)
         check_count("clients", self.clients, low=1)
         check_device(self.device)
         if self.samples is not None:
@@ -133,7 +137,7 @@ class Metric:
         """f_i, each (n, d) -> (n,): all n networks at once."""
         _, (x, y) = self._halves
         objectives = []
-        for i, share in enumerate(split_by_class(y, self.clients, self.portion, self.seed)):
+        for i, share in enumerate(split_by_class(y, self.clients, self.portion, self.seed, self.split)):
             if not len(share):
                 raise ValueError(f"client {i} gets no data: {len(y)} rows are too few for {self.clients} clients")
             features = self.classifier.standardise(x[share])

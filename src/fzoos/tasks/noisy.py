@@ -42,7 +42,7 @@ class Noisy(Generic[T]):
     share: float = 0.01
     seed: int = 0
     sigma: float = field(init=False, compare=False)
-    """Standard deviation of an observation, for `KnownNoise`."""
+    """Standard deviation of an observation."""
 
     def __post_init__(self) -> None:
         check_number("share", self.share, 0.0)

@@ -9,6 +9,9 @@ c          scalar    classes of each client: P K rounded, halves up, and at leas
 A          (N, K)    whether client i holds samples of class k; every row sums to c
 =========  ========  ==============================================================================================
 
+A class's samples are divided among its holders, as the authors' program does it, or every holder has all of them, as
+the paper's text says: then all clients have the same data at P = 1.
+
 The rows of A leave N c places for K classes, and the classes share them as evenly as can be: every column sums to
 N c / K, rounded down or up. With N = K, as in the paper, that is c: every class goes to c clients. With fewer places
 than classes (N c < K) some classes go to nobody, and their samples are left out.
@@ -17,13 +20,19 @@ than classes (N c < K) some classes go to nobody, and their samples are left out
 from __future__ import annotations
 
 import math
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fzoos._util.checks import check_count, check_number
 
-__all__ = ["assign_classes", "classes_per_client", "split_by_class"]
+__all__ = ["SPLITS", "Split", "assign_classes", "check_split", "classes_per_client", "split_by_class"]
+
+Split = Literal["divided", "whole"]
+"""What a client gets of a class: a share of its samples (the authors' program), or all of them (the paper's text)."""
+
+SPLITS: tuple[Split, ...] = get_args(Split)
 
 _TRADES = 20  # trades per client: each mixes two rows completely
 
@@ -94,17 +103,26 @@ def _trade(table: NDArray[np.bool_], pair: NDArray[np.int64], rng: np.random.Gen
     table[i, pool], table[j, pool] = np.arange(len(pool)) < mine, np.arange(len(pool)) >= mine
 
 
-def split_by_class(labels: ArrayLike, clients: int, portion: float, seed: int) -> list[NDArray[np.intp]]:
-    """Deal samples to clients so that each sees only a portion of the classes.
+def check_split(split: str) -> None:
+    """Raise a ValueError unless there is such a split."""
+    if split not in SPLITS:
+        raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")
 
-    The samples of a class are shuffled and divided among its holders, each sample going to one of them; shares differ
-    by one at most. The classes are those that occur in `labels`.
+
+def split_by_class(
+    labels: ArrayLike, clients: int, portion: float, seed: int, split: Split = "divided"
+) -> list[NDArray[np.intp]]:
+    """Split samples among clients so that each sees only a portion of the classes.
+
+    Divided, the samples of a class are shuffled and each goes to one of its holders; shares differ by one at most. The
+    classes are those that occur in `labels`.
 
     Args:
         labels: the class of each sample, shape (n,).
         clients: N, the number of clients.
         portion: P in (0, 1], the share of the classes that a client has.
         seed: the seed of the draw.
+        split: "divided", or "whole": every holder of a class has all of its samples.
 
     Returns:
         For each client the indices of its samples, increasing.
@@ -115,7 +133,10 @@ def split_by_class(labels: ArrayLike, clients: int, portion: float, seed: int) -
         >>> labels = np.repeat([0, 1, 2, 3], 6)
         >>> [np.bincount(labels[mine], minlength=4).tolist() for mine in split_by_class(labels, 4, 0.5, seed=1)]
         [[0, 3, 3, 0], [0, 3, 0, 3], [3, 0, 0, 3], [3, 0, 3, 0]]
+        >>> [len(mine) for mine in split_by_class(labels, 4, 0.5, seed=1, split="whole")]
+        [12, 12, 12, 12]
     """
+    check_split(split)
     values = np.asarray(labels)
     if values.ndim != 1 or not len(values):
         raise ValueError(f"labels must be a vector with at least one label, got shape {values.shape}")
@@ -128,6 +149,7 @@ def split_by_class(labels: ArrayLike, clients: int, portion: float, seed: int) -
         if not len(holders):
             continue
         samples = rng.permutation(np.flatnonzero(values == name))
-        for holder, share in zip(holders, np.array_split(samples, len(holders)), strict=True):
+        parts = np.array_split(samples, len(holders)) if split == "divided" else [samples] * len(holders)
+        for holder, share in zip(holders, parts, strict=True):
             shares[holder].append(share)
     return [np.sort(np.concatenate(mine)) for mine in shares]

@@ -105,6 +105,11 @@ class Synthetic(ABC):
         """The clients' functions, each (n, d) -> (n,)."""
         return tuple(self._objective(i) for i in range(self.clients))
 
+    def client_gradient(self, i: int, z: FloatArray) -> FloatArray:
+        """The true gradient of f_i at one point, (d,) -> (d,)."""
+        curvature, slope = self._perturbation(i)
+        return self.gradient(z) + 2.0 * curvature * z + slope
+
     def _objective(self, i: int) -> BatchObjective:
         curvature, slope = self._perturbation(i)
 

@@ -26,6 +26,7 @@ class AlgorithmContract(SizeChecks, ReproducibilityChecks, WeightChecks, EndingC
     Attributes:
         algorithm: the settings to be checked. The problems have 1 to 7 dimensions and few rounds of few local steps, so
             that gradient estimates should be good ones: for finite differences, 8 directions are enough.
+        dims: d of `test_shapes`, 1, 2 and 7; an algorithm that refuses one of them leaves it out.
         units: settings that have a unit, each with the power of the objective's unit: {"gamma": 1} for a gamma that is
             added to second derivatives of f. Those without one need not be named.
     """

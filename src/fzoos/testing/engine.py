@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fzoos.algorithms import FedZO, FZooS, ScaffoldI
+from fzoos.algorithms import FedTrustRegion, FedZO, ScaffoldI
 from fzoos.algorithms.base import Algorithm
 from fzoos.engines.local_study import LocalStudy
 from fzoos.federation.study import Study
@@ -51,7 +51,7 @@ class EngineContract:
         algorithms: run over the engine; between them they have one and two exchanges a round.
     """
 
-    algorithms: Sequence[Algorithm] = (FedZO(), ScaffoldI(), FZooS())
+    algorithms: Sequence[Algorithm] = (FedZO(), ScaffoldI(), FedTrustRegion())
 
     def run(self, study: Study, folder: Path, *, resume: bool) -> Result:
         """See `RunStudy`."""

@@ -10,12 +10,13 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import Algorithm
-from fzoos.algorithms.optimizers import Adam
+from fzoos.algorithms.local_steps import GradientSteps, LocalSteps
+from fzoos.algorithms.optimizers import Adam, Optimizer
 from fzoos.minimize import minimize
 from fzoos.objectives.box import Objective
 from fzoos.result import Record, Result
 
-__all__ = ["DIM", "TARGETS", "Checks", "Recorder", "bowl", "bowls", "close", "run_checks", "same"]
+__all__ = ["DIM", "TARGETS", "Checks", "Recorder", "bowl", "bowls", "close", "run_checks", "same", "with_steps"]
 
 DIM = 3
 TARGETS = (0.2, 0.4, 0.9)
@@ -45,6 +46,13 @@ def _comparable(result: Result) -> tuple[Any, ...]:
     records = [replace(record, seconds=0.0, diagnostics={}) for record in result.history]
     diagnostics = [{name: repr(value) for name, value in record.diagnostics.items()} for record in result.history]
     return result.x.tolist(), result.queries_per_client, result.status, records, diagnostics
+
+
+def with_steps(algorithm: Algorithm, local_steps: int, optimizer: Optimizer = Adam(0.05)) -> Algorithm:
+    """The algorithm with so many local steps, if it has any, and with this optimiser, if it uses one."""
+    if isinstance(algorithm, GradientSteps):
+        return replace(algorithm, local_steps=local_steps, optimizer=optimizer)
+    return replace(algorithm, local_steps=local_steps) if isinstance(algorithm, LocalSteps) else algorithm
 
 
 class Recorder:
@@ -91,17 +99,26 @@ class Checks:
     algorithm: Algorithm
     units: Mapping[str, int] = {}
 
-    def run(self, objectives: Sequence[Objective] | None = None, x0: Any = None, **changes: Any) -> Result:
+    def run(
+        self,
+        objectives: Sequence[Objective] | None = None,
+        x0: Any = None,
+        *,
+        algorithm: Algorithm | None = None,
+        local_steps: int = 3,
+        optimizer: Optimizer = Adam(0.05),
+        **changes: Any,
+    ) -> Result:
         """A run of `minimize` on the small problem, or on another one."""
-        settings: dict[str, Any] = {"algorithm": self.algorithm, "optimizer": Adam(0.05), "bounds": (-1, 1)}
-        settings |= {"rounds": 3, "local_steps": 3, "seed": 0, **changes}
+        settings: dict[str, Any] = {"bounds": (-1, 1), "rounds": 3, "seed": 0} | changes
+        chosen = with_steps(self.algorithm if algorithm is None else algorithm, local_steps, optimizer)
         objectives = bowls() if objectives is None else objectives
-        return minimize(objectives, np.zeros(DIM) if x0 is None else x0, **settings)
+        return minimize(objectives, np.zeros(DIM) if x0 is None else x0, algorithm=chosen, **settings)
 
     def queries_later(self, local_steps: int, round: int = 2) -> int:
         """Queries of a client in a round that is not its first."""
         refreshed = self.algorithm.exchanges == 2 and round > 1
-        return self.algorithm.queries(DIM, local_steps, first=False, refreshed=refreshed)
+        return with_steps(self.algorithm, local_steps).queries(DIM, first=False, refreshed=refreshed)
 
 
 def run_checks(checks: object, what: object) -> None:

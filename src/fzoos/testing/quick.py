@@ -12,14 +12,14 @@ __all__ = ["as_table", "make_quick", "queries_of_a_round"]
 _SMALL = (2, 4, 8, 16, 32)
 
 
-def queries_of_a_round(algorithm: Algorithm, dim: int, local_steps: int) -> int:
+def queries_of_a_round(algorithm: Algorithm, dim: int) -> int:
     """Queries of a client in the dearest kind of round."""
     refreshed = [False] if algorithm.exchanges == 1 else [False, True]
     kinds = [(first, refresh) for first in (False, True) for refresh in refreshed]
-    return max(algorithm.queries(dim, local_steps, first=first, refreshed=refresh) for first, refresh in kinds)
+    return max(algorithm.queries(dim, first=first, refreshed=refresh) for first, refresh in kinds)
 
 
-def make_quick(algorithm: Algorithm, dim: int = 2, local_steps: int = 2, limit: int = 12) -> Algorithm:
+def make_quick(algorithm: Algorithm, dim: int = 2, limit: int = 12) -> Algorithm:
     """The algorithm itself where its rounds are cheap; otherwise with small whole numbers in its settings.
 
     Every whole number in the settings, and in the records among them, becomes the first of 2, 4, 8, ... that is below
@@ -28,18 +28,17 @@ def make_quick(algorithm: Algorithm, dim: int = 2, local_steps: int = 2, limit: 
     Args:
         algorithm: settings of an algorithm.
         dim: d of the problem.
-        local_steps: T, the number of local steps in a round.
         limit: queries of a client in one round that are cheap enough.
 
     Example:
-        >>> from fzoos import FedCMA, FedZO, FZooS
+        >>> from fzoos import FedCMA, FedTrustRegion, FedZO
         >>> from fzoos.testing import make_quick
-        >>> make_quick(FedZO()).differences.count, make_quick(FedCMA()).population
-        (2, 4)
-        >>> make_quick(FZooS()) == FZooS()               # in two dimensions its defaults are cheap
+        >>> make_quick(FedZO()).local_steps, make_quick(FedZO()).differences.count, make_quick(FedCMA()).population
+        (2, 2, 4)
+        >>> make_quick(FedTrustRegion()) == FedTrustRegion()             # in two dimensions it is cheap
         True
     """
-    if queries_of_a_round(algorithm, dim, local_steps) <= limit:
+    if queries_of_a_round(algorithm, dim) <= limit:
         return algorithm
     made: Algorithm = _with_small_numbers(algorithm)
     return made

@@ -61,9 +61,7 @@ class ResumeContract:
                 study.start,
                 bounds=study.bounds,
                 algorithm=study.algorithm_settings,
-                optimizer=study.optimizer_settings,
                 rounds=study.rounds,
-                local_steps=study.local_steps,
                 participation=study.participation,
                 seed=study.seed,
             )

@@ -38,9 +38,9 @@ _CENTRES = dict(zip(SITES, (0.2, 0.45, 0.8), strict=True))
 
 
 def make_study(algorithm: Algorithm, **changes: Any) -> Study:
-    """A study that costs little: d = 2, T = 2, three sites, three rounds."""
+    """A study that costs little: d = 2, three sites, three rounds, of few local steps if there are any."""
     settings: dict[str, Any] = {"x0": 0.5, "dim": 2, "bounds": (0.0, 1.0), "sites": SITES, "rounds": 3, "seed": 5}
-    settings |= {"local_steps": 2, "retries": 0, "algorithm": as_table(make_quick(algorithm))}
+    settings |= {"retries": 0, "algorithm": as_table(make_quick(algorithm))}
     return Study("contract", **(settings | changes))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fzoos.testing.problem import TARGETS, Checks, Recorder, bowls, close
@@ -49,7 +51,7 @@ class WeightChecks(Checks):
         cases = [(1, 1), (2, 2), (4, 4), (0.5, 2), (0.25, 1), (0.01, 1), (0.9, 4), (1.0, 4), (0.6, 2)]
         for participation, expected in cases:
             recorder = Recorder(bowls((0.1, 0.2, 0.3, 0.4)))
-            settings = {"participation": participation, "rounds": 4, "local_steps": 2}
+            settings: dict[str, Any] = {"participation": participation, "rounds": 4, "local_steps": 2}
             result = self.run(recorder.objectives, callback=recorder.next_round, **settings)
             for r in range(1, 5):
                 if self.queries_later(2, r):

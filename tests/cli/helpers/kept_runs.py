@@ -21,5 +21,5 @@ def keep(path, name="a run", values=(5.0, 4.0, 3.0, 2.0), queries=10, bytes=100,
 
 def real_run(path, **more):
     f = lambda x: float(x @ x)
-    settings = {"algorithm": FedZO(), "rounds": 3, "local_steps": 2, "seed": 0, "monitor": f, "store": path}
+    settings = {"algorithm": FedZO(local_steps=2), "rounds": 3, "seed": 0, "monitor": f, "store": path}
     return minimize([f, f], np.ones(3), bounds=(-1, 1), **(settings | more))

@@ -34,35 +34,34 @@ from fzoos.testing import as_table, make_quick
 LOADED = scipy.fft, scipy.linalg, scipy.optimize  # here, once: not by each child that is forked
 
 TABLES = {name: as_table(make_quick(cls())) for name, cls in ALGORITHMS.items()} | {
-    "fzoos-weights": {
+    "fzoos": {
         "name": "fzoos",
+        "local_steps": 2,
         "features": 16,
-        "initial": {"points": 3, "radius": 0.05},
-        "active": {"name": "ActiveQueries", "candidates": 4, "picks": 1, "radius": 0.05},
-        "refresh": {"name": "ActiveQueries", "candidates": 4, "picks": 2},
-        "refresh_first_round": False,
-        "sends": "weights",
-        "length": {"name": "Constant"},
-        "steps": False,
+        "initial": 3,
+        "active": {"candidates": 4, "picks": 1, "radius": 0.05},
+        "refresh": {"candidates": 4, "picks": 2},
     },
 }
-"""Every algorithm that there is, FZooS with its defaults, and FZooS as its paper has it: what travels is w."""
+"""Every algorithm that there is, made quick."""
 
 CENTRES = (0.2, -0.4, 0.6)
 
 
-def make_study(algorithm="fzoos-weights", sites=("a", "b"), **changes):
-    """A study that costs next to nothing: d = 2, T = 2, three rounds. Sites of one called "constrained" have some."""
+def make_study(algorithm="fzoos", sites=("a", "b"), table=None, **changes):
+    """A study that costs next to nothing: d = 2, T = 2, three rounds, further settings of the algorithm in `table`.
+
+    Sites of one called "constrained" have some.
+    """
     settings = {
         "name": "demo",
         "x0": 0.5,
         "dim": 2,
         "bounds": (-1.0, 1.0),
         "rounds": 3,
-        "local_steps": 2,
         "retries": 0,
     } | changes
-    return Study(sites=sites, algorithm=TABLES[algorithm], **settings)
+    return Study(sites=sites, algorithm=TABLES[algorithm] | (table or {}), **settings)
 
 
 class Box:

@@ -14,14 +14,17 @@ from pathlib import Path
 import numpy as np
 
 from fzoos.algorithms import ALGORITHMS
+from fzoos.algorithms.local_steps import LocalSteps
 from fzoos.engines import LocalStudy
 from fzoos.federation.study import Study
 
 DIM, ROUNDS, STEPS = 100, 4, 5
 TABLES = {
-    name: {"name": name} | ({"differences": {"count": 5}} if hasattr(cls(), "differences") else {})
+    name: {"name": name}
+    | ({"local_steps": STEPS} if issubclass(cls, LocalSteps) else {})
+    | ({"differences": {"count": 5}} if hasattr(cls(), "differences") else {})
     for name, cls in ALGORITHMS.items()
-} | {"fzoos-weights": {"name": "fzoos", "preset": "weights", "features": 200}}
+} | {"fzoos": {"name": "fzoos", "features": 200, "points": 50}}
 
 
 class Killed(BaseException):
@@ -30,7 +33,7 @@ class Killed(BaseException):
 
 def make_study(name):
     settings = {"x0": 0.5, "dim": DIM, "bounds": (-1.0, 2.0), "sites": ("a", "b"), "rounds": ROUNDS, "seed": 3}
-    return Study(name, local_steps=STEPS, retries=0, algorithm=TABLES[name], **settings)
+    return Study(name, retries=0, algorithm=TABLES[name], **settings)
 
 
 class Box:
@@ -52,8 +55,7 @@ def planned(study, rounds):
     """Queries of a site in its first rounds."""
     algorithm = study.algorithm_settings
     return sum(
-        algorithm.queries(DIM, STEPS, first=r == 1, refreshed=algorithm.protocol.refreshes(r))
-        for r in range(1, rounds + 1)
+        algorithm.queries(DIM, first=r == 1, refreshed=algorithm.protocol.refreshes(r)) for r in range(1, rounds + 1)
     )
 
 

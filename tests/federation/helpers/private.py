@@ -26,8 +26,7 @@ def study(**changes: Any) -> Study:
         "bounds": (-1.0, 1.0),
         "sites": SITES,
         "rounds": 3,
-        "local_steps": 2,
-        "algorithm": {"name": "fedzo", "differences": {"count": 2}},
+        "algorithm": {"name": "fedzo", "local_steps": 2, "differences": {"count": 2}},
         "privacy": NOISY,
     }
     return Study(**(settings | changes))

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import uvicorn
 
-from fzoos import FedProx, FedZO, FixedFZooS, InitialDesign, minimize
+from fzoos import FedProx, FedZO, FZooS, minimize
 from fzoos.runs.dashboard.data import RunIndex
 from fzoos.runs.dashboard.server import application
 
@@ -37,7 +37,7 @@ def F(x):
 
 def keep(path, **settings):
     """A quick run in a file."""
-    settings = {"algorithm": FedZO(), "rounds": 4, "monitor": F, "seed": 0, "local_steps": 2} | settings
+    settings = {"algorithm": FedZO(local_steps=2), "rounds": 4, "monitor": F, "seed": 0} | settings
     return minimize(SITES, np.zeros(2), bounds=(-1, 1), store=path, **settings)
 
 
@@ -46,8 +46,8 @@ def kept(tmp_path_factory) -> Path:
     """A file with three runs, the last one with a surrogate; not to be changed."""
     path = tmp_path_factory.mktemp("kept") / "runs.db"
     keep(path)
-    keep(path, algorithm=FedProx(), seed=1)
-    keep(path, algorithm=FixedFZooS(features=50, initial=InitialDesign(points=5)), rounds=6)
+    keep(path, algorithm=FedProx(local_steps=2), seed=1)
+    keep(path, algorithm=FZooS(features=50, initial=5), rounds=6)
     return path
 
 
@@ -67,7 +67,7 @@ def pause(record):
     time.sleep(0.3)
     return (store.parent / "stop").exists()
 
-minimize([f, f], np.zeros(2), bounds=(-1, 1), algorithm=FedZO(), rounds=500, local_steps=1, seed=0, monitor=f,
+minimize([f, f], np.zeros(2), bounds=(-1, 1), algorithm=FedZO(local_steps=1), rounds=500, seed=0, monitor=f,
          store=store, name="going on", callback=pause)
 """
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from fzoos import FedProx, FedZO, FZooS, ScaffoldII, minimize
+from fzoos import Auto, FedProx, FedZO, ScaffoldII, minimize
 from fzoos.runs.edit import RunEditor
 from fzoos.tasks import Levy, Quadratic
 
@@ -26,7 +26,7 @@ def fill(path: Path) -> None:
     tasks = [(levy, FedZO(), 8)]
     tasks += [
         (Quadratic(dim=20, clients=5, seed=seed), algorithm, 15)
-        for algorithm in (FedZO(), FedProx(), ScaffoldII(), FZooS())
+        for algorithm in (FedZO(), FedProx(), ScaffoldII(), Auto())
         for seed in range(3)
     ]
     for task, algorithm, rounds in tasks:

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from fzoos import Auto, FedProx
 from fzoos.result import Record
 from fzoos.runs.reader import read
 from fzoos.runs.report import report
@@ -88,7 +89,6 @@ def test_the_page_shows_the_runs(visit, url):
     assert page.title() == "FZooS · fzoos"
     assert page.locator("#list .run .name").all_inner_texts() == ["FZooS", "FedProx", "FedZO"]
     assert lines(page) == ["runs.db:1", "runs.db:2", "runs.db:3"]
-    assert lines(page, "#plot-uncertainty") == ["runs.db:3"]
     assert len(lines(page, "#plot-correction_length")) == 3
     assert len(lines(page, "#plot-distances")) == 3
     assert "6\nof 6" in page.locator(".tiles").inner_text()
@@ -100,13 +100,24 @@ def test_the_page_shows_the_runs(visit, url):
     assert not wide(page)
 
 
+def test_a_diagnostic_is_drawn_of_the_runs_that_report_it(visit, tmp_path):
+    path = tmp_path / "runs.db"
+    keep(path, algorithm=FedProx(local_steps=2))
+    keep(path, algorithm=Auto())
+    with serving(path) as address:
+        page = drawn(visit(address))
+        has_lines(page, 2)
+        has_lines(page, 1, "#plot-correction_length")
+        assert lines(page, "#plot-correction_length") == ["runs.db:1"]
+
+
 def test_the_horizontal_axis(visit, url):
     page = drawn(visit(url))
     assert axes(page)[1] == "rounds"
     for name, title in (("Queries", "queries of all clients"), ("Bytes", "bytes, up and down"), ("Seconds", "seconds")):
         page.get_by_label(name, exact=True).check()
         says(page, title)
-        assert axes(page)[1] == axes(page, "#plot-uncertainty")[1] == axes(page, "#plot-distances")[1] == title
+        assert axes(page)[1] == axes(page, "#plot-correction_length")[1] == axes(page, "#plot-distances")[1] == title
     before = curve(page)
     page.locator("#across").get_by_label("Log").check()
     says(page, "seconds, log scale")
@@ -148,7 +159,7 @@ def test_runs_are_laid_over_each_other(visit, url):
     assert len(set(page.locator(f"{PLOT} .line path").evaluate_all(strokes))) == 2
     assert page.locator(".legend li").all_inner_texts() == ["FedZO", "FedProx"]
     page.get_by_label("Only what differs").check()
-    until(page, lambda: "local_steps" not in text_of(page, "#table-settings"))
+    until(page, lambda: "participation" not in text_of(page, "#table-settings"))
     assert "seed" in page.locator("#table-settings").inner_text()
     # What is looked at is in the address: the same after a reload.
     page.reload()
@@ -192,7 +203,7 @@ def test_everything_is_reached_with_the_keyboard(visit, url):
         "reference",
         "metric",
     ]
-    controls += ["scale-convergence", "F against rounds", "scale-uncertainty"]
+    controls += ["scale-convergence", "F against rounds", "scale-correction_length"]
     at = [next((i for i, one in enumerate(reached) if control in one), None) for control in controls]
     assert None not in at, dict(zip(controls, at, strict=True))
     assert at == sorted(at), "the order is that of the page"
@@ -373,7 +384,7 @@ def test_the_report_opens_from_a_file(visit, kept, tmp_path):
     path.write_text(report([read(f"{kept}:{run}") for run in (1, 2, 3)]), encoding="utf-8")
     page = drawn(visit(path.as_uri()))
     has_lines(page, 3)
-    assert lines(page, "#plot-uncertainty") == ["2"]
+    assert len(lines(page, "#plot-correction_length")) == 3
     assert "Made with fzoos" in page.locator("#foot").inner_text()
     page.get_by_label("Queries", exact=True).check()
     says(page, "queries of all clients")

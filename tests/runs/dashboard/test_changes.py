@@ -31,7 +31,7 @@ def path(tmp_path):
 def rows(path):
     """How many rows of each table belong to run 1 and to run 2."""
     with sqlite3.connect(path) as db:
-        tables = {"runs": "id"} | dict.fromkeys(("rounds", "digests", "landmarks", "tags", "failures"), "run")
+        tables = {"runs": "id"} | dict.fromkeys(("rounds", "digests", "answers", "failures"), "run")
         found = {t: [db.execute(f"SELECT count(*) FROM {t} WHERE {c} = {r}").fetchone()[0] for r in (1, 2)]
                  for t, c in tables.items()}  # fmt: skip
     db.close()
@@ -61,7 +61,7 @@ def test_a_deleted_run_leaves_nothing_and_the_others_stay(path):
     found = rows(path)
     assert {name: counts[0] for name, counts in found.items()} == dict.fromkeys(found, 0)
     assert found["rounds"][1] == 2
-    assert found["tags"][1] == 1
+    assert runs_at(path)[0].tags == ("kept",)
     after = read(f"{path}:2")
     assert after.result.history == second.result.history
     assert [run.id for run in runs_at(path)] == [2]
@@ -108,13 +108,16 @@ def test_a_study_is_not_deleted(tmp_path):
         editor.delete(1, editor.runs[0].started)
 
 
-def test_a_damaged_run_is_not_renamed(path):
+def test_a_damaged_run_is_not_changed(path):
     """Its digest would fit again, and the damage would be hidden."""
     with sqlite3.connect(path) as db:
         db.execute("UPDATE rounds SET monitor = 7 WHERE run = 1")
     db.close()
-    with RunEditor(path) as editor, pytest.raises(StoreError, match="is damaged"):
-        editor.rename(1, editor.runs[0].started, "fine")
+    with RunEditor(path) as editor:
+        started = editor.runs[0].started
+        for change in (lambda: editor.rename(1, started, "fine"), lambda: editor.tag(1, started, ["fine"])):
+            with pytest.raises(StoreError, match="is damaged"):
+                change()
 
 
 def test_there_is_no_file_to_change(tmp_path):

@@ -8,6 +8,7 @@ import sqlite3
 import numpy as np
 import pytest
 
+from fzoos import FedZO
 from fzoos.result import Record
 from fzoos.runs.dashboard import data
 from fzoos.runs.dashboard.data import Reader, RunIndex, dumps
@@ -52,7 +53,7 @@ def empty(path):
 UNUSABLE = {
     not_a_database: "not a database",
     of_someone_else: "stamps",
-    newer: "newer",
+    newer: "another version wrote it",
     truncated: "",
     empty: "empty",
 }
@@ -146,10 +147,10 @@ def test_a_study_shows_the_names_of_its_sites_and_who_failed(tmp_path):
 
 
 def test_numbers_that_json_does_not_have():
-    records = [Record(1, 2, 3, 4, 0.5, 0.1, float("inf"), {"uncertainty": float("nan")}, (2,), (None,))]
+    records = [Record(1, 2, 3, 4, 0.5, 0.1, float("inf"), {"correction_length": float("nan")}, (2,), (None,))]
     shown = json.loads(dumps(plain(columns(records))))
     assert shown["monitor"] == [None]
-    assert shown["diagnostics"] == {"uncertainty": [None]}
+    assert shown["diagnostics"] == {"correction_length": [None]}
     assert shown["distances"] == [[None]]
 
 
@@ -240,7 +241,7 @@ def test_where_x_went_is_as_much_as_a_plot_can_show(tmp_path):
 def test_runs_of_one_problem_and_of_one_setting(tmp_path):
     """Seeds are of one group; another step size is another group of the same problem; another box another problem."""
     path = tmp_path / "runs.db"
-    for settings in ({"seed": 1}, {"seed": 2}, {"local_steps": 3}, {"name": "another"}):
+    for settings in ({"seed": 1}, {"seed": 2}, {"algorithm": FedZO(local_steps=3)}, {"name": "another"}):
         keep(path, rounds=1, **settings)
     with Store(path) as store:
         store.begin("FedZO", store.study(1) | {"bounds": [[0, 1], [0, 1]]}, np.zeros(2), clients=3)

@@ -9,11 +9,12 @@ import time
 import numpy as np
 import pytest
 
-from fzoos import Choice, FedProx, FedZO, FZooS, Integer, Log, Space, minimize
+from fzoos import Adam, Auto, Choice, FedProx, FedZO, Integer, Log, Space, minimize
 from fzoos.runs.edit import RunEditor
 from fzoos.runs.reader import read, runs_at
 from fzoos.runs.report import report
 from fzoos.tasks import Levy, Quadratic
+from fzoos.testing.problem import with_steps
 
 from .conftest import keep, serving
 from .test_browser import PATIENCE, PHONE, PLOT, axes, drawn, has_lines, lines, says, scale, text_of, until, wide
@@ -23,7 +24,8 @@ NASTY = "<img src=x onerror=\"document.title='taken'\"><script>document.title='t
 
 
 def solve(path, task, algorithm, **settings):
-    settings = {"rounds": 3, "local_steps": 2, "seed": task.seed} | settings
+    settings = {"rounds": 3, "seed": task.seed} | settings
+    algorithm = with_steps(algorithm, 2, Adam(0.01))
     return minimize(task.objectives, task.x0, bounds=task.bounds, vectorized=True, algorithm=algorithm,
                     monitor=task.value, store=path, **settings)  # fmt: skip
 
@@ -105,7 +107,7 @@ def test_seeds_are_one_line_with_a_band(visit, url, seeds):
 
 def test_a_log_axis_shows_the_best_values(visit, tmp_path):
     """F* = -0.025 + 0.1/d is below zero: with it stored, the curve is F - F*, from x0 on, and no value is left out."""
-    solve(tmp_path / "runs.db", quadratic(), FZooS(), rounds=12)
+    solve(tmp_path / "runs.db", quadratic(), Auto(), rounds=12)
     assert read(str(tmp_path)).result.fun - quadratic().minimum < 1e-4
     with serving(tmp_path) as url:
         page = drawn(visit(url))
@@ -124,9 +126,9 @@ def test_names_are_never_cut_to_the_same_text(visit, tmp_path):
     for end in ("one", "two"):
         keep(path, rounds=1, name=name + end)
     for seed in (3, 4):
-        keep(path, rounds=1, name="twin", seed=seed, local_steps=seed)
+        keep(path, rounds=1, name="twin", seed=seed, algorithm=FedZO(local_steps=seed))
     for _ in range(2):
-        keep(path, rounds=1, name="same", local_steps=1)
+        keep(path, rounds=1, name="same", algorithm=FedZO(local_steps=1))
     cut = (
         "nodes => nodes.filter((n) => n.scrollWidth > n.clientWidth + 1 && getComputedStyle(n).overflowX !== 'visible')"
     )
@@ -229,7 +231,7 @@ def test_the_recommended_x(visit, tmp_path, advised):
     """A mean of the last rounds that is worse than the last x is not called recommended."""
     for seed in range(20):  # there are such runs, but which ones is a matter of rounding
         task = Levy(dim=5, clients=3, seed=seed)
-        result = solve(tmp_path / "runs.db", task, FZooS(), rounds=15, local_steps=10)
+        result = solve(tmp_path / "runs.db", task, Auto(), rounds=15)
         is_mean = not np.array_equal(result.recommended, result.x)
         if is_mean and (task.value(result.recommended) < result.fun) is advised:
             break
@@ -405,9 +407,11 @@ def test_ten_thousand_runs(visit, tmp_path):
         rounds = db.execute("SELECT * FROM rounds").fetchall()
         settings = json.loads(row[2])
         for run in range(2, 10_001):
-            study = json.dumps(settings | {"seed": run % 5, "local_steps": 2 + run // 5})
+            study = json.dumps(settings | {"seed": run % 5, "precision": f"float{run // 5}"})
             name = f"try number{run // 5}."
-            db.execute(f"INSERT INTO runs VALUES ({','.join('?' * 14)})", (run, name, study, row[3] + run, *row[4:]))
+            db.execute(
+                f"INSERT INTO runs VALUES ({','.join('?' * len(row))})", (run, name, study, row[3] + run, *row[4:])
+            )
             db.executemany(f"INSERT INTO rounds VALUES ({','.join('?' * 11)})", [(run, *r[1:]) for r in rounds])
     db.close()
     with serving(path) as url:

@@ -31,7 +31,7 @@ def test_the_list_and_a_run(url):
     assert [run["name"] for run in runs] == ["FZooS", "FedProx", "FedZO"]
     run = httpx.get(url + "api/run", params={"key": runs[0]["key"]}).json()
     assert run["history"]["round"] == [1, 2, 3, 4, 5, 6]
-    assert len(run["history"]["diagnostics"]["uncertainty"]) == 6
+    assert len(run["history"]["diagnostics"]["correction_length"]) == 6
     later = httpx.get(url + "api/run", params={"key": runs[0]["key"], "after": "4"}).json()
     assert later["history"]["round"] == [5, 6]
 

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from fzoos import FZooS
+from fzoos.algorithms import FedLineSearch
 from fzoos.cli import main
 from fzoos.experiments.figures import Scale, make
 from fzoos.experiments.store import Store
@@ -18,7 +18,8 @@ from fzoos.tasks.cache import write_archive
 from fzoos.tasks.prompt import Prompt, Texts, load_texts
 from fzoos.tasks.prompt.scorer import load_model
 
-SMALL = ("--dim", "5", "--clients", "2", "--texts", "4", "--local-steps", "2", "--rounds", "2")
+BRIEF = ("--dim", "5", "--clients", "2", "--texts", "4", "--rounds", "2")
+SMALL = (*BRIEF, "--local-steps", "2")
 
 
 def fzoos(capsys, *arguments):
@@ -79,7 +80,7 @@ def test_reproduce(installed, capsys, monkeypatch):
     }
     with open(folder / "curves.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    labels = ["FZooS", "FixedFZooS", "FedCMA", "FedBPT", "FedZO", "DeComFL", "exact gradient"]
+    labels = ["FedLineSearch", "FedCMA", "FedBPT", "FedZO", "DeComFL", "exact gradient"]
     assert list(dict.fromkeys(row["line"] for row in rows)) == labels
     task = Prompt(dim=20, clients=2, texts=3, test=12)
     for row in rows:
@@ -110,17 +111,17 @@ def test_reproduce(installed, capsys, monkeypatch):
         assert set(cells[2:]) <= set(task.classes)
     figure, store = make("prompt", Scale(quick=True)), Store(installed / "results" / "runs")
     assert all(store.load(run) for run in figure.runs)
-    monkeypatch.setattr(FZooS, "version", FZooS.version + 1)  # its lines alone would be made again
+    monkeypatch.setattr(FedLineSearch, "version", FedLineSearch.version + 1)  # its lines alone would be made again
     missing = [run for run in figure.runs if store.load(run) is None]
-    assert missing == [run for run in figure.runs if type(run.algorithm) is FZooS]
+    assert missing == [run for run in figure.runs if type(run.algorithm) is FedLineSearch]
     assert missing
 
 
 @pytest.mark.parametrize("name", ["prompt", "newsgroups"])
 def test_the_full_figure(name):
-    """Three seeds, two degrees of skew, seven lines."""
+    """Three seeds, two degrees of skew, six lines."""
     figure = make(name, Scale(device="cuda"))
-    assert len(figure.runs) == 3 * 2 * 7
+    assert len(figure.runs) == 3 * 2 * 6
     assert {dict(run.task.settings)["device"] for run in figure.runs} == {"cuda"}
     assert {run.task.name for run in figure.runs} == {name}
 
@@ -136,8 +137,8 @@ def test_runs_know_which_texts_made_them(installed):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("run", "prompt", "--noise", "0.1"), "F* of prompt is not known"),
-        (("run", "newsgroups", "--noise", "0.1"), "F* of newsgroups is not known"),
+        (("run", "prompt", "--noise", "0.1"), "prompt has no --noise"),
+        (("run", "newsgroups", "--noise", "0.1"), "newsgroups has no --noise"),
         (("run", "prompt", "--device", "tpu"), "device must be cpu or cuda"),
         (("run", "prompt", "--texts", "400"), "client 0 gets no 400 texts"),
     ],
@@ -153,7 +154,7 @@ def test_bad_input_is_one_line(installed, capsys, arguments, message):
 def test_no_texts_is_one_line(installed, capsys, monkeypatch, task, source):
     (installed / "data" / f"{source}.npz").unlink()
     monkeypatch.setenv("XDG_CACHE_HOME", str(installed / "cache"))
-    code, _, err = fzoos(capsys, "run", task, *SMALL, "--quiet")
+    code, _, err = fzoos(capsys, "run", task, *BRIEF, "--quiet")
     assert (code, err.count("\n")) == (2, 1)
     assert f"python -m fzoos.tasks.prompt.{source}" in err
 
@@ -194,6 +195,6 @@ def test_what_is_missing_or_wrong_is_one_line(installed, tiny, capsys, monkeypat
     """Of the packages, the model or the texts: the command's only line says it, and nothing else happens."""
     load_model.cache_clear()
     breaks(installed, tiny, monkeypatch)
-    code, out, err = fzoos(capsys, "run", "prompt", *SMALL, "--quiet")
+    code, out, err = fzoos(capsys, "run", "prompt", *BRIEF, "--quiet")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err

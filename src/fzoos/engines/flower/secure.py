@@ -119,10 +119,7 @@ class SecureFlowerEngine:
         study = self._study
         if study.privacy is not None:
             return arrays
-        ranges = {
-            name: (part.low, part.high)
-            for name, part in study.algorithm_settings.parts(study.dim, study.local_steps).items()
-        }
+        ranges = {name: (part.low, part.high) for name, part in study.algorithm_settings.parts(study.dim).items()}
         if study.algorithm_settings.projected:
             ranges["x"] = (0.0, 1.0)
         return {name: np.clip(array, *ranges[name]) if name in ranges else array for name, array in arrays.items()}

@@ -7,7 +7,7 @@ import math
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -19,7 +19,6 @@ from fzoos.runs.landmarks import UNKNOWN, Landmarks, all_landmarks
 from fzoos.runs.plots import COLOURS
 from fzoos.runs.rows import array_of
 from fzoos.runs.store import Store, StoreError, Summary
-from fzoos.runs.tags import all_tags
 
 __all__ = ["SUFFIXES", "Reader", "RunIndex", "columns", "details", "dumps", "plain", "row"]
 
@@ -37,7 +36,7 @@ class Reader(Store):
         path: the file.
 
     Raises:
-        StoreError: there is none, or it is not a file of runs, newer than this program, locked or damaged.
+        StoreError: there is none, or it is not a file of runs, of another format, locked or damaged.
 
     Example:
         >>> import tempfile
@@ -104,8 +103,8 @@ class Reader(Store):
     def summaries(self) -> list[dict[str, Any]]:
         """One row of the list for each run, the oldest first."""
         with self._one_line():
-            landmarks, tags = all_landmarks(self._db), all_tags(self._db)
-            return [self._summary(run, landmarks.get(run.id, UNKNOWN), tags.get(run.id, ())) for run in self.runs]
+            landmarks = all_landmarks(self._db)
+            return [self._summary(run, landmarks.get(run.id, UNKNOWN)) for run in self.runs]
 
     def details(self, run: int, after: int = 0) -> dict[str, Any]:
         """All that is shown of a run, with its rounds later than `after`."""
@@ -128,10 +127,10 @@ class Reader(Store):
             points += [(round, array_of(x)) for round, x in rows]
             return walk(self.study(run), [round for round, _ in points], [x for _, x in points])
 
-    def _summary(self, run: Summary, landmarks: Landmarks, tags: Sequence[str]) -> dict[str, Any]:
-        shown = run, landmarks, tags
+    def _summary(self, run: Summary, landmarks: Landmarks) -> dict[str, Any]:
+        shown = run, landmarks
         if run.id not in self._rows or self._rows[run.id][0] != shown:
-            self._rows[run.id] = shown, row(self.path, run, facts(self.study(run.id)), landmarks, tags)
+            self._rows[run.id] = shown, row(self.path, run, facts(self.study(run.id)), landmarks, run.tags)
         return self._rows[run.id][1]
 
 

@@ -109,9 +109,9 @@ def columns(history: Sequence[Record]) -> dict[str, Any]:
     Example:
         >>> from fzoos.runs.dashboard.rows import columns
         >>> from fzoos.result import Record
-        >>> table = columns([Record(1, 40, 96, 64, 0.5, 0.1, 2.0, {"uncertainty": 0.3}, (20, 20), (0.1, None))])
+        >>> table = columns([Record(1, 40, 96, 64, 0.5, 0.1, 2.0, {"correction_length": 0.3}, (20, 20), (0.1, None))])
         >>> table["bytes"], table["monitor"], table["diagnostics"], table["distances"]
-        ([160], [2.0], {'uncertainty': [0.3]}, [[0.1, None]])
+        ([160], [2.0], {'correction_length': [0.3]}, [[0.1, None]])
     """
     names = sorted({name for record in history for name in record.measured})
     return {

@@ -81,11 +81,11 @@ class Prompt:
         ValueError: a class is several tokens, a text does not fit, or there are too few texts.
 
     Example:
-        >>> from fzoos import FZooS, minimize
+        >>> from fzoos import minimize
         >>> from fzoos.tasks.prompt import Prompt
         >>> def tuned(device="cpu"):                          # needs fzoos[prompt], a model and texts: docs/prompt.md
         ...     task = Prompt(device=device)
-        ...     result = minimize(task.objectives, task.x0, bounds=task.bounds, algorithm=FZooS(), rounds=8,
+        ...     result = minimize(task.objectives, task.x0, bounds=task.bounds, rounds=8,
         ...                       vectorized=True, monitor=task.value, seed=0)
         ...     return task.accuracy(task.x0), task.accuracy(result.x)
     """
@@ -138,7 +138,9 @@ class Prompt:
         classes = settings.get("classes", ("graphics", "cars", "hockey", "medicine", "space", "religion"))
         instruction = f"Each post belongs to one group: {', '.join(classes[:-1])} or {classes[-1]}.\n\n"
         own = {"classes": classes, "instruction": instruction, "ending": "\nGroup:"}
-        return cls(**own | {"data": load_texts(source="newsgroups")} | settings)
+        if "data" not in settings:
+            own["data"] = load_texts(source="newsgroups")
+        return cls(**own | settings)
 
     @property
     def x0(self) -> FloatArray:

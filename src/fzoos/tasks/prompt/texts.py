@@ -105,10 +105,15 @@ def load_texts(folder: str | Path | None = None, source: Source = "debian") -> T
     return Texts(arrays["text"], arrays["label"].astype(np.int64), arrays["classes"])
 
 
-def texts_digest(source: Source = "debian") -> str | None:
-    """SHA-256 of the texts at hand; None if there are none, or not in the layout."""
+def texts_digest(source: Source = "debian", folder: str | Path | None = None) -> str | None:
+    """SHA-256 of the texts at hand; None if there are none, or not in the layout.
+
+    Args:
+        source: see `load_texts`.
+        folder: where to look first; default: `$FZOOS_DATA`.
+    """
     try:
-        found = load_texts(source=source)
+        found = load_texts(folder, source)
         return digest(np.char.encode(found.text, "utf-8"), found.label, np.char.encode(found.classes, "utf-8"))
     except DataError:
         return None

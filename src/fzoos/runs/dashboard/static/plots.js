@@ -10,7 +10,6 @@ const DIAGNOSTICS = {
     "Of any client, at the x with which a round began; it is met where it is at most zero.",
   ],
   correction_length: ["Correction length", "γ", "Mean over clients and local steps."],
-  uncertainty: ["Surrogate uncertainty", "posterior / prior variance", "Of the gradient; 1: nothing is known."],
 };
 
 class Plots {
@@ -145,9 +144,7 @@ class Plots {
       ? "Choose runs in the list"
       : !runs.some((run) => run.history.round.length)
         ? "No round is complete yet"
-        : name === "uncertainty"
-          ? "No run here has a surrogate"
-          : "No run here reports it";
+        : "No run here reports it";
     this.plot(card, {
       title,
       unit,

@@ -1,0 +1,220 @@
+"""What `fzoos run` and `fzoos compare` minimise: a built-in task, or the user's own objectives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from fzoos._util.arrays import FloatArray
+from fzoos.cli.options import DATASET_NAMES, METRIC_NAMES, SPLIT_NAMES, choose
+from fzoos.cli.own import OwnProblem, is_own, own_problem
+from fzoos.experiments.task_spec import TaskSpec, build
+from fzoos.objectives.box import Objective
+from fzoos.tasks import TASKS
+from fzoos.tasks.archives import MissingDataError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["BuiltIn", "Problem", "problem_maker"]
+
+_SYNTHETIC = ("dim", "clients", "heterogeneity", "noise")
+_PROMPT = ("dim", "clients", "heterogeneity", "device", "texts", "data")
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(TASKS, _SYNTHETIC),
+    "attack": ("dataset", "portion", "split", "clients", "device", "full", "data"),
+    "metric": ("metric", "portion", "split", "clients", "device", "full", "data"),
+    "prompt": _PROMPT,
+    "newsgroups": _PROMPT,
+}
+_OF_OWN = ("dim",)
+
+_PORTIONS = dict(zip(DATASET_NAMES, (0.7, 0.5), strict=True))  # those of the authors' commands
+_IMAGES = 15  # drawn at a time; the first ones do not depend on how many are drawn
+_ROWS = 20_000  # of Covertype, without --full
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """A built-in task, with the members that the commands need.
+
+    Args:
+        task: one of `fzoos.tasks`.
+        seed: the seed of the run.
+        conditions: its settings in words, without the dimension and the clients; the same for all seeds.
+        description: all its settings.
+    """
+
+    task: Any
+    seed: int
+    conditions: tuple[str, ...]
+    description: str
+
+    @property
+    def summary(self) -> str:
+        """The task and its settings, the same for all seeds."""
+        share = getattr(self.task, "share", None)
+        words = [self._kind, *(words.replace(" = ", "=") for words in self.conditions)]
+        words += [f"d={self.dim}", f"N={self.clients}"]
+        return " ".join(words if share is None else [*words, f"noise={share:g}"])
+
+    @property
+    def name(self) -> str:
+        """The name of its runs, behind that of the algorithm."""
+        return self.summary
+
+    @property
+    def quantity(self) -> Literal["F", "margin"]:
+        """What `value` is: F, or the margin of the averaged logits of an attack."""
+        return "margin" if self._kind == "attack" else "F"
+
+    @property
+    def objectives(self) -> Sequence[Objective]:
+        """One vectorised function per client."""
+        objectives: Sequence[Objective] = self.task.objectives
+        return objectives
+
+    @property
+    def clients(self) -> int:
+        """N."""
+        return len(self.objectives)
+
+    @property
+    def dim(self) -> int:
+        """d."""
+        return int(self.task.dim)
+
+    @property
+    def x0(self) -> FloatArray:
+        """The start."""
+        x0: FloatArray = self.task.x0
+        return x0
+
+    @property
+    def minimum(self) -> float | None:
+        """F*, where it is known."""
+        return getattr(self.task, "minimum", None)
+
+    def value(self, x: FloatArray) -> float:
+        """What a run reports after each round: F, or the margin of an attack."""
+        return float(self.task.margin(x) if self.quantity == "margin" else self.task.value(x))
+
+    def accuracy(self, x: FloatArray) -> float | None:
+        """The accuracy of a language model; None for other tasks."""
+        return float(self.task.accuracy(x)) if self._kind == "prompt" else None
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `minimize`."""
+        known = {"x0": self.x0, "bounds": self.task.bounds, "vectorized": True, "monitor": self.value}
+        return {**known, "seed": self.seed}
+
+    def __str__(self) -> str:
+        return self.description
+
+    @property
+    def _kind(self) -> str:
+        return str(getattr(self.task, "name", "attack"))
+
+
+Problem = BuiltIn | OwnProblem
+
+
+def problem_maker(task: str, console: Console | None = None, **options: Any) -> Callable[[int], Problem]:
+    """Return a function that makes the problem of a seed.
+
+    The seed of an attack chooses the image; the models are the same for all seeds.
+
+    Args:
+        task: its name, or MODULE:NAME.
+        console: where the training of models is shown; None: nowhere.
+        options: the task's options by name; None: not given.
+
+    Raises:
+        ValueError: an option has a bad value, or the task has no such option.
+
+    Example:
+        >>> from fzoos.cli.problems import problem_maker
+        >>> problem = problem_maker("levy", dim=4, noise=None)(seed=1)
+        >>> problem.name, problem.quantity
+        ('levy C=5 d=4 N=5', 'F')
+        >>> problem_maker("levy", portion=0.5)
+        Traceback (most recent call last):
+        ValueError: levy has no --portion; its options are --dim, --clients, --heterogeneity, --noise
+    """
+    known = _OF_OWN if is_own(task) else choose("task", task, _OPTIONS)
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        if name not in known:
+            raise ValueError(f"{task} has no --{name}; its options are {', '.join(f'--{word}' for word in known)}")
+    if is_own(task):
+        return own_problem(task, given.get("dim"))
+    folder = given.pop("data", None)
+    if folder is not None and not folder.is_dir():
+        raise ValueError(f"--data: there is no folder {folder}")
+    settings = _settings(task, given)
+
+    def make(seed: int) -> BuiltIn:
+        spec = _spec(task, settings, seed)
+        _build(spec.models, console, folder)
+        built, conditions = _build(spec, None, folder), _conditions(task, settings)
+        if task != "attack":
+            return BuiltIn(built, seed, conditions or (f"C = {built.heterogeneity:g}",), str(built))
+        words = ", ".join(f"{name}={value!r}" for name, value in {**settings, "image": seed}.items())
+        return BuiltIn(built[seed], seed, conditions, f"Attack({words})")
+
+    return make
+
+
+def _settings(task: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The given options and the defaults of the command line."""
+    if task in TASKS:
+        return {"dim": 300, "heterogeneity": 5.0, **given}
+    if task not in ("attack", "metric"):
+        return dict(given)
+    if task == "attack":
+        name = given.get("dataset", "mnist")
+        _check_name("dataset", name, DATASET_NAMES)
+        defaults: dict[str, Any] = {"dataset": name, "portion": _PORTIONS[name], "clients": 10}
+    else:
+        name = given.get("metric", "precision")
+        _check_name("metric", name, METRIC_NAMES)
+        defaults = {"metric": name, "portion": 0.3}
+    settings = {**defaults, **given}
+    _check_name("split", settings.get("split", SPLIT_NAMES[0]), SPLIT_NAMES)
+    if not 0.0 < settings["portion"] <= 1.0:
+        raise ValueError(f"--portion must be above 0 and at most 1, got {settings['portion']:g}")
+    return settings
+
+
+def _check_name(option: str, name: str, names: Sequence[str]) -> None:
+    if name not in names:
+        raise ValueError(f"--{option} must be one of {', '.join(names)}, got {name!r}")
+
+
+def _spec(task: str, settings: Mapping[str, Any], seed: int) -> TaskSpec:
+    """The task of a seed, without the image of an attack."""
+    if task not in ("attack", "metric"):
+        return TaskSpec.of(task, **settings, seed=seed)
+    others = {name: value for name, value in settings.items() if name != "full"}
+    full = "full" in settings
+    if task == "metric":
+        return TaskSpec.of(task, **others, seed=seed, samples=None if full else _ROWS)
+    return TaskSpec.of(task, **others, images=_IMAGES * (seed // _IMAGES + 1), quick=not full)
+
+
+def _conditions(task: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The settings of an attack or a metric in words."""
+    if task not in ("attack", "metric"):
+        return ()
+    words: tuple[str, ...] = settings["dataset" if task == "attack" else "metric"], f"P = {settings['portion']:g}"
+    words += (f"split {settings['split']}",) if "split" in settings else ()
+    return (*words, "full") if "full" in settings else words
+
+
+def _build(spec: TaskSpec, console: Console | None, folder: Path | None) -> Any:
+    try:
+        return build(spec, console or False, folder)
+    except MissingDataError as error:
+        raise ValueError(f"{error}; give the folder that has it with --data FOLDER or $FZOOS_DATA") from None

@@ -1,6 +1,0 @@
-"""What several tests of `FixedFZooS` share is in helpers/."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent / "helpers"))

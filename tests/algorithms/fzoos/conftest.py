@@ -1,0 +1,6 @@
+"""What several tests of `FZooS` share is in helpers/."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "helpers"))

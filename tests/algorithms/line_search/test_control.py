@@ -1,0 +1,96 @@
+"""What a server may tell a client: every other number is refused before anything is asked."""
+
+import math
+
+import pytest
+
+from fzoos.algorithms.line_search.control import Control, Mode
+from fzoos.messages.codec import MessageError
+
+GOOD = {"seed": 7, "mode": 1, "radius": 0.1}
+LIMITS = {
+    # least and most, and something just outside of each
+    "seed": (0, 2**64, -1, 2**65),
+    "radius": (1e-12, 1.0, 0.0, 1.0000001),
+    "ridge": (0.0, 1e12, -1e-300, 1.1e12),
+    "reach": (0.0, 1e12, -1e-300, 1.1e12),
+    "sweep": (0, 2**40, -1, 2**40 + 1),
+    "used": (0, 2**40, -1, 2**40 + 1),
+    "size": (0, 2**40, -1, 2**40 + 1),
+    "pilot": (0, 2**40, -1, 2**40 + 1),
+    "line": (0, 2, -1, 3),
+    "length": (0.0, 1e12, -1e-300, 1.1e12),
+    "participants": (1, 2**40, 0, 2**40 + 1),
+    "share": (1e-12, 1.0, 0.0, 1.0000001),
+    "mode": (1, 2, 0, 3),
+    "cut": (0, 2**40, -1, 2**40 + 1),
+}
+WHOLE = ("seed", "sweep", "used", "size", "pilot", "line", "turn", "participants", "cut")
+
+
+def test_every_number_has_its_test():
+    """A new number must get a range, here as well."""
+    assert {*LIMITS, "turn"} == set(Control.names())
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_ranges(name):
+    """The ends of a range are in it, and what is beyond is a MessageError that names the number."""
+    low, high, below, above = LIMITS[name]
+    for value in (low, high):
+        assert getattr(Control.of(GOOD | {name: value}), name) == value
+    for value in (below, above):
+        with pytest.raises(MessageError, match=f"scalar '{name}' must be in"):
+            Control.of(GOOD | {name: value})
+
+
+@pytest.mark.parametrize("name", Control.names())
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_not_finite(name, value):
+    """No number may be NaN or infinite."""
+    with pytest.raises(MessageError, match=f"scalar '{name}' must be in"):
+        Control.of(GOOD | {"participants": 5} | {name: value})
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_numbers(name):
+    """Counts are whole, whether they come as 1 or as 1.0."""
+    with pytest.raises(MessageError, match=f"scalar '{name}' must be a whole number, got 1.5"):
+        Control.of(GOOD | {"participants": 5} | {name: 1.5})
+    made = getattr(Control.of(GOOD | {"participants": 5.0} | {name: 2.0}), name)
+    assert (made, type(made)) == (2, int)
+
+
+def test_modes():
+    """There are two of them."""
+    assert [Control.of(GOOD | {"mode": mode}).mode for mode in (1.0, 2.0)] == [Mode.SHARED, Mode.DEALT]
+    with pytest.raises(MessageError, match=r"scalar 'mode' must be a whole number, got 1\.5"):
+        Control.of(GOOD | {"mode": 1.5})
+
+
+def test_turns():
+    """A client is one of the participants, counted from 0."""
+    assert Control.of(GOOD | {"turn": 2, "participants": 3}).turn == 2
+    for turn in (3, 1000):
+        with pytest.raises(MessageError, match=f"turn {turn:g} of 3 participants"):
+            Control.of(GOOD | {"turn": turn, "participants": 3})
+    with pytest.raises(MessageError, match="scalar 'turn' must be in"):
+        Control.of(GOOD | {"turn": -1, "participants": 3})
+    with pytest.raises(MessageError, match="turn 1 of 1"):
+        Control.of(GOOD | {"turn": 1})
+
+
+@pytest.mark.parametrize("missing", GOOD)
+def test_what_is_needed(missing):
+    """Seed, mode and radius have no usual value."""
+    with pytest.raises(MessageError, match=r"a request must have seed, mode, radius, .*; got"):
+        Control.of({name: value for name, value in GOOD.items() if name != missing})
+
+
+def test_there_and_back():
+    """What has its usual value does not travel; the rest comes back as it was, and strangers are left to others."""
+    assert Control(7, Mode.SHARED, 0.1).scalars() == {"seed": 7, "mode": Mode.SHARED, "radius": 0.1}
+    full = Control(7, Mode.DEALT, 0.2, 1e-3, 0.7, 5, 8, 40, 16, 2, 0.3, 9, 1, 4, 0.25)
+    assert set(full.scalars()) == set(Control.names())
+    assert Control.of({name: float(value) for name, value in full.scalars().items()}) == full
+    assert Control.of(GOOD | {"queries": 3}) == Control.of(GOOD)

@@ -1,0 +1,89 @@
+"""The directions of a star: orthonormal, the same for all, dealt out without gaps."""
+
+import numpy as np
+import pytest
+from scipy.fft import dct
+from scipy.stats import kstest
+
+from fzoos.algorithms.line_search.control import Control, Mode
+from fzoos.algorithms.line_search.directions import COMMON, block, star_directions, star_size
+
+
+def rows_of(control, dim):
+    return np.vstack(star_directions(control, dim))
+
+
+def orthonormal(rows):
+    return np.max(np.abs(rows @ rows.T - np.eye(len(rows))), initial=0.0) < 1e-12
+
+
+def test_a_row_by_hand():
+    """Row j is e_{p_j} C S C S' with matrices written out; order and signs are those of the generator's draws."""
+    dim = 7
+    rng = np.random.default_rng([5, 2])
+    order, (s, t) = rng.permutation(dim), rng.choice([-1.0, 1.0], (2, dim))
+    cosine = dct(np.eye(dim), norm="ortho")  # row k is the transform of e_k
+    basis = cosine @ np.diag(s) @ cosine @ np.diag(t)
+    found = rows_of(Control(5, Mode.SHARED, 0.1, sweep=2), dim)
+    np.testing.assert_allclose(found, basis[order][: len(found)], atol=1e-14)
+
+
+@pytest.mark.parametrize("dim", [101, 128, 301])
+@pytest.mark.parametrize("participants", [1, 2, 7])
+def test_dealt(dim, participants):
+    """16 for all, and each of the others to exactly one client: together they are a basis."""
+    controls = [Control(3, Mode.DEALT, 0.1, turn=k, participants=participants) for k in range(participants)]
+    hands = [star_directions(c, dim) for c in controls]
+    assert all(np.array_equal(hand.common, hands[0].common) for hand in hands)
+    assert len(hands[0].common) == COMMON == 16
+    assert orthonormal(np.vstack([hands[0].common, *(hand.own for hand in hands)]))
+    counts = [len(hand.own) for hand in hands]
+    assert sum(counts) == dim - 16
+    assert max(counts) - min(counts) <= 1
+
+
+def test_more_clients_than_directions():
+    """Who has no card left asks the common ones alone."""
+    hand = star_directions(Control(3, Mode.DEALT, 0.1, turn=150, participants=200), 110)
+    assert hand.common.shape == (16, 110)
+    assert hand.own.shape == (0, 110)
+
+
+@pytest.mark.parametrize("dim", [101, 200])
+def test_shared(dim):
+    """Two blocks of ceil(d / 2) make a basis, the second with what is left; nobody has directions of his own."""
+    blocks = [star_directions(Control(3, Mode.SHARED, 0.1, used=used), dim) for used in (0, block(dim))]
+    assert block(dim) == (dim + 1) // 2
+    assert [len(b.common) for b in blocks] == [block(dim), dim // 2]
+    assert all(b.own.shape == (0, dim) for b in blocks)
+    assert orthonormal(np.vstack([b.common for b in blocks]))
+
+
+@pytest.mark.parametrize("mode", [Mode.SHARED, Mode.DEALT])
+@pytest.mark.parametrize("dim", [1, 10, 16, 17, 101])
+def test_sizes(mode, dim):
+    """`star_size` counts without making them, also with fewer dimensions than common directions."""
+    for turn in range(3):
+        used = block(dim) if mode is Mode.SHARED else 0
+        control = Control(1, mode, 0.1, used=used, turn=turn, participants=3)
+        assert star_size(control, dim) == len(rows_of(control, dim))
+        assert orthonormal(rows_of(control, dim))
+
+
+def test_seeds_and_sweeps():
+    """The same seed and sweep give the same rows, another of either gives others; and nobody can write into them."""
+    one = rows_of(Control(3, Mode.SHARED, 0.1), 120)
+    assert np.array_equal(one, rows_of(Control(3, Mode.SHARED, 0.3, ridge=1.0), 120))
+    for other in (Control(4, Mode.SHARED, 0.1), Control(3, Mode.SHARED, 0.1, sweep=1)):
+        assert np.max(np.abs(one @ rows_of(other, 120).T)) < 0.6  # random unit vectors: 6 standard deviations
+    with pytest.raises(ValueError, match="read-only"):
+        star_directions(Control(3, Mode.SHARED, 0.1), 120).common[0, 0] = 1.0
+
+
+def test_coordinates_are_close_to_normal():
+    """sqrt(d) times a coordinate is standard normal: Kolmogorov and Smirnov's distance of all 300^2 of them stays below
+    0.01 (one transform alone gives 0.1, coordinates of cosines)."""
+    rows = np.vstack([rows_of(Control(3, Mode.SHARED, 0.1, used=used), 300) for used in (0, 150)])
+    assert kstest(np.sqrt(300) * rows.ravel(), "norm").statistic < 0.01
+    once = np.sqrt(300) * dct(np.eye(300), norm="ortho").ravel()
+    assert kstest(once * np.random.default_rng(0).choice([-1, 1], once.size), "norm").statistic > 0.05

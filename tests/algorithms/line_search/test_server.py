@@ -1,0 +1,354 @@
+"""The server half of FedLineSearch: what a round is, where it begins, and that everybody has the same x."""
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from fzoos import FedLineSearch, minimize
+from fzoos.algorithms.line_search.client import LINE, StarNumbers, halves
+from fzoos.algorithms.line_search.control import Control, Mode
+from fzoos.algorithms.line_search.directions import block, star_directions
+from fzoos.algorithms.line_search.scales import Scales
+from fzoos.algorithms.line_search.server import StarServer
+from fzoos.engines.local import LocalEngine
+from fzoos.federation.exchange import Outcome
+from fzoos.federation.server import Dropouts, Server
+from fzoos.federation.study import Study
+from fzoos.messages.rounding import Rounding
+
+D = 104
+X = np.full(D, 0.5)
+SEED = 9
+RNG = np.random.default_rng(0)
+FRESH, MEMORY = RNG.choice([-1.0, 1.0], (2, D)) * RNG.uniform(0.5, 1.5, (2, D))  # a pair along them stays inside
+T = np.array(LINE)
+
+
+def half(projected=True):
+    return StarServer(D, projected)
+
+
+def told(server, state):
+    return server.control(state, SEED)
+
+
+def mean_of(server, state, differ=0.0, lines=None, **star):
+    """The averages of a round in which the clients' slopes differ by G'."""
+    common = star_directions(told(server, state), D).common
+    numbers = StarNumbers(curvature=1.0, common=(1.0 + differ) * float(np.sum((common @ FRESH) ** 2)))
+    rows = np.ones((2, len(LINE))) if lines is None else lines
+    pair = {} if told(server, state).mode is Mode.DEALT else {"pair": np.array([1.0, 1.0])}
+    return {
+        "fresh": FRESH,
+        "memory": MEMORY,
+        "star": np.array(numbers._replace(**star)),
+        "lines": rows.ravel(),
+        "failed": np.zeros(2 * len(LINE)),
+        **pair,
+    }
+
+
+def walk(differ, participants, rounds, server=None):
+    """The controls of so many rounds; `differ` is a number, or one for each round."""
+    server = server or half()
+    state, found = server.start(X), []
+    for r in range(rounds):
+        found.append(told(server, state))
+        each = differ[r] if isinstance(differ, list) else differ
+        state = server.next_state(state, mean_of(server, state, each), SEED, participants)
+    return [*found, told(server, state)]
+
+
+def test_the_first_round():
+    """A pilot with h = 0.1, L = 2 h sqrt(d)."""
+    server = StarServer(51, True)
+    first = server.control(server.start(np.zeros(51)), 3)
+    assert first == Control(3, Mode.SHARED, 0.1, reach=0.2 * math.sqrt(51), pilot=16)
+    assert not server.rebuilds(server.start(np.zeros(51)))
+
+
+@pytest.mark.parametrize("participants", [1, 2, 5])
+def test_when_directions_are_dealt(participants):
+    """While G' < (N - 1) / 4; a single client has nobody to deal to."""
+    limit = (participants - 1) / 4
+    assert walk(limit + 1e-6, participants, 1)[1].mode is Mode.SHARED
+    below = walk(max(limit - 1e-6, 0.0), participants, 1)[1].mode
+    assert below is (Mode.SHARED if participants == 1 else Mode.DEALT)
+
+
+def test_nothing_is_known_of_zero_gradients():
+    """All slopes zero: the clients may differ as they like, and directions are shared."""
+    server = half()
+    state = server.start(X)
+    mean = mean_of(server, state) | {"fresh": np.zeros(D)}
+    assert told(server, server.next_state(state, mean, SEED, 5)).mode is Mode.SHARED
+
+
+def test_a_basis_is_used_up():
+    """Shared: after the pilot a new basis, m directions after m directions, then the next one. Dealt: 16 for all, and
+    the others m - 16 at a time."""
+    for differ, mode, first in ((9.0, Mode.SHARED, 0), (0.0, Mode.DEALT, 16)):
+        controls = walk(differ, 3, 7)
+        assert (controls[0].mode, controls[0].pilot) == (Mode.SHARED, 16)
+        assert (controls[1].mode, controls[1].sweep, controls[1].used, controls[1].pilot) == (mode, 1, 0, 0)
+        for one, two in pairwise(controls[1:]):
+            used = max(one.used, first) + one.size - first
+            assert (two.sweep, two.used) == ((one.sweep, used) if used < D else (one.sweep + 1, 0))
+        assert controls[-1].sweep > 1
+
+
+def test_changing_modes():
+    """From a part of a shared basis to a dealt one and back: always a new basis, from its beginning."""
+    controls = walk([9.0, 9.0, 0.0, 9.0, 9.0], 3, 5)
+    modes = [Mode.SHARED, Mode.SHARED, Mode.SHARED, Mode.DEALT, Mode.SHARED, Mode.SHARED]
+    assert [c.mode for c in controls] == modes
+    for one, two in pairwise(controls):
+        if one.mode is not two.mode:
+            assert (two.sweep, two.used) == (one.sweep + 1, 0)
+
+
+def test_the_size_of_stars():
+    """It is told, and as many directions are asked: half of all at most where they are shared, and those of all clients
+    together where they are dealt."""
+    for differ, most in ((9.0, block(D)), (0.0, D)):
+        for control in walk(differ, 3, 6)[1:]:
+            assert 0 < control.size <= most
+            hands = [star_directions(replace(control, turn=k, participants=3), D) for k in range(3)]
+            together = len(hands[0].common) + sum(len(hand.own) for hand in hands)
+            assert together == min(control.size, D - control.used if control.mode is Mode.SHARED else control.size)
+
+
+def test_from_dealt_to_shared_the_scales_stay():
+    """What a dealt star measured was how much the clients differ: radius and ridge are kept, L is the step."""
+    server = half()
+    state = server.next_state(server.start(X), mean_of(server, server.start(X)), SEED, 3)
+    assert told(server, state).mode is Mode.DEALT
+    before = Scales(*state["scales"])
+    lines = np.stack([(T - 0.7) ** 2 - 0.49, np.ones(len(LINE))])
+    shown = {"wide_seen": 0.1, "wide_predicted": 1.0, "wide_square": 1.0}
+    shown |= {"narrow_seen": 0.1, "narrow_predicted": 1.0, "narrow_square": 1.0}
+    mean = mean_of(server, state, 9.0, lines, **shown)
+    after = server.next_state(state, mean, SEED, 3)
+    scales = Scales(*after["scales"])
+    assert scales == before._replace(reach=pytest.approx(0.7 * before.reach), size=scales.size, ratio=scales.ratio)
+    stays = server.next_state(state, mean_of(server, state, 0.0, lines, **shown), SEED, 3)
+    assert Scales(*stays["scales"]).ridge == pytest.approx(0.9 / 0.1 * (before.radius**2 * D) / (D / 4))  # q = 0.1
+
+
+def test_a_pilot_moves_nothing():
+    """Whatever its lines say, x and L stay; it says whether the next star is dealt."""
+    server = half()
+    down = np.stack([-T, np.ones(len(LINE))])
+    for differ, mode in ((9.0, Mode.SHARED), (0.0, Mode.DEALT)):
+        state = server.next_state(server.start(X), mean_of(server, server.start(X), differ, down), SEED, 3)
+        assert np.array_equal(state["x"], X)
+        assert told(server, state).mode is mode
+        assert told(server, state).reach == told(server, server.start(X)).reach
+
+
+@pytest.mark.parametrize("line", [1, 2])
+def test_the_step(line):
+    """x moves along -fresh or -memory to the parabola's minimum; line and length are what clients are told."""
+    server = half()
+    state = server.next_state(server.start(X), mean_of(server, server.start(X), 9.0), SEED, 3)
+    reach = told(server, state).reach
+    rows = np.ones((2, len(LINE)))
+    rows[line - 1] = (T - 0.3) ** 2 - 0.09
+    after = server.next_state(state, mean_of(server, state, 9.0, rows), SEED, 3)
+    gradient = (FRESH, MEMORY)[line - 1]
+    expected = X - 0.3 * reach * gradient / np.linalg.norm(gradient)
+    assert after["x"] == pytest.approx(expected, abs=1e-12)
+    assert (told(server, after).line, told(server, after).length) == (line, pytest.approx(0.3 * reach))
+    assert server.rebuilds(after)
+    assert np.array_equal(server.reported(after), after["x"])
+
+
+def test_the_pairs_of_a_shared_star():
+    """q is what a pair shows over what its part of fresh predicts, 2 H |part|: half of it is q = 1/2, and its ridge."""
+    server = half(projected=False)
+    state = server.next_state(server.start(X), mean_of(server, server.start(X), 9.0), SEED, 3)
+    control = told(server, state)
+    length = control.radius * math.sqrt(D)
+    parts = halves(star_directions(control, D).common, FRESH)
+    predicted = np.array([2 * length * np.linalg.norm(part) for part in parts])
+    mean = mean_of(server, state, 9.0) | {"pair": predicted / 2}
+    after = Scales(*server.next_state(state, mean, SEED, 3)["scales"])
+    assert after.ridge == pytest.approx(length**2 / (D / 4))
+    assert (after.best, after.best_radius) == (pytest.approx(0.5), control.radius)
+
+
+def test_a_round_in_vain_is_no_rest():
+    """No place is better: it has looked as far as the star, until star and lines are as small as they become."""
+    server = half()
+    state = server.next_state(server.start(X), mean_of(server, server.start(X), 9.0), SEED, 3)
+    assert server.looked(state) == told(server, state).radius
+    better = mean_of(server, state, 9.0, np.stack([(T - 0.7) ** 2 - 0.49, np.ones(len(LINE))]))
+    assert server.looked(server.next_state(state, better, SEED, 3)) == 0.0  # it moved
+    smallest = Scales(radius=1e-3, reach=LINE[0] * 1e-3 * math.sqrt(D), best=0.5, first=0.0)
+    assert server.looked({**state, "scales": np.array(smallest)}) == 0.0
+    assert server.looked({**state, "scales": np.array(smallest._replace(reach=1.0))}) == 1e-3
+
+
+def test_somebody_failed():
+    """Back to the last centre at which everybody had a value, with lines a third as long; x is told, and from then on
+    what is reported is a place at which everybody had a value."""
+    server = half()
+    first = server.start(X)
+    second = server.next_state(first, mean_of(server, first, 9.0), SEED, 3)
+    down = np.stack([-T, np.ones(len(LINE))])
+    third = server.next_state(second, mean_of(server, second, 9.0, down), SEED, 3)
+    assert not np.array_equal(third["x"], X)
+    assert np.array_equal(third["good"], X)
+    fourth = server.next_state(third, mean_of(server, third, 9.0, down, failed=0.2), SEED, 3)
+    assert np.array_equal(fourth["x"], X)
+    assert not server.rebuilds(fourth)
+    assert Scales(*fourth["scales"]).reach == LINE[0] * Scales(*third["scales"]).reach
+    assert Scales(*fourth["scales"]).radius == Scales(*third["scales"]).radius
+    fifth = server.next_state(fourth, mean_of(server, fourth, 9.0, down), SEED, 3)
+    assert not np.array_equal(fifth["x"], X)
+    assert np.array_equal(server.reported(fifth), X)
+    assert server.rebuilds(fifth)
+
+
+def test_what_each_participant_is_told():
+    """Turn, participants and share, but not where one is alone: it asks a shared star."""
+    server = half()
+    state = server.next_state(server.start(X), mean_of(server, server.start(X)), SEED, 3)
+    alone = server.scalars(state, SEED, 0, 1, 1.0)
+    assert not alone.keys() & {"turn", "participants", "share", "pilot"}
+    assert alone["mode"] is Mode.SHARED
+    more = server.scalars(state, SEED, 2, 3, 0.25)
+    assert more["mode"] is Mode.DEALT
+    assert (more["turn"], more["participants"], more["share"]) == (2, 3, 0.25)
+
+
+# With clients
+
+
+class Watched(LocalEngine):
+    """Notes every request, and loses those that it is told to."""
+
+    def __init__(self, clients, lose=lambda client, request: False):
+        super().__init__(clients)
+        self.sent, self.lose = [], lose
+
+    def exchange(self, requests, timeout):
+        self.sent.append(requests)
+        lost = {i: RuntimeError("lost") for i, request in requests.items() if self.lose(i, request)}
+        outcome = Outcome({}, lost)
+        for i in set(requests) - set(lost):  # one by one: a failure keeps nobody else from answering
+            single = super().exchange({i: requests[i]}, timeout)
+            outcome.replies.update(single.replies)
+            outcome.failures.update(single.failures)
+        return outcome
+
+
+def federation(precision="float64", participation=3, lose=lambda client, request: False, shift=0.0, dim=D):
+    """Three clients, alike (dealt) or shifted against each other (shared), and their server."""
+    study = Study(
+        "demo",
+        np.full(dim, 0.3),
+        (-1.0, 1.0),
+        ("a", "b", "c"),
+        algorithm={"name": "fedlinesearch"},
+        vectorized=True,
+        precision=precision,
+        participation=participation,
+        weights=(1, 2, 3),
+    )
+    curvatures = np.linspace(0.5, 2.0, dim)
+    centres = [shift * np.random.default_rng(i).standard_normal(dim) for i in range(3)]
+    clients = [study.client(i, lambda x, c=c: (x - c) ** 2 @ curvatures) for i, c in enumerate(centres)]
+    engine = Watched(clients, lose)
+    server = Server(
+        engine,
+        study.algorithm_settings,
+        study.box.to_cube(study.start),
+        weights=study.omega,
+        participants=participation,
+        shared_seed=study.seeds.shared,
+        rng=np.random.default_rng(study.seeds.server),
+        rounding=Rounding(precision, study.seeds.server),
+        dropouts=Dropouts(1, retries=0),
+    )
+    return server, clients, engine
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize(("shift", "mode"), [(0.01, Mode.DEALT), (3.0, Mode.SHARED)])
+def test_everybody_has_the_same_x(precision, shift, mode):
+    """x does not travel after the first round, and what the clients work out is the server's x bit for bit."""
+    server, clients, engine = federation(precision, shift=shift)
+    places = set()
+    for r in range(1, 6):
+        server.begin(server.plan())
+        server.advance()
+        request = engine.sent[-1][0]
+        assert ("x" in request.arrays) == (r == 1)
+        assert r == 1 or request.scalars["mode"] == mode
+        for client in clients:
+            assert client.x.tobytes() == server.state.x.tobytes()
+        places.add(server.state.x.tobytes())
+        server.advance()
+    assert len(places) >= 4  # it moves
+
+
+def test_newcomers_are_told_x():
+    """Two of three take part: who was in the last round works x out, who was not is told it, exactly."""
+    server, clients, engine = federation("float32", participation=2, shift=0.01)
+    before, seen = set(), set()
+    for r in range(1, 9):
+        server.begin(server.plan())
+        server.advance()
+        for i, request in engine.sent[-1].items():
+            seen.add((r > 1, i in before))
+            assert ("x" in request.arrays) == (r == 1 or i not in before)
+            assert request.precision == ("float64" if r > 1 and i not in before else "float32")
+            assert clients[i].x.tobytes() == server.state.x.tobytes()
+        before = set(engine.sent[-1])
+        server.advance()
+    assert seen == {(False, False), (True, True), (True, False)}
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize("kind", ["refresh", "update"])
+def test_who_misses_an_exchange(kind, precision):
+    """Client 1 misses the star, or the lines, of round 3. It answers all that follows, with the server's x: having
+    missed the star it has x from the update, having missed the lines it is told x in the next round."""
+    server, clients, _ = federation(precision, lose=lambda i, m: (i, m.round, m.kind) == (1, 3, kind), shift=0.01)
+    for r in range(1, 6):
+        server.begin(server.plan())
+        server.advance()
+        assert set(server.state.refreshed) == ({0, 2} if (r, kind) == (3, "refresh") else {0, 1, 2})
+        for i in server.state.refreshed:
+            assert clients[i].x.tobytes() == server.state.x.tobytes()
+        server.advance()
+        assert server.state.up_to_date == ({0, 2} if (r, kind) == (3, "update") else {0, 1, 2})
+
+
+@pytest.mark.parametrize("shift", [0.01, 3.0])
+def test_queries_are_planned(shift):
+    """What a round costs is known before it, for every mode."""
+    server, _, _ = federation(shift=shift)
+    for _ in range(4):
+        plan, before = server.plan(), sum(server.state.queries)
+        server.run(plan)
+        assert sum(server.state.queries) - before == plan.queries
+
+
+def test_one_variable():
+    """Along one direction a star's slope and curvature are the same thing: it is refused before anything is asked."""
+    for start in (lambda: minimize(no_one, np.zeros(1), bounds=(-1, 1), algorithm=FedLineSearch()), study_of_one):
+        with pytest.raises(ValueError, match="FedLineSearch needs dim = 2 or more, got 1"):
+            start()
+
+
+def no_one(x):
+    raise AssertionError("nothing may be asked")
+
+
+def study_of_one():
+    return Study("demo", [0.5], (0.0, 1.0), ("a",), algorithm={"name": "fedlinesearch"})

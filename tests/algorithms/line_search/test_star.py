@@ -1,0 +1,439 @@
+"""A client's star and lines: what it asks, what it makes of it, and what it says where values fail."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fzoos import FedLineSearch, minimize
+from fzoos.algorithms.base import ClientContext
+from fzoos.algorithms.line_search import client as star
+from fzoos.algorithms.line_search import star_points as module
+from fzoos.algorithms.line_search.client import LINE, StarClient, StarNumbers, halves, inward
+from fzoos.algorithms.line_search.control import Control, Mode
+from fzoos.algorithms.line_search.directions import star_directions
+from fzoos.algorithms.line_search.star_points import SPREAD, StarPoints
+from fzoos.messages.codec import MessageError
+from fzoos.messages.message import Message
+from fzoos.objectives.box import Box
+from fzoos.objectives.trajectory import Trajectory
+from fzoos.surrogates.trend import Slope, fit_slope
+
+D = 24
+X = np.full(D, 0.5)
+A, C = np.linspace(0.5, 2.0, D), np.linspace(-1.0, 1.0, D)
+
+
+def function(u):
+    return float(A @ (u - 0.4) ** 2 + C @ u)
+
+
+def make(f=function, projected=True):
+    """A client and the points that it asks."""
+    asked = []
+    trajectory = Trajectory(lambda u: asked.append(u) or f(u), Box.of((0, 1), D), on_failure="skip")
+    context = ClientContext(trajectory, np.random.default_rng(0), D, 3, projected)
+    return StarClient(context), asked
+
+
+def control(mode=Mode.SHARED, radius=0.02, **changes):
+    return Control(**{"seed": 1, "mode": mode, "radius": radius, "reach": 0.3, **changes})
+
+
+def refresh(control, round=0):
+    """The request of a round's first exchange."""
+    return Message("refresh", round, {}, control.scalars())
+
+
+def update(control, mean):
+    """That of the second, with the averages of the first."""
+    return Message("update", 0, mean, control.scalars())
+
+
+def star_points(rows, x, length):
+    """x, and arms of two lengths by turns, two on one side and two on the other."""
+    arms = [(-1.0 if j // 2 % 2 == 0 else 1.0) * SPREAD ** (-0.5 if j % 2 else 0.5) for j in range(len(rows))]
+    return np.vstack([x, x + length * np.array(arms)[:, None] * rows])
+
+
+def fresh_of(points, values, x):
+    """The gradients by the wide arms alone and by the narrow ones add up; of the curvature the mean."""
+    parts = [fit_slope(points[part], values[part], x, 1e-8) for part in (_every(points, 1), _every(points, 2))]
+    return Slope(parts[0].gradient + parts[1].gradient, 0.5 * (parts[0].curvature + parts[1].curvature))
+
+
+def _every(points, first):
+    return [0, *range(first, len(points), 2)]
+
+
+def numbers(reply):
+    return StarNumbers(*reply["star"])
+
+
+@pytest.mark.parametrize("mode", [Mode.SHARED, Mode.DEALT])
+def test_what_is_asked(mode):
+    """x, then its arms, H = h sqrt(d); dealt: x +- H along both parts of the own gradient as well; in all what was
+    planned."""
+    told = control(mode, turn=1, participants=3, share=0.2) if mode is Mode.DEALT else control(mode)
+    client, asked = make()
+    reply = client.refresh(X, refresh(told))
+    rows, length = np.vstack(star_directions(told, D)), 0.02 * math.sqrt(D)
+    expected = star_points(rows, X, length)
+    np.testing.assert_allclose(asked[: len(expected)], expected, atol=1e-15)
+    if mode is Mode.DEALT:
+        slope = fresh_of(expected, np.array([function(p) for p in expected]), X).gradient
+        units = [part / np.linalg.norm(part) for part in halves(rows, slope)]
+        pairs = [X + sign * length * unit for unit in units for sign in (1.0, -1.0)]
+        np.testing.assert_allclose(asked[len(expected) :], pairs, atol=1e-9)
+    client.answer(X, update(told, reply))
+    assert len(asked) == FedLineSearch().planned(D, told.scalars(), first=True, refreshed=True)
+
+
+def test_fresh_and_memory():
+    """fresh is the surrogate of this star alone, memory that of the nearest 2 d + 1 points of both stars, values as
+    differences to f(x)."""
+    client, asked = make()
+    client.refresh(X + 0.01, refresh(control(used=0)))
+    client.refresh(X + 0.2, refresh(control(radius=0.001, sweep=4)))
+    before = len(asked)
+    reply = client.refresh(X, refresh(control(used=12, ridge=1e-3)))
+    points = np.array(asked)
+    values = np.array([function(p) for p in points]) - function(X)
+    fresh = fresh_of(points[before:], values[before:], X)
+    np.testing.assert_allclose(reply["fresh"], fresh.gradient, rtol=1e-6, atol=1e-9)
+    assert numbers(reply).curvature == pytest.approx(fresh.curvature, rel=1e-6)
+    nearest = np.argsort(np.linalg.norm(points - X, axis=1))[: 2 * D + 1]
+    assert len(nearest) == len(points) == 39  # all of them
+    memory = fit_slope(points[nearest], values[nearest], X, 1e-3).gradient
+    np.testing.assert_allclose(reply["memory"], memory, rtol=1e-6, atol=1e-9)
+    rows = star_directions(control(used=12), D).common
+    assert numbers(reply).common == pytest.approx(np.sum((rows @ fresh.gradient) ** 2))
+
+
+def test_memory_takes_the_nearest():
+    """After four more stars far away memory is that of the 2 d + 1 nearest points."""
+    client, asked = make()
+    for k in range(6):
+        client.refresh(X + 0.05 * (6 - k), refresh(control(sweep=k)))
+    reply = client.refresh(X, refresh(control(sweep=9, ridge=1e-3)))
+    points = np.array(asked)
+    nearest = np.argsort(np.linalg.norm(points - X, axis=1), kind="stable")[: 2 * D + 1]
+    values = np.array([function(p) for p in points[nearest]]) - function(X)
+    np.testing.assert_allclose(reply["memory"], fit_slope(points[nearest], values, X, 1e-3).gradient, rtol=1e-6)
+
+
+def test_what_only_one_client_asked():
+    """After a dealt star, memory of a shared one leaves out what this client asked alone: it is that of the shared
+    star, of both x and of the lines. A dealt one takes all of its points."""
+    for mode in (Mode.SHARED, Mode.DEALT):
+        told = {"turn": 1, "participants": 2, "share": 1.0}
+        dealt = control(Mode.DEALT, **told)
+        client, asked = make()
+        client.answer(X + 0.05, update(dealt, client.refresh(X + 0.05, refresh(dealt))))
+        alone = 16 + len(star_directions(dealt, D).own) + 4
+        shared, last = (
+            len(asked) - 2 * len(LINE),
+            control(mode, sweep=3, ridge=1e-3, **(told if mode is Mode.DEALT else {})),
+        )
+        assert shared == 1 + alone
+        before = len(asked)
+        reply = client.refresh(X, refresh(last))
+        end = len(asked) - (4 if mode is Mode.DEALT else 0)
+        points = np.array(asked[:end])
+        kept = [k for k in range(end) if mode is Mode.DEALT or k in (0, *range(shared, before)) or k >= before]
+        nearest = np.argsort(np.linalg.norm(points[kept] - X, axis=1), kind="stable")[: 2 * D + 1]
+        used = points[kept][nearest]
+        values = np.array([function(p) for p in used]) - function(X)
+        np.testing.assert_allclose(reply["memory"], fit_slope(used, values, X, 1e-3).gradient, rtol=1e-5, atol=1e-8)
+
+
+def test_a_dealt_direction_counts_one_over_omega():
+    """Three clients with weights 1/2, 1/3, 1/6: in the weighted mean of what they send the common part is their mean,
+    and each own direction has the slope that its client found, once."""
+    shares, parts = (1 / 2, 1 / 3, 1 / 6), []
+    average, expected = np.zeros(D), np.zeros(D)
+    for turn, share in enumerate(shares):
+        told = control(Mode.DEALT, turn=turn, participants=3, share=share)
+        client, asked = make(lambda u, turn=turn: function(u) + turn * u[turn])
+        average += share * client.refresh(X, refresh(told))["fresh"]
+        directions = star_directions(told, D)
+        points = np.array(asked[:-4])
+        values = np.array([function(p) + turn * p[turn] for p in points])
+        slope = fresh_of(points, values, X).gradient
+        expected += share * (directions.common @ slope) @ directions.common + (directions.own @ slope) @ directions.own
+        parts.append(np.linalg.norm(directions.own @ slope))
+    assert min(parts) > 0.1
+    np.testing.assert_allclose(average, expected, rtol=1e-6, atol=1e-8)
+
+
+def test_the_numbers_of_a_dealt_star():
+    """Of wide and of narrow arms: what the own pair shows times what was predicted, the prediction's square, and the
+    mean square of the slopes."""
+    told = control(Mode.DEALT, turn=0, participants=2, share=0.5)
+    client, asked = make()
+    found = numbers(client.refresh(X, refresh(told)))
+    points, rows = np.array(asked[:-4]), np.vstack(star_directions(told, D))
+    slope = fresh_of(points, np.array([function(p) for p in points]), X).gradient
+    for k, name in enumerate(("wide", "narrow")):
+        shown = function(asked[-4 + 2 * k]) - function(asked[-3 + 2 * k])
+        part = rows[k::2] @ slope
+        predicted = 2 * 0.02 * math.sqrt(D) * np.linalg.norm(part)
+        assert getattr(found, f"{name}_seen") == pytest.approx(shown * predicted, rel=1e-6)
+        assert getattr(found, f"{name}_predicted") == pytest.approx(predicted**2, rel=1e-6)
+        assert getattr(found, f"{name}_square") == pytest.approx(np.mean(part**2), rel=1e-6)
+
+
+def test_lines():
+    """Three places on each of two lines, -fresh and -memory of the averages, and pairs along both parts of fresh:
+    differences to f(x), in this order."""
+    client, asked = make()
+    client.refresh(X, refresh(control()))
+    before, rng = len(asked), np.random.default_rng(1)
+    mean = {"fresh": rng.standard_normal(D), "memory": rng.standard_normal(D), "star": np.array(StarNumbers())}
+    reply = client.answer(X, update(control(), mean))
+    unit = {name: mean[name] / np.linalg.norm(mean[name]) for name in ("fresh", "memory")}
+    places = [X - 0.3 * t * unit[name] for name in ("fresh", "memory") for t in LINE]
+    length = 0.02 * math.sqrt(D)
+    parts = [part / np.linalg.norm(part) for part in halves(star_directions(control(), D).common, mean["fresh"])]
+    pairs = [X + sign * length * part for part in parts for sign in (1.0, -1.0)]
+    expected = np.clip(places, 0, 1)
+    np.testing.assert_allclose(asked[before:], [*expected, *pairs], atol=1e-14)
+    np.testing.assert_allclose(reply["lines"], [function(p) - function(X) for p in expected], atol=1e-12)
+    seen = [function(pairs[k]) - function(pairs[k + 1]) for k in (0, 2)]
+    assert reply["pair"] == pytest.approx(seen, abs=1e-12)
+    assert np.array_equal(reply["failed"], np.zeros(2 * len(LINE)))
+
+
+def test_rebuilt():
+    """x + length v, v the line that the client itself walked along; bit for bit what was asked there, and clipped."""
+    client, asked = make()
+    reply = client.refresh(X, refresh(control()))
+    before = len(asked)
+    client.answer(X, update(control(), reply))
+    for line, k in ((1, 2), (2, len(LINE) + 2)):
+        there = client.rebuild(refresh(control(line=line, length=0.3 * LINE[2])))
+        assert np.array_equal(there, asked[before + k])
+    assert np.array_equal(client.rebuild(refresh(control(line=0))), X)
+    far = client.rebuild(refresh(control(line=1, length=100.0)))
+    assert far.min() == 0.0
+    assert far.max() == 1.0
+
+
+def test_a_line_that_there_was_not():
+    """In the first round no server may speak of a line."""
+    client, _ = make()
+    with pytest.raises(MessageError, match="there was no line 1"):
+        client.rebuild(refresh(control(line=1, length=0.1)))
+
+
+def test_who_missed_the_star():
+    """Asks x first, and answers like the others; from then on it can work x out."""
+    client, asked = make()
+    mean = {"fresh": A, "memory": C, "star": np.array(StarNumbers())}
+    reply = client.answer(X, update(control(), mean))
+    assert np.array_equal(asked[0], X)
+    assert len(asked) == 1 + 2 * len(LINE) + 4
+    other, _ = make()
+    other.refresh(X, refresh(control()))
+    assert np.array_equal(other.answer(X, update(control(), mean))["lines"], reply["lines"])
+    told = control(line=2, length=0.1)
+    assert np.array_equal(other.rebuild(refresh(told)), client.rebuild(refresh(told)))
+
+
+def test_failures_on_the_lines():
+    """Places without a value are marked, their difference is 0, and a pair with one of them shows nothing."""
+    reply, unit = {}, A / np.linalg.norm(A)
+    client, _ = make(lambda u: math.nan if (X - u) @ unit > 0.1 else function(u))
+    client.refresh(X, refresh(control()))
+    mean = {"fresh": A, "memory": -A, "star": np.array(StarNumbers())}
+    reply = client.answer(X, update(control(radius=0.1), mean))  # the places are 0.09, 0.3, 0.9; H = 0.49
+    assert reply["failed"].tolist() == [0, 1, 1, 0, 0, 0]
+    assert np.array_equal(reply["lines"][1:3], np.zeros(2))
+    assert reply["lines"][0] != 0.0
+    assert reply["pair"].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("mode", [Mode.SHARED, Mode.DEALT])
+def test_no_value_at_x(mode):
+    """From the beginning: zeros, no complaint, no say in the lines, and as many queries as planned. After it had
+    one: it says that another x failed, but not where the last round began as well, nor then anywhere until it works."""
+    broken = [True]
+    client, asked = make(lambda u: math.nan if broken[0] else function(u))
+    told = control(mode, participants=2, share=0.5) if mode is Mode.DEALT else control(mode)
+    reply = client.refresh(X, refresh(told))
+    assert not np.any(reply["fresh"])
+    assert not np.any(reply["memory"])
+    assert numbers(reply).failed == 0.0
+    answer = client.answer(X, update(told, reply))
+    assert not np.any(answer["failed"])
+    assert not np.any(answer["lines"])
+    assert len(asked) == FedLineSearch().planned(D, told.scalars(), first=True, refreshed=True)
+    broken[0] = False
+    assert numbers(client.refresh(X, refresh(told))).failed == 0.0
+    broken[0] = True
+    said = [numbers(client.refresh(x, refresh(told))).failed for x in (X + 0.01, X, X, X + 0.01)]
+    assert said == [1.0, 1.0, 0.0, 0.0]
+    broken[0] = False
+    assert numbers(client.refresh(X, refresh(told))).failed == 0.0
+    broken[0] = True
+    assert numbers(client.refresh(X + 0.01, refresh(told))).failed == 1.0
+
+
+def test_somebody_failed():
+    """Then nothing is asked: all places are said to have failed, and there is no line to go along."""
+    client, asked = make()
+    client.refresh(X, refresh(control()))
+    before = len(asked)
+    mean = {"fresh": A, "memory": A, "star": np.array(StarNumbers(failed=0.2))}
+    reply = client.answer(X, update(control(), mean))
+    assert len(asked) == before
+    assert np.array_equal(reply["failed"], np.ones(2 * len(LINE)))
+    with pytest.raises(MessageError, match="there was no line 1"):
+        client.rebuild(refresh(control(line=1, length=0.1)))
+
+
+def test_outliers_are_not_used():
+    """A value that is off by 1e6 changes neither this star's gradient beyond its direction nor any later one: both are
+    those of a client that had no value there."""
+    first, second = control(), control(used=12, sweep=0)
+
+    def spoilt(value):
+        count = [0]
+
+        def f(u):
+            count[0] += 1
+            return value if count[0] == 4 else function(u)
+
+        client, _ = make(f)
+        return client.refresh(X, refresh(first)), client.refresh(X, refresh(second))
+
+    for off, failed in zip(spoilt(1e6), spoilt(math.nan), strict=True):
+        np.testing.assert_allclose(off["fresh"], failed["fresh"], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(off["memory"], failed["memory"], rtol=1e-9, atol=1e-12)
+        assert np.linalg.norm(off["memory"]) < 10.0
+
+
+def test_inward():
+    """Of length 1, without what leaves the box at once; zeros where nothing is left; no size is too large or small."""
+    x, line = np.array([0.0, 1.0, 0.5, 0.0]), np.array([-3.0, 4.0, 3.0, 4.0])
+    assert inward(line, x, True) == pytest.approx([0.0, 0.0, 0.6, 0.8])
+    assert inward(line, x, False) == pytest.approx(line / np.sqrt(50))
+    assert inward(-line, x, True) == pytest.approx(np.array([3.0, -4.0, -3.0, 0.0]) / np.sqrt(34))
+    assert np.array_equal(inward(np.array([-1.0, 1.0]), np.array([0.0, 1.0]), True), np.zeros(2))
+    for size in (1e-300, 1e300):
+        assert inward(size * np.array([3.0, 4.0]), np.full(2, 0.5), True) == pytest.approx([0.6, 0.8])
+
+
+def test_without_projection():
+    """Nothing is clipped: a star around a corner goes outside."""
+    for projected in (True, False):
+        client, asked = make(projected=projected)
+        client.refresh(np.zeros(D), refresh(control()))
+        assert (np.min(asked) < 0.0) != projected
+
+
+def test_a_large_star_is_taken_in_parts(monkeypatch):
+    """Arms are orthogonal: parts of 7 or 8 arms add up to the gradient of all, but for what each trend takes of its
+    arms' mean, a share of 1 / sqrt(5) at most; the curvature is about the same."""
+    rng = np.random.default_rng(3)
+    x, control = np.full(60, 0.5), Control(7, Mode.SHARED, 0.02)
+    rows = star_directions(control, 60).common
+    length = 0.02 * math.sqrt(60)
+    points = star_points(rows, x, length)
+    slopes, curvatures = rng.normal(size=60), rng.uniform(0.5, 1.5, 60)
+    values = (points - x) @ slopes + 0.5 * (points - x) ** 2 @ curvatures
+    good = np.ones(len(points), dtype=bool)
+    whole = StarPoints(x, length, rows, np.copyto).slope(values, good)
+    np.testing.assert_allclose(whole.gradient, fresh_of(points, values, x).gradient, rtol=1e-9)
+    monkeypatch.setattr(module, "TOGETHER", 10)
+    parts = StarPoints(x, length, rows, np.copyto).slope(values, good)
+    assert np.linalg.norm(parts.gradient - whole.gradient) < np.linalg.norm(whole.gradient) / math.sqrt(5)
+    assert parts.curvature == pytest.approx(whole.curvature, rel=0.3)
+
+
+@pytest.mark.parametrize("together", [512, 6, 3])
+@pytest.mark.parametrize("failed", [(), (1,), (3, 4, 8, 17)])
+def test_parts_of_a_star_are_those_of_the_plain_formula(monkeypatch, together, failed):
+    """Points near a face, some clipped, some without a value: the same numbers as by lists of rows, part by part."""
+    monkeypatch.setattr(module, "TOGETHER", together)
+    rng = np.random.default_rng(8)
+    x, rows = rng.uniform(0.0, 0.2, D), np.linalg.qr(rng.standard_normal((D, D)))[0]
+    found = StarPoints(x, 0.3, rows, lambda points, out: np.clip(points, 0.0, 1.0, out=out))
+    points = np.clip(star_points(rows, x, 0.3), 0.0, 1.0)
+    assert np.array_equal(found.asked, points)
+    values, good = rng.standard_normal(D + 1), ~np.isin(np.arange(D + 1), failed)
+    count = 2 * math.ceil((D + 1) / (2 * together))
+    parts = [[0, *(j for j in range(1, D + 1) if good[j] and (j - 1) % count == k)] for k in range(count)]
+    slopes = [fit_slope(points[part], values[part], x, 1e-8) for part in parts]
+    slope = found.slope(values, good)
+    np.testing.assert_allclose(slope.gradient, sum(s.gradient for s in slopes), rtol=1e-12, atol=1e-12)
+    assert slope.curvature == pytest.approx(np.mean([s.curvature for s in slopes]), rel=1e-12)
+
+
+def test_x_is_lower_than_all_around():
+    """f with a dent at x, as where x was the lowest of many places of a rugged function: the slopes are the same."""
+    plain, _ = make()
+    dented, _ = make(lambda u: function(u) - (5.0 if np.array_equal(u, X) else 0.0))
+    replies = [client.refresh(X, refresh(control())) for client in (plain, dented)]
+    np.testing.assert_allclose(replies[1]["fresh"], replies[0]["fresh"], rtol=1e-5, atol=1e-6)
+    assert numbers(replies[1]).curvature > 100.0 * numbers(replies[0]).curvature  # the trend has it
+
+
+def test_memory_of_many_dimensions_is_exact_for_a_bowl():
+    """Two stars at two places, each with half of the directions: together they are the gradient at the second place."""
+    rng = np.random.default_rng(4)
+    basis = np.linalg.qr(rng.normal(size=(8, 8)))[0]
+    curvature, minimum, first, second = 1.7, *rng.uniform(size=(3, 8))
+
+    def shown(x, directions):
+        gradient = curvature * (x - minimum)
+        return Slope((directions @ gradient) @ directions, curvature)
+
+    memory = star._Carried().renewed(first, shown(first, basis[:4]), basis[:4], Mode.SHARED)
+    memory = memory.renewed(second, shown(second, basis[4:]), basis[4:], Mode.SHARED)
+    np.testing.assert_allclose(memory.gradient, curvature * (second - minimum), rtol=1e-12)
+    anew = memory.renewed(second, shown(second, basis[:4]), basis[:4], Mode.DEALT)
+    np.testing.assert_allclose(anew.gradient, shown(second, basis[:4]).gradient)
+
+
+def test_many_dimensions_end_to_end(monkeypatch):
+    """With the limit at 60 dimensions: F falls as it does with a surrogate of old points, and no points are kept."""
+    centres = np.random.default_rng(5).uniform(0.3, 0.7, (3, 80))
+    outliers = np.random.default_rng(6)
+
+    def function(centre):
+        return lambda x: float(np.sum((x - centre) ** 2)) + 1e6 * (outliers.random() < 0.002)
+
+    functions = [function(c) for c in centres]
+
+    def run():
+        result = minimize(functions, np.full(80, 0.2), bounds=(0, 1), rounds=8, seed=0, tolerance=0)
+        return np.sum((result.x - centres.mean(axis=0)) ** 2)
+
+    start, kept = np.sum((0.2 - centres.mean(axis=0)) ** 2), run()
+    for where in (star, module):
+        monkeypatch.setattr(where, "TOGETHER", 30)
+    assert not FedLineSearch().keeps_trajectory(80)
+    with pytest.raises(ValueError, match="prior is of no use to FedLineSearch"):
+        minimize(functions, np.full(80, 0.2), bounds=(0, 1), prior=[(np.zeros((1, 80)), np.zeros(1))] * 3)
+    assert run() < max(10 * kept, 0.02 * start)
+
+
+def test_who_slept_computes_as_if_it_had_given_its_kernel_back(monkeypatch):
+    """A site of a study never rests, a client in one process does: after a round without it both say the same bits.
+
+    In the rounds that follow each other the kernel is kept, and its gradient is that of all points but for rounding.
+    """
+    monkeypatch.setattr(star, "_KEPT", 1)
+    clients, said = [make()[0] for _ in range(2)], []
+    for round in (1, 2, 4, 5):
+        if round == 4:
+            clients[0].rest()
+        wanted, x = control(sweep=round, size=9), X + 0.01 * round
+        replies = [client.refresh(x, refresh(wanted, round)) for client in clients]
+        assert np.array_equal(replies[0]["memory"], replies[1]["memory"])
+        said.append((x, wanted, replies[0]["memory"]))
+    monkeypatch.setattr(star, "_KEPT", 1000)
+    plain = make()[0]
+    for x, wanted, memory in said:
+        np.testing.assert_allclose(plain.refresh(x, refresh(wanted))["memory"], memory, rtol=1e-6, atol=1e-7)

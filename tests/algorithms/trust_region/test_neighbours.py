@@ -1,0 +1,99 @@
+"""Which shapes of surrogates a client compares, and which points it asks together."""
+
+import numpy as np
+import pytest
+
+from fzoos import FedTrustRegion, minimize
+from fzoos._util.object_state import ObjectState
+from fzoos.algorithms.base import ClientContext
+from fzoos.algorithms.trust_region import neighbours
+from fzoos.algorithms.trust_region.client import RegionClient
+from fzoos.algorithms.trust_region.control import RegionControl
+from fzoos.messages.message import Message
+from fzoos.objectives.box import Box
+from fzoos.objectives.trajectory import Trajectory
+
+
+@pytest.mark.parametrize(("noise", "searches"), [(0.0, 1), (0.3, 9)])
+def test_shapes_are_compared_again(monkeypatch, noise, searches):
+    """Without noise in every round. With it, once 180 points are in use, in every ninth: 18 of them are new then."""
+    tried: list[int] = []
+
+    class Watched(neighbours.RegionProcess):
+        def __init__(self, points, values, centre, like=None, **options):
+            super().__init__(points, values, centre, like, **options)
+            if not isinstance(like, neighbours.Choice):
+                tried.append(rounds[0])
+
+    monkeypatch.setattr(neighbours, "RegionProcess", Watched)
+    rng, rounds = np.random.default_rng(0), [0]
+    minimize(
+        lambda x: float(np.sum((x - 0.3) ** 2) + noise * rng.standard_normal()),
+        np.zeros(2),
+        bounds=(-1, 1),
+        algorithm=FedTrustRegion(),
+        rounds=150,
+        tolerance=0.0 if noise else 1e-6,
+        callback=lambda record: rounds.__setitem__(0, rounds[0] + 1),
+        seed=0,
+    )
+    between = np.diff(sorted(set(tried)))
+    assert max(between) == searches
+    if noise:
+        assert np.mean(between[-4:]) > searches / 2  # but for values that are a surprise
+
+
+def noisy_client():
+    """A client whose values have noise, the same at the same point."""
+    trajectory = Trajectory(lambda u: float(np.sum((u - 0.4) ** 2) + 0.1 * np.sin(1e9 * u.sum())), Box.of((0, 1), 3))
+    return RegionClient(ClientContext(trajectory, np.random.default_rng(0), 3, 2, True))
+
+
+def play(client, rounds, rest=0, start=0.5):
+    """Gradients that it sends."""
+    sent, x = [], np.full(3, start)
+    for round in rounds:
+        if round == rest:
+            client.rest()
+        told = RegionControl(1, 0.1).scalars()
+        reply = client.refresh(x, Message("refresh", round, {}, told))
+        sent.append(reply["gradient"])
+        x = client.answer(x, Message("update", round, reply, told))["x"]
+    return np.array(sent)
+
+
+def test_who_slept_computes_as_if_it_had_given_its_factor_back():
+    """A site of a study never rests, a client in one process does: after a round without it both say the same bits."""
+    rounds = [*range(1, 41), *range(42, 46)]
+    awake, asleep, always = (play(noisy_client(), *played) for played in ((rounds,), (rounds, 42), (range(1, 45),)))
+    np.testing.assert_array_equal(awake, asleep)
+    assert np.any(awake[40:] != always[40:])  # the factor was kept where there was no round without it
+
+
+def test_a_kept_surrogate_is_part_of_the_state():
+    """A site that is started again has it from its snapshot, and says the same bits as one that goes on."""
+    old, new = noisy_client(), noisy_client()
+    kept, made = ObjectState(old, ["fzoos"]), ObjectState(new, ["fzoos"])
+    play(old, range(1, 41))
+    assert old._neighbours.keeps
+    state = kept.take()
+    made.replace(state.nodes, state.arrays)
+    assert new._neighbours.keeps
+    first, again = (play(client, range(41, 45), start=0.45) for client in (old, new))
+    np.testing.assert_array_equal(first, again)
+
+
+@pytest.mark.parametrize(("on_failure", "sizes"), [("raise", [1, 6, 1, 1]), ("skip", [1] * 9)])
+def test_the_first_star_goes_out_together(on_failure, sizes):
+    """x, then 6 directions, then x and one direction. Where runs survive failures, each may tell where not to ask."""
+    asked: list[int] = []
+
+    def f(x):
+        asked.append(len(x))
+        return np.sum((x - 0.3) ** 2, axis=1)
+
+    settings = {"bounds": (-1, 1), "algorithm": FedTrustRegion(), "rounds": 2, "seed": 0, "on_failure": on_failure}
+    batched = minimize(f, np.zeros(6), vectorized=True, **settings)
+    assert asked == sizes
+    single = minimize(lambda x: float(np.sum((x - 0.3) ** 2)), np.zeros(6), **settings)
+    np.testing.assert_array_equal(batched.x, single.x)

@@ -1,0 +1,263 @@
+"""The paper's tasks with data on the command line: `fzoos run attack`, `fzoos compare metric`, ..."""
+
+import json
+import os
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fzoos import FedZO, minimize
+from fzoos.cli import problems
+from fzoos.cli.options import DATASET_NAMES, METRIC_NAMES, TASK_NAMES
+from fzoos.experiments import task_spec
+from fzoos.tasks.scores import SCORES
+
+SHARED = Path(os.environ.get("FZOOS_DATA") or Path(__file__).parents[3] / "shared" / "data")
+PNG = b"\x89PNG\r\n\x1a\n"
+SHORT = ["--rounds", "2", "--local-steps", "2"]
+
+
+@pytest.fixture(autouse=True)
+def world(tmp_path_factory, monkeypatch):
+    """An empty cache, no $FZOOS_DATA, and no task that another test has built."""
+    monkeypatch.delenv("FZOOS_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    task_spec._build.cache_clear()
+    yield
+    task_spec._build.cache_clear()
+
+
+@pytest.fixture
+def data(tmp_path_factory, monkeypatch):
+    """A folder of small archives that are easy to learn, and recipes and sizes to match."""
+    pytest.importorskip("torch")
+    from fzoos.tasks.attack import DATASETS
+    from fzoos.tasks.models import Recipe
+
+    folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
+    arrays = {}
+    for name, n in (("train", 300), ("test", 60)):
+        y = np.arange(n) % 10
+        x = rng.integers(0, 30, (n, 28, 28))
+        x[np.arange(n), 2 * y] += 100  # one bright row for each class
+        arrays |= {f"x_{name}": x.astype(np.uint8), f"y_{name}": y.astype(np.uint8)}
+    np.savez(folder / "mnist.npz", **arrays)
+    y = rng.integers(0, 7, 700)
+    x = rng.integers(0, 2, (700, 54))
+    x[np.arange(700), y] += 3
+    np.savez(folder / "covtype.npz", X=x.astype(np.int16), y=(y + 1).astype(np.uint8))
+    recipe = Recipe("cnn", width=4, epochs=6, batch=8, learning_rate=3e-3, min_accuracy=0.3)
+    monkeypatch.setitem(DATASETS, "mnist", replace(DATASETS["mnist"], quick=recipe))
+    monkeypatch.setattr(problems, "_ROWS", 700)
+    return folder
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    datasets = pytest.importorskip("sklearn.datasets")
+
+    def fetch(*_, **__):
+        raise OSError("no\nnetwork")
+
+    monkeypatch.setattr(datasets, "fetch_openml", fetch)
+    monkeypatch.setattr(datasets, "fetch_covtype", fetch)
+
+
+def cells(table):
+    """The cells of the printed table by algorithm, and its headings."""
+    rows = [[cell.strip() for cell in re.split("[│┃]", line)[1:-1]] for line in table.splitlines()]
+    return {row[0]: row[1:] for row in rows if len(row) == 7}
+
+
+def test_the_names_are_those_of_the_tasks():
+    pytest.importorskip("torch")
+    from fzoos.tasks.attack import DATASETS
+
+    assert tuple(DATASETS) == DATASET_NAMES
+    assert tuple(SCORES) == METRIC_NAMES
+    assert tuple(problems._OPTIONS) == TASK_NAMES
+
+
+# Attacks
+
+
+def test_an_attack_reports_what_minimize_finds(fzoos, data, tmp_path):
+    words = ["--data", data, "--clients", "3", "--portion", "0.5", "--seed", "1", "--algorithm", "fedzo"]
+    code, out, err = fzoos("run", "attack", *SHORT, *words, "--json", "r.json", "--store", "runs.db")
+    assert code == 0
+    assert "FedZO on Attack(dataset='mnist', portion=0.5, clients=3, image=1)\n" in out
+    assert "client 2: accuracy" in err  # the training is shown
+    assert "margin " in err
+    from fzoos.tasks.attack import DATASETS, Attacks
+
+    images = DATASETS["mnist"].load(data)
+    task = Attacks("mnist", 0.5, images=2, clients=3, recipe=DATASETS["mnist"].quick, data=images)[1]
+    result = minimize(
+        task.objectives, task.x0, bounds=task.bounds, algorithm=FedZO(local_steps=2), rounds=2, vectorized=True,
+        monitor=task.margin, callback=lambda record: record.monitor < 0, seed=1,
+    )  # fmt: skip
+    written = json.loads((tmp_path / "r.json").read_text())
+    assert written["x"] == result.x.tolist()
+    assert written["start"] == task.margin(task.x0)
+    assert written["attacked"] == task.attacked(result.x)
+    assert f"margin   {task.margin(result.x):.6g} (at x0 {task.margin(task.x0):.6g})\n" in out
+    assert "FedZO attack mnist P=0.5 d=784 N=3" in fzoos("list", "runs.db")[1]
+
+
+def test_an_attack_stops_when_the_image_is_attacked(fzoos, data, monkeypatch):
+    """A pixel may become any other: few rounds are enough."""
+    from fzoos.tasks.attack import DATASETS
+
+    monkeypatch.setitem(DATASETS, "mnist", replace(DATASETS["mnist"], radius=1.0))
+    code, out, _ = fzoos("run", "attack", "--data", data, "--clients", "2", "--rounds", "50", "--json", "r.json", "-q")
+    assert code == 0
+    assert "attacked yes\n" in out
+    written = json.loads(Path("r.json").read_text())
+    margins = [record["monitor"] for record in written["history"]]
+    assert written["rounds"] == len(margins) < 50
+    assert margins[-1] < 0 <= min([written["start"], *margins[:-1]])
+    assert f"status   stopped: the image is attacked after round {len(margins)}\n" in out
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_compare_counts_the_attacked_images(fzoos, data, seeds, tmp_path):
+    pytest.importorskip("matplotlib")
+    words = ["--data", data, "--clients", "2", "--seeds", seeds, "--algorithms", "fedzo,fzoos", "--json", "all.json"]
+    code, out, err = fzoos("compare", "attack", "--rounds", "2", *words)
+    assert code == 0
+    table = cells(out)
+    outcomes = json.loads((tmp_path / "all.json").read_text())
+    assert table["algorithm"][:2] == ["margin", "attacked"]
+    assert list(table)[1:] == ["FedZO", "FZooS"]
+    for label, of_label in (("FedZO", outcomes[:seeds]), ("FZooS", outcomes[seeds:])):
+        assert table[label][1] == f"{sum(o['attacked'] for o in of_label)} of {seeds}"
+    assert ("image 0" if seeds == 1 else "images 0 to 2") in out
+    assert err.count("client 0: accuracy") == 1  # the models are those of all images
+    assert (tmp_path / "fzoos-attack.png").read_bytes().startswith(PNG)
+
+
+def test_an_image_does_not_depend_on_how_many_are_drawn(data):
+    spec = task_spec.TaskSpec.of("attack", dataset="mnist", portion=1.0, clients=2, images=20, quick=True)
+    many = task_spec.build(spec, False, data)
+    make = problems.problem_maker("attack", data=data, clients=2, portion=1.0)
+    for seed in (0, 14, 15):
+        np.testing.assert_array_equal(make(seed).task.image, many[seed].image)
+
+
+# Metrics
+
+
+def test_a_metric_reports_f(fzoos, data, tmp_path):
+    words = ["--data", data, "--metric", "recall", "--portion", "1", "--algorithms", "fedzo", "--seeds", "2"]
+    code, out, err = fzoos("compare", "metric", *SHORT, *words, "--json", "all.json")
+    assert code == 0
+    assert "metric: recall, P = 1, d = 2189, N = 7, T = 2, mean of 2 seeds" in " ".join(out.split())
+    assert err.count("classifier: accuracy") == 1  # it is the same for all seeds
+    outcomes = json.loads((tmp_path / "all.json").read_text())
+    reached = [outcome["history"][-1]["monitor"] for outcome in outcomes]
+    assert all(0.0 <= value <= 1.0 for value in reached)
+    assert cells(out)["FedZO"][0] == f"{np.mean(reached):.4g}"
+    assert [re.search(r"seed=(\d)", outcome["task"])[1] for outcome in outcomes] == ["0", "1"]
+
+
+def test_full_is_all_of_the_data(data):
+    problem = problems.problem_maker("metric", data=data, full=True)(0)
+    assert problem.task.samples is None
+    assert problem.summary == "metric precision P=0.3 full d=2189 N=7"
+
+
+# The data
+
+
+@pytest.mark.skipif(not (SHARED / "mnist.npz").is_file(), reason="there is no mnist.npz")
+def test_mnist(fzoos):
+    pytest.importorskip("torch")
+    code, out, _ = fzoos("run", "attack", "--data", SHARED, "--clients", "1", "--portion", "1", "--rounds", "2", "-q")
+    assert code == 0
+    assert "(at x0 " in out
+
+
+@pytest.mark.skipif(not (SHARED / "covtype.npz").is_file(), reason="there is no covtype.npz")
+def test_covertype(fzoos):
+    pytest.importorskip("torch")
+    code, out, _ = fzoos("run", "metric", "--data", SHARED, "--rounds", "2", "-q")
+    assert code == 0
+    assert 0.0 < float(re.search(r"^F +(\S+)", out, re.MULTILINE)[1]) < 1.0
+
+
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [(["attack"], "mnist.npz"), (["attack", "--dataset", "cifar10"], "cifar10_test.npz"), (["metric"], "covtype.npz")],
+    ids=["mnist", "cifar10", "covtype"],
+)
+@pytest.mark.parametrize("command", ["run", "compare"])
+@pytest.mark.parametrize("named", [True, False])
+def test_missing_data_are_one_line(fzoos, no_network, command, words, file, named, tmp_path):
+    pytest.importorskip("torch")
+    code, out, err = fzoos(command, *words, *(["--data", tmp_path] if named else []))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert file in err
+    assert str(Path(os.environ["XDG_CACHE_HOME"]) / "fzoos" / "data") in err
+    assert not named or str(tmp_path) in err
+    assert "give the folder that has it with --data FOLDER or $FZOOS_DATA" in err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("task", ["attack", "metric"])
+def test_without_torch_the_extra_is_named(fzoos, monkeypatch, task):
+    for name in [name for name in sys.modules if name.startswith("fzoos.tasks.")]:
+        if name.split(".")[2] in ("attack", "metric", "clients", "classifier", "models", "fused", "mlp_fused"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    code, _, err = fzoos("run", task)
+    assert (code, err) == (2, "fzoos: this task needs PyTorch: pip install 'fzoos[tasks]'\n")
+
+
+def test_without_scikit_learn_the_extra_is_named(fzoos, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    code, _, err = fzoos("run", "metric")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "without scikit-learn (pip install 'fzoos[tasks]')" in err
+    assert "--data FOLDER" in err
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["attack", "--dataset", "svhn"], "--dataset must be one of mnist, cifar10, got 'svhn'"),
+        (["metric", "--metric", "auc"], "--metric must be one of precision, recall, f1, jaccard, got 'auc'"),
+        (["attack", "--portion", "0"], "--portion must be above 0 and at most 1, got 0"),
+        (["metric", "--portion", "1.5"], "--portion must be above 0 and at most 1, got 1.5"),
+        (["metric", "--portion", "nan"], "--portion must be above 0 and at most 1, got nan"),
+        (["attack", "--clients", "0"], "--clients"),
+        (["attack", "--data", "nowhere"], "--data: there is no folder nowhere"),
+        (["attack", "--dim", "3"], "attack has no --dim; its options are --dataset, --portion, --split, --clients"),
+        (["attack", "--heterogeneity", "3"], "attack has no --heterogeneity"),
+        (["attack", "--metric", "f1"], "attack has no --metric"),
+        (["metric", "--dataset", "mnist"], "metric has no --dataset"),
+        (["metric", "--noise", "0.1"], "metric has no --noise"),
+        (["quadratic", "--portion", "0.5"], "quadratic has no --portion; its options are --dim, --clients"),
+        (["levy", "--data", "here"], "levy has no --data"),
+        (["ackley", "--full"], "ackley has no --full"),
+        (["quadratic", "--device", "cpu"], "quadratic has no --device"),
+        (["prompt", "--noise", "0.1"], "prompt has no --noise"),
+        (["mymodule:objectives", "--clients", "3"], "mymodule:objectives has no --clients; its options are --dim"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_wrong_options_are_one_line(fzoos, command, words, message, tmp_path):
+    code, out, err = fzoos(command, *words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert not list(tmp_path.iterdir())
