@@ -69,7 +69,7 @@ def main() -> None:
         stored = [store.load(run) or [] for run in group]
         values = [result(label, rows) for rows in stored]
         queries = np.median([rows[-1]["queries"] for rows in stored])
-        numbers = " | ".join(f"{v:.3g}" for v in (np.median(values), min(values), max(values)))
+        numbers = " | ".join("–" if np.isinf(v) else f"{v:.3g}" for v in (np.median(values), min(values), max(values)))
         print(f"| {label} | {name} | {numbers} | {queries:,.0f} |")
 
 
