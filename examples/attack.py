@@ -11,9 +11,9 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from fzoos import Auto, FedZO, Record, minimize
-from fzoos.tasks.attack import Attack
-from fzoos.tasks.models import Module
-from fzoos.tasks.split import split_by_class
+from fzoos_experiments.tasks.attack import Attack
+from fzoos_experiments.tasks.models import Module
+from fzoos_experiments.tasks.split import split_by_class
 
 digits = load_digits()
 images = torch.tensor(digits.images / 16, dtype=torch.float32)[:, None]  # 8 x 8 pixels between 0 and 1

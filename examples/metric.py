@@ -13,7 +13,7 @@ from sklearn.metrics import recall_score
 from fzoos import minimize
 from fzoos._util.arrays import FloatArray
 from fzoos.objectives.box import BatchObjective
-from fzoos.tasks.scores import recall
+from fzoos_experiments.tasks.scores import recall
 
 K = 3  # classes
 x, y = make_classification(3500, 20, n_informative=8, n_classes=K, weights=[0.75, 0.18, 0.07], random_state=0)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from fzoos import Adam, Auto, FedZO, FiniteDifferences, FZooS, Matern52, Measured, minimize
 from fzoos.algorithms import Algorithm
-from fzoos.tasks import Quadratic
+from fzoos_experiments.tasks import Quadratic
 
 task = Quadratic(dim=20, clients=3, heterogeneity=5.0, seed=0)
 paper = FZooS(optimizer=Adam(0.02), features=1_000, points=150, feature_points=500)

@@ -11,7 +11,7 @@ than the others have; its objective is how surprised the model is by the right a
 import sys
 
 from fzoos import Record, minimize
-from fzoos.tasks.prompt import Prompt
+from fzoos_experiments.tasks.prompt import Prompt
 
 device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
 if device == "cpu":

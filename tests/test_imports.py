@@ -78,7 +78,7 @@ def test_the_list_of_commands_says_what_they_say(name: str) -> None:
 def test_a_command_loads_what_it_needs() -> None:
     found = loaded_by(fzoos_with("list", "--help"))
     assert {"fzoos.cli.runs", "fzoos.runs.reader"} <= found
-    assert not found & {"fzoos.algorithms", "fzoos.federation", "fzoos.tasks", *PARTS, *EXTRAS}
+    assert not found & {"fzoos.algorithms", "fzoos.federation", "fzoos_experiments", *PARTS, *EXTRAS}
 
 
 def test_a_program_loads_what_answers_requests() -> None:
@@ -92,8 +92,8 @@ def test_a_program_loads_what_answers_requests() -> None:
 def test_minimize_loads_neither_files_nor_processes_nor_other_algorithms() -> None:
     found = loaded_by("from fzoos import minimize")
     rooms = ["algorithms.fedzo", "algorithms.fzoos", "runs.store", "federation.study", "federation.site"]
-    rooms += ["objectives.program", "objectives.process_workers", "engines.local_study", "tasks", "experiments", "cli"]
-    assert not found & {f"fzoos.{room}" for room in rooms}
+    rooms += ["objectives.program", "objectives.process_workers", "engines.local_study", "cli"]
+    assert not found & {*(f"fzoos.{room}" for room in rooms), "fzoos_experiments"}
     assert not found & {*PARTS, *DISPLAYS, *EXTRAS, *RARE, "typer"} - loaded_by("import numpy, scipy")
 
 
@@ -112,7 +112,10 @@ RUN = "import fzoos\nfzoos.minimize(lambda x: float(x @ x), [0.5] * 3, bounds=(-
         (f"{RUN}, store='runs.db')", ["sqlite3", "fzoos.runs.value_table"]),
         (f"{RUN}, algorithm=fzoos.FZooS(features=50))", ["fzoos.algorithms.fzoos"]),
         (f"{RUN}, workers=2)", ["fzoos.objectives.process_workers"]),
-        (fzoos_with("run", "levy", "--dim", "2", "--rounds", "1", "-q"), ["fzoos.algorithms.fedzo", "fzoos.tasks"]),
+        (
+            fzoos_with("run", "levy", "--dim", "2", "--rounds", "1", "-q"),
+            ["fzoos.algorithms.fedzo", "fzoos_experiments.tasks"],
+        ),
     ],
     ids=["progress", "constraints", "store", "paper", "workers", "run"],
 )

@@ -1,63 +1,102 @@
-"""The order of the rooms: each imports only from those before it, and no two import each other."""
+"""The order of the packages: each imports only from those before it, and modules of one package import in no circle."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 import fzoos
 
-ROOT = Path(fzoos.__file__).parent
+SOURCE = Path(fzoos.__file__).parents[1]
 ORDER = [
-    "_util",
-    "messages",
-    "result",
-    "objectives",
-    "surrogates",
-    "algorithms",
-    "runs",
-    "callbacks",
-    "federation",
-    "engines",
-    "minimize",
-    "testing",
-    "tasks",
-    "experiments",
-    "cli",
+    "fzoos._util",
+    "fzoos.messages",
+    "fzoos.result",
+    "fzoos.objectives",
+    "fzoos.surrogates",
+    "fzoos.algorithms",
+    "fzoos.runs",
+    "fzoos.callbacks",
+    "fzoos.federation",
+    "fzoos.engines",
+    "fzoos.minimize",
+    "fzoos.testing",
+    "fzoos_experiments",
+    "fzoos.cli",
 ]
-FILES = sorted(path for path in ROOT.rglob("*.py") if "templates" not in path.parts and path != ROOT / "__init__.py")
+COMMANDS = {"problems", "reproduce"}
+"""The modules of the command line that may import `fzoos_experiments`."""
 
 
-def rooms_imported(path: Path) -> set[str]:
-    """The rooms that a file imports from, wherever in it the import stands."""
+def modules() -> dict[str, Path]:
+    """All modules but the templates and `fzoos` itself, whose names are loaded when they are used."""
+    found = {}
+    for path in sorted([*SOURCE.glob("fzoos/**/*.py"), *SOURCE.glob("fzoos_experiments/**/*.py")]):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        if "templates" not in parts:
+            found[".".join(parts).removesuffix(".__init__")] = path
+    del found["fzoos"]
+    return found
+
+
+MODULES = modules()
+
+
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """What runs: everything but the body of `if TYPE_CHECKING:`."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        yield node
+        yield from statements(node)
+
+
+def imported(path: Path, *, types_too: bool) -> set[str]:
+    """The modules that a file imports, wherever in it the import stands."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            parts = node.module.split(".")
-            if parts[0] == "fzoos":
-                found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+    for node in ast.walk(tree) if types_too else statements(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names} & MODULES.keys()
+            found |= names or {node.module}
         elif isinstance(node, ast.Import):
-            found |= {a.name.split(".")[1] for a in node.names if a.name.startswith("fzoos.")}
-    return found & set(ORDER)
+            found |= {alias.name for alias in node.names}
+    return found & MODULES.keys()
 
 
-def test_every_room_has_its_place() -> None:
-    rooms = {path.stem for path in ROOT.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    assert rooms - {"__init__"} == set(ORDER)
+def layer(module: str) -> str:
+    return next(name for name in ORDER if module == name or module.startswith(f"{name}."))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_file_imports_only_from_the_rooms_before_its_own(path: Path) -> None:
-    own = path.relative_to(ROOT).parts[0].removesuffix(".py")
-    later = {room for room in rooms_imported(path) if ORDER.index(room) > ORDER.index(own)}
-    assert not later, f"{path.relative_to(ROOT)} imports from {', '.join(sorted(later))}"
+def test_every_module_has_its_place() -> None:
+    for module in MODULES:
+        layer(module)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_module_finds_its_names_only_when_asked(path: Path) -> None:
-    """It would hide a circle from the test above; packages say their names once more in imports that it reads."""
-    text = path.read_text(encoding="utf-8")
-    assert "__getattr__" not in [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
-    assert "\nload_on_use(" not in text or path.name == "__init__.py"
+def test_a_module_imports_only_from_the_layers_before_its_own() -> None:
+    wrong = [
+        f"{module} imports {other}"
+        for module, path in MODULES.items()
+        for other in sorted(imported(path, types_too=True))
+        if ORDER.index(layer(other)) > ORDER.index(layer(module))
+    ]
+    assert not wrong
+
+
+def test_only_commands_that_run_experiments_import_them() -> None:
+    users = {module for module, path in MODULES.items() if module.startswith("fzoos.") and imports_experiments(path)}
+    assert users == {f"fzoos.cli.{name}" for name in COMMANDS}
+
+
+def imports_experiments(path: Path) -> bool:
+    return any(name.startswith("fzoos_experiments") for name in imported(path, types_too=True))
+
+
+def test_no_module_finds_its_names_only_when_they_are_used() -> None:
+    """It would hide a circle from the tests above; the two packages that do name their modules in `load_on_use`."""
+    lazy = {module for module, path in MODULES.items() if "\nload_on_use(" in path.read_text(encoding="utf-8")}
+    assert all(MODULES[module].name == "__init__.py" for module in lazy)
+    for path in MODULES.values():
+        functions = [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
+        assert "__getattr__" not in functions

@@ -42,7 +42,7 @@ from fzoos.federation.exchange import Gathering, Outcome, Undelivered
 from fzoos.federation.server import Dropouts, Server
 from fzoos.federation.study import Study
 from fzoos.messages.message import Message
-from fzoos.tasks import Quadratic
+from fzoos_experiments.tasks import Quadratic
 
 SITES, ENOUGH, DIM, STEPS, SLOW, LATENCY = 5, 4, 20, 5, 10.0, 0.1
 ALGORITHMS: dict[str, dict[str, Any]] = {

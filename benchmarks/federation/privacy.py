@@ -31,7 +31,7 @@ from fzoos.federation.conductor import conduct
 from fzoos.federation.privacy import Privacy
 from fzoos.federation.study import Study
 from fzoos.runs.store import Store
-from fzoos.tasks import Quadratic
+from fzoos_experiments.tasks import Quadratic
 
 NOISES = (0.0, 1.0, 2.0, 4.0, 8.0)  # z; 0: no privacy
 SMALL_FZOOS = {  # small, since the task is

@@ -38,7 +38,7 @@ from fzoos.federation.conductor import conduct
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.study import Study
 from fzoos.messages.message import Arrays, Message
-from fzoos.tasks import Quadratic
+from fzoos_experiments.tasks import Quadratic
 
 SITES, DIM, STEPS, ROUNDS = 5, 20, 5, 20
 Lie = Callable[

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fzoos.experiments.figures import Scale, make
-from fzoos.experiments.store import Store
+from fzoos_experiments.paper.figures import Scale, make
+from fzoos_experiments.paper.store import Store
 
 
 def seconds(folder: Path, figure: str) -> tuple[dict[str, list[float]], set[str], int]:

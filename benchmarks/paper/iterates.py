@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from fzoos import FZooS
-from fzoos.experiments.ablations import WithoutIterates
-from fzoos.experiments.run import Run
-from fzoos.experiments.runner import execute
-from fzoos.experiments.store import Store
-from fzoos.experiments.task_spec import TaskSpec
+from fzoos_experiments.paper.ablations import WithoutIterates
+from fzoos_experiments.paper.run import Run
+from fzoos_experiments.paper.runner import execute
+from fzoos_experiments.paper.store import Store
+from fzoos_experiments.paper.task_spec import TaskSpec
 
 FOLDER = Path(__file__).parent / "results" / "iterates"
 ALGORITHMS = {

@@ -16,7 +16,7 @@ import torch
 from benchmarks.machine import describe
 from benchmarks.speed.growth import prepare, seconds
 from fzoos import FZooS, minimize
-from fzoos.tasks import Quadratic
+from fzoos_experiments.tasks import Quadratic
 
 SIZES = [(500, 300, 10_000), (2000, 300, 10_000), (4000, 300, 10_000), (4000, 2189, 10_000), (8000, 2189, 30_000)]
 

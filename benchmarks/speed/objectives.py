@@ -31,14 +31,14 @@ from sklearn.metrics import precision_score
 from benchmarks.machine import best_of, describe
 from fzoos._util.arrays import FloatArray
 from fzoos.objectives.box import BatchObjective
-from fzoos.tasks.attack import DATASETS, Attack
-from fzoos.tasks.data import DataError
-from fzoos.tasks.fused import as_queried
-from fzoos.tasks.metric import Metric
-from fzoos.tasks.mlp import LAYERS, logits
-from fzoos.tasks.mlp_fused import FusedConfusion, is_available
-from fzoos.tasks.models import build
-from fzoos.tasks.split import split_by_class
+from fzoos_experiments.tasks.attack import DATASETS, Attack
+from fzoos_experiments.tasks.data import DataError
+from fzoos_experiments.tasks.fused import as_queried
+from fzoos_experiments.tasks.metric import Metric
+from fzoos_experiments.tasks.mlp import LAYERS, logits
+from fzoos_experiments.tasks.mlp_fused import FusedConfusion, is_available
+from fzoos_experiments.tasks.models import build
+from fzoos_experiments.tasks.split import split_by_class
 
 BATCHES = (5, 21, 50)  # picks of a local step of FZooS; finite differences; the refresh of FZooS
 FLOPS = 2 * sum(narrow * wide for narrow, wide in pairwise(LAYERS))
@@ -98,7 +98,7 @@ def table(label: str, task: Metric | Attack, usual: BatchObjective) -> None:
 
 
 def metric(device: str) -> str:
-    """The metric task's lines; returns the time per row, to be compared with the floor in fzoos.tasks.mlp."""
+    """The metric task's lines; returns the time per row, to compare with the floor in fzoos_experiments.tasks.mlp."""
     task = Metric(portion=1.0, device=device, progress=True)
     table("metric, Covertype", task, plain_metric(task))
     count = len(share_of_first(task)[1])

@@ -20,7 +20,7 @@ from benchmarks.machine import best_of, describe
 from benchmarks.speed.textbook import Textbook
 from fzoos import FZooS, minimize
 from fzoos._util.arrays import cos_in_place, sin
-from fzoos.tasks import Quadratic
+from fzoos_experiments.tasks import Quadratic
 
 D, N, T, M = 300, 5, 10, 10_000
 GP_POINTS, FEATURE_POINTS = 150, 500

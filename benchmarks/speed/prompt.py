@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from benchmarks.machine import best_of, describe
-from fzoos.tasks.prompt import Prompt
+from fzoos_experiments.tasks.prompt import Prompt
 
 BATCHES = (1, 5, 21, 100)  # one; a local step of FZooS; one of finite differences; a refresh of FZooS
 BATCHES_ON_CPU = (1, 5)

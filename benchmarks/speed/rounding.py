@@ -22,7 +22,7 @@ import torch
 from benchmarks.machine import describe
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms import FedZO
-from fzoos.tasks.attack import Attack, Attacks
+from fzoos_experiments.tasks.attack import Attack, Attacks
 
 Margins = Callable[[FloatArray], FloatArray]
 

@@ -12,8 +12,8 @@ from nvflare.recipe import SimEnv
 
 from fzoos.engines.flare import run
 from fzoos.federation.study import Study
-from fzoos.tasks.cache import write_archive
-from fzoos.tasks.prompt import Prompt, Texts, deal, load_texts
+from fzoos_experiments.tasks.cache import write_archive
+from fzoos_experiments.tasks.prompt import Prompt, Texts, deal, load_texts
 
 HERE = Path(__file__).parent
 

@@ -11,7 +11,7 @@ from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Box
 from fzoos.objectives.trajectory import Trajectory
-from fzoos.tasks import Quadratic
+from fzoos_experiments.tasks import Quadratic
 
 T, LAMBDA, DELTA = 3, 1e-3, 0.15
 

@@ -11,8 +11,8 @@ import pytest
 from fzoos import FedZO, __version__, minimize
 from fzoos.algorithms import ALGORITHMS
 from fzoos.cli import main
-from fzoos.experiments.figures import FIGURES
-from fzoos.tasks import TASKS, Quadratic
+from fzoos_experiments.paper.figures import FIGURES
+from fzoos_experiments.tasks import TASKS, Quadratic
 
 BRIEF = ["--dim", "4", "--clients", "2", "--rounds", "2"]
 TOY = [*BRIEF, "--local-steps", "2"]
@@ -322,7 +322,7 @@ def test_reproduce_interrupted(fzoos, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fzoos.experiments.runner.execute", interrupted)
+    monkeypatch.setattr("fzoos_experiments.paper.runner.execute", interrupted)
     code, _, err = fzoos("reproduce", "fig1", "--quick")
     assert code == 130
     assert "finished runs are kept in results, the same command goes on" in err

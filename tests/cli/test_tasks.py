@@ -13,8 +13,8 @@ import pytest
 from fzoos import FedZO, minimize
 from fzoos.cli import problems
 from fzoos.cli.options import DATASET_NAMES, METRIC_NAMES, TASK_NAMES
-from fzoos.experiments import task_spec
-from fzoos.tasks.scores import SCORES
+from fzoos_experiments.paper import task_spec
+from fzoos_experiments.tasks.scores import SCORES
 
 SHARED = Path(os.environ.get("FZOOS_DATA") or Path(__file__).parents[3] / "shared" / "data")
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -35,8 +35,8 @@ def world(tmp_path_factory, monkeypatch):
 def data(tmp_path_factory, monkeypatch):
     """A folder of small archives that are easy to learn, and recipes and sizes to match."""
     pytest.importorskip("torch")
-    from fzoos.tasks.attack import DATASETS
-    from fzoos.tasks.models import Recipe
+    from fzoos_experiments.tasks.attack import DATASETS
+    from fzoos_experiments.tasks.models import Recipe
 
     folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
     arrays = {}
@@ -75,7 +75,7 @@ def cells(table):
 
 def test_the_names_are_those_of_the_tasks():
     pytest.importorskip("torch")
-    from fzoos.tasks.attack import DATASETS
+    from fzoos_experiments.tasks.attack import DATASETS
 
     assert tuple(DATASETS) == DATASET_NAMES
     assert tuple(SCORES) == METRIC_NAMES
@@ -92,7 +92,7 @@ def test_an_attack_reports_what_minimize_finds(fzoos, data, tmp_path):
     assert "FedZO on Attack(dataset='mnist', portion=0.5, clients=3, image=1)\n" in out
     assert "client 2: accuracy" in err  # the training is shown
     assert "margin " in err
-    from fzoos.tasks.attack import DATASETS, Attacks
+    from fzoos_experiments.tasks.attack import DATASETS, Attacks
 
     images = DATASETS["mnist"].load(data)
     task = Attacks("mnist", 0.5, images=2, clients=3, recipe=DATASETS["mnist"].quick, data=images)[1]
@@ -110,7 +110,7 @@ def test_an_attack_reports_what_minimize_finds(fzoos, data, tmp_path):
 
 def test_an_attack_stops_when_the_image_is_attacked(fzoos, data, monkeypatch):
     """A pixel may become any other: few rounds are enough."""
-    from fzoos.tasks.attack import DATASETS
+    from fzoos_experiments.tasks.attack import DATASETS
 
     monkeypatch.setitem(DATASETS, "mnist", replace(DATASETS["mnist"], radius=1.0))
     code, out, _ = fzoos("run", "attack", "--data", data, "--clients", "2", "--rounds", "50", "--json", "r.json", "-q")
@@ -209,7 +209,7 @@ def test_missing_data_are_one_line(fzoos, no_network, command, words, file, name
 
 @pytest.mark.parametrize("task", ["attack", "metric"])
 def test_without_torch_the_extra_is_named(fzoos, monkeypatch, task):
-    for name in [name for name in sys.modules if name.startswith("fzoos.tasks.")]:
+    for name in [name for name in sys.modules if name.startswith("fzoos_experiments.tasks.")]:
         if name.split(".")[2] in ("attack", "metric", "clients", "classifier", "models", "fused", "mlp_fused"):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)

@@ -12,7 +12,7 @@ from fzoos.runs.landmarks import Landmarks, of_monitor
 from fzoos.runs.reader import read
 from fzoos.runs.store import Store
 from fzoos.runs.tags import LONGEST, MOST, checked_tags
-from fzoos.tasks import Levy, Noisy, Quadratic
+from fzoos_experiments.tasks import Levy, Noisy, Quadratic
 
 
 def f(x):

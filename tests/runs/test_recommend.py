@@ -19,7 +19,7 @@ from fzoos.engines import LocalStudy
 from fzoos.result import Result
 from fzoos.runs.recommend import recommend
 from fzoos.runs.text import markdown
-from fzoos.tasks import Noisy, Quadratic
+from fzoos_experiments.tasks import Noisy, Quadratic
 
 
 def tail(x):

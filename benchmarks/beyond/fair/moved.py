@@ -22,7 +22,7 @@ from benchmarks.beyond.fair.race import race, within
 from benchmarks.beyond.fair.tune import SLACK, chosen
 from benchmarks.beyond.tables import NOTHING, table
 from benchmarks.machine import describe
-from fzoos.tasks import Noisy, Quadratic
+from fzoos_experiments.tasks import Noisy, Quadratic
 
 SEEDS = (1, 2, 3)
 PROBLEMS = {

@@ -13,8 +13,8 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.objectives.box import BatchObjective
-from fzoos.tasks import Ackley, Levy, Noisy, Quadratic
-from fzoos.tasks.synthetic import Synthetic
+from fzoos_experiments.tasks import Ackley, Levy, Noisy, Quadratic
+from fzoos_experiments.tasks.synthetic import Synthetic
 
 Trace = list[tuple[int, FloatArray]]  # queries so far, and where the server stands
 

@@ -7,7 +7,7 @@ of the study: they make the prompt that a point stands for, and must be the same
 import os
 from pathlib import Path
 
-from fzoos.tasks.prompt import Prompt, load_texts
+from fzoos_experiments.tasks.prompt import Prompt, load_texts
 
 texts = load_texts(Path(__file__).parent / "texts" / os.environ["SITE"])
 task = Prompt(dim=10, clients=1, texts=len(texts.text), test=0, data=texts)

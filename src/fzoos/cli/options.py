@@ -10,7 +10,6 @@ import typer
 
 from fzoos.algorithms import ALGORITHMS
 from fzoos.messages.precision import PRECISIONS
-from fzoos.tasks import TASKS
 
 __all__ = [
     "DATASET_NAMES",
@@ -47,7 +46,7 @@ T = TypeVar("T")
 
 STDOUT = Path("-")
 
-TASK_NAMES = (*TASKS, "attack", "metric", "prompt", "newsgroups")
+TASK_NAMES = ("quadratic", "ackley", "levy", "attack", "metric", "prompt", "newsgroups")
 DATASET_NAMES = ("mnist", "cifar10")
 METRIC_NAMES = ("precision", "recall", "f1", "jaccard")
 SPLIT_NAMES = ("divided", "whole")

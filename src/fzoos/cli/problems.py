@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from fzoos._util.arrays import FloatArray
 from fzoos.cli.options import DATASET_NAMES, METRIC_NAMES, SPLIT_NAMES, choose
 from fzoos.cli.own import OwnProblem, is_own, own_problem
-from fzoos.experiments.task_spec import TaskSpec, build
 from fzoos.objectives.box import Objective
-from fzoos.tasks import TASKS
-from fzoos.tasks.archives import MissingDataError
+from fzoos_experiments.paper.task_spec import TaskSpec, build
+from fzoos_experiments.tasks import TASKS
+from fzoos_experiments.tasks.archives import MissingDataError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,7 +41,7 @@ class BuiltIn:
     """A built-in task, with the members that the commands need.
 
     Args:
-        task: one of `fzoos.tasks`.
+        task: one of `fzoos_experiments.tasks`.
         seed: the seed of the run.
         conditions: its settings in words, without the dimension and the clients; the same for all seeds.
         description: all its settings.

@@ -10,9 +10,9 @@ import typer
 from fzoos._util.arrays import check_device
 from fzoos.cli.exit_codes import complain
 from fzoos.cli.options import Quiet
-from fzoos.experiments.figures import ALL, FIGURES
-from fzoos.experiments.figures import make as make_figure
-from fzoos.experiments.scale import Scale
+from fzoos_experiments.paper.figures import ALL, FIGURES
+from fzoos_experiments.paper.figures import make as make_figure
+from fzoos_experiments.paper.scale import Scale
 
 __all__ = ["add_to"]
 
@@ -40,10 +40,10 @@ def reproduce(
     """Make figures of the paper again: plots, a table of all curves, the settings. Interrupted, it goes on later."""
     from rich.console import Console
 
-    from fzoos.experiments.reproduce import figure_list, wanted
-    from fzoos.experiments.reproduce import reproduce as reproduce_figure
-    from fzoos.experiments.runner import execute
-    from fzoos.experiments.theory import reproduce_theory
+    from fzoos_experiments.paper.reproduce import figure_list, wanted
+    from fzoos_experiments.paper.reproduce import reproduce as reproduce_figure
+    from fzoos_experiments.paper.runner import execute
+    from fzoos_experiments.paper.theory import reproduce_theory
 
     if show or not figures:
         Console().print(figure_list())

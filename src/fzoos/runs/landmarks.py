@@ -62,13 +62,13 @@ def all_landmarks(db: sqlite3.Connection) -> dict[int, Landmarks]:
 
 
 def of_monitor(monitor: Any) -> dict[str, Any]:
-    """F* and the task, where the monitor is the `value` of one of `fzoos.tasks`, or of a task like them.
+    """F* and the task, where the monitor is the `value` of one of `fzoos_experiments.tasks`, or of a task like them.
 
     A task is described by its `summary`; one that has none, by its name, heterogeneity, dimension and clients.
 
     Example:
         >>> from fzoos.runs.landmarks import of_monitor
-        >>> from fzoos.tasks import Quadratic
+        >>> from fzoos_experiments.tasks import Quadratic
         >>> of_monitor(Quadratic(dim=4, clients=2, seed=7).value)
         {'task': 'quadratic C=5 d=4 N=2', 'minimum': 0.0}
         >>> of_monitor(lambda x: 0.0)

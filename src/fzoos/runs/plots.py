@@ -39,7 +39,7 @@ class Trial:
     Example:
         >>> from fzoos import FedZO, minimize
         >>> from fzoos.runs.plots import Trial
-        >>> from fzoos.tasks import Quadratic
+        >>> from fzoos_experiments.tasks import Quadratic
         >>> task = Quadratic(dim=4)
         >>> result = minimize(task.objectives, task.x0, bounds=task.bounds, algorithm=FedZO(), rounds=2,
         ...                   vectorized=True, monitor=task.value, seed=0)

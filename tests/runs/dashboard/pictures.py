@@ -9,7 +9,7 @@ from playwright.sync_api import sync_playwright
 
 from fzoos import Auto, FedProx, FedZO, ScaffoldII, minimize
 from fzoos.runs.edit import RunEditor
-from fzoos.tasks import Levy, Quadratic
+from fzoos_experiments.tasks import Levy, Quadratic
 
 from .conftest import CHROMIUM, serving
 

@@ -13,8 +13,8 @@ from fzoos import Adam, Auto, Choice, FedProx, FedZO, Integer, Log, Space, minim
 from fzoos.runs.edit import RunEditor
 from fzoos.runs.reader import read, runs_at
 from fzoos.runs.report import report
-from fzoos.tasks import Levy, Quadratic
 from fzoos.testing.problem import with_steps
+from fzoos_experiments.tasks import Levy, Quadratic
 
 from .conftest import keep, serving
 from .test_browser import PATIENCE, PHONE, PLOT, axes, drawn, has_lines, lines, says, scale, text_of, until, wide

@@ -1,0 +1,398 @@
+"""What each figure of the paper, and those of the prompt task, are made of: panels of lines, each some runs per seed.
+
+Each figure exists as the paper has it, with its five algorithms, and once more with companion lines: what `Auto`
+chooses, and FZooS with the measured length. "FZooS" conditions on the whole trajectory, as the text says; "FZooS,
+nearest 150" on the nearest 150 points (500 for the weights), as the authors' program does, whose results the paper
+shows.
+
+The text of the paper does not give P and T of every figure; they vary over three values around those of the authors'
+commands: P around 0.5 (CIFAR-10), 0.7 (MNIST) and 0.3 (Covertype), T over 5, 10 and 20.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from fzoos.algorithms import (
+    Algorithm,
+    DeComFL,
+    FedBPT,
+    FedCMA,
+    FedLineSearch,
+    FedProx,
+    FedZO,
+    FZooS,
+    ScaffoldI,
+    ScaffoldII,
+)
+from fzoos.algorithms.correction_lengths import Constant, Measured
+from fzoos.algorithms.finite_differences import FiniteDifferences
+from fzoos.algorithms.local_steps import LocalSteps
+from fzoos_experiments.paper.ablations import WithoutIterates
+from fzoos_experiments.paper.exact import ExactGradient
+from fzoos_experiments.paper.run import Run
+from fzoos_experiments.paper.scale import Scale
+from fzoos_experiments.paper.task_spec import TaskSpec
+
+__all__ = ["ALL", "DURATIONS", "FIGURES", "Figure", "Line", "Panel", "Quantity", "Scale", "make"]
+
+Quantity = Literal["gap", "percent", "success", "cosine", "loss"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve with its error band.
+
+    Args:
+        label: its name in legends and tables.
+        runs: for each seed, the runs it is made of (one, or one per image).
+        role: "paper": one of the paper's five algorithms; "companion": drawn in the second picture only; "stored": the
+            same, and only if its runs have been made: they are never made for the figure.
+    """
+
+    label: str
+    runs: tuple[tuple[Run, ...], ...]
+    role: Literal["paper", "companion", "stored"] = "paper"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Curves that share their axes."""
+
+    title: str
+    lines: tuple[Line, ...]
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """All runs that the panel needs, each once, in the order in which they are wanted."""
+        needed = [line for line in self.lines if line.role != "stored"]
+        return tuple(dict.fromkeys(run for line in needed for seed in line.runs for run in seed))
+
+    def pick(self, *roles: str) -> Panel:
+        """The panel with the lines of these roles alone."""
+        return replace(self, lines=tuple(line for line in self.lines if line.role in roles))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure: its panels, and what the vertical axis shows.
+
+    Args:
+        name: such as "fig1".
+        caption: what it shows, in one line.
+        quantity: "gap" (F - F*), "percent" (100 F), "success" (rate over images), "cosine" or "loss" (F).
+        panels: each is drawn against rounds and against queries.
+    """
+
+    name: str
+    caption: str
+    quantity: Quantity
+    panels: tuple[Panel, ...]
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """All runs, each once, in the order in which they are wanted."""
+        return tuple(dict.fromkeys(run for panel in self.panels for run in panel.runs))
+
+
+def fzoos(scale: Scale, **changes: Any) -> FZooS:
+    """FZooS with the nearest points of its authors' program, whose results the paper shows."""
+    settings = {"points": 150, "feature_points": 500, "features": scale.features, "device": scale.surrogates}
+    return FZooS(**{**settings, **changes})
+
+
+def prox() -> FedProx:
+    """FedProx as the paper's authors run it: gamma = 1 in the unit cube, and orthonormal directions.
+
+    The directions matter for FedProx alone: they make gradients d times too short, which Adam does not see, but which
+    makes the proximal term d times stronger beside them.
+    """
+    return FedProx(gamma=1.0, differences=FiniteDifferences(directions="orthonormal"))
+
+
+PROGRAM = "FZooS, nearest 150"
+"""The label of the paper's algorithm as its authors' program runs it."""
+
+
+def algorithms(scale: Scale) -> dict[str, Algorithm]:
+    """The paper's five algorithms as its authors ran them."""
+    return {
+        "FedZO": FedZO(),
+        "FedProx": prox(),
+        "ScaffoldI": ScaffoldI(),
+        "ScaffoldII": ScaffoldII(),
+        PROGRAM: fzoos(scale),
+    }
+
+
+def companions(scale: Scale) -> dict[str, Algorithm]:
+    """What is drawn beside them in the second picture of the quadratic's figures."""
+    return {f"{PROGRAM}, measured length": fzoos(scale, length=Measured()), "FedLineSearch (Auto)": FedLineSearch()}
+
+
+def with_steps(algorithm: Algorithm | ExactGradient, t: int) -> Algorithm | ExactGradient:
+    """With T local steps; where there are none one run serves every T."""
+    return replace(algorithm, local_steps=t) if isinstance(algorithm, LocalSteps | ExactGradient) else algorithm
+
+
+def quadratic(scale: Scale, heterogeneity: float, seed: int) -> TaskSpec:
+    """The synthetic task."""
+    return TaskSpec.of("quadratic", heterogeneity=heterogeneity, seed=seed, dim=scale.pick(300, 50))
+
+
+def _lines(
+    algorithms: Mapping[str, Algorithm], runs: Callable[[Algorithm], Sequence[tuple[Run, ...]]], role: Any = "paper"
+) -> tuple[Line, ...]:
+    return tuple(Line(label, tuple(runs(algorithm)), role) for label, algorithm in algorithms.items())
+
+
+def _quadratic_panel(
+    scale: Scale,
+    heterogeneity: float,
+    title: str,
+    lines: dict[str, Algorithm],
+    beside: dict[str, Algorithm] | None = None,
+    t: int = 10,
+) -> Panel:
+    def runs(algorithm: Algorithm, rounds: int = scale.pick_rounds(50, 8)) -> Sequence[tuple[Run, ...]]:
+        stepping = with_steps(algorithm, t)
+        return [(Run(quadratic(scale, heterogeneity, seed), stepping, rounds, seed),) for seed in scale.repetitions()]
+
+    return Panel(title, (*_lines(lines, runs), *_lines(beside or {}, runs, "companion")))
+
+
+def _whole_trajectory(scale: Scale, panel: Panel, heterogeneity: float) -> Panel:
+    """With the text's algorithm beside it, for 20 rounds: its cost grows with the square of the trajectory."""
+    rounds = scale.pick_rounds(20, 8)
+    text = FZooS(features=scale.features, device=scale.surrogates)
+    runs = tuple((Run(quadratic(scale, heterogeneity, seed), text, rounds, seed),) for seed in scale.repetitions())
+    return replace(panel, lines=(*panel.lines, Line("FZooS", runs, "companion")))
+
+
+def fig1(scale: Scale) -> Figure:
+    """Quadratic, C varied."""
+    panels = []
+    for c in (0.5, 5.0, 50.0):
+        beside = companions(scale) | {f"{PROGRAM}, length 1": fzoos(scale, length=Constant(1.0))}
+        panel = _quadratic_panel(scale, c, f"C = {c:g}", algorithms(scale), beside)
+        panels.append(_whole_trajectory(scale, panel, c))
+    return Figure("fig1", "quadratic, heterogeneity C varied", "gap", tuple(panels))
+
+
+def fig4(scale: Scale) -> Figure:
+    """Cosine similarity within a round, T = 20; FedLineSearch has no steps within a round."""
+
+    def runs(algorithm: Algorithm) -> Sequence[tuple[Run, ...]]:
+        stepping = with_steps(algorithm, 20)
+        return [
+            (Run(quadratic(scale, 5.0, seed), stepping, 2, seed, quantity="cosine"),) for seed in scale.repetitions()
+        ]
+
+    beside = {f"{PROGRAM}, measured length": fzoos(scale, length=Measured())}
+    lines = (*_lines(algorithms(scale), runs), *_lines(beside, runs, "companion"))
+    caption = "quadratic, C = 5: cosine of the gradient estimate to grad F within round 2 (T = 20), cumulative mean"
+    return Figure("fig4", caption, "cosine", (Panel("C = 5, T = 20, round 2", lines),))
+
+
+def fig5(scale: Scale) -> Figure:
+    """Quadratic, T varied."""
+    panels = tuple(
+        _quadratic_panel(scale, 5.0, f"C = 5, T = {t}", algorithms(scale), companions(scale), t) for t in (5, 10, 20)
+    )
+    return Figure("fig5", "quadratic, C = 5, local steps T varied", "gap", panels)
+
+
+def fig6a(scale: Scale) -> Figure:
+    """M varied."""
+    counts = scale.pick((100, 1_000, 10_000), (50, 500))
+    lines: dict[str, Algorithm] = {f"M = {m:,}": fzoos(scale, features=m) for m in counts}
+    panels = tuple(_quadratic_panel(scale, c, f"C = {c:g}", lines) for c in (0.5, 5.0, 50.0))
+    return Figure("fig6a", f"{PROGRAM}, on the quadratic, features M varied", "gap", panels)
+
+
+def fig6b(scale: Scale) -> Figure:
+    """Without adaptive correction."""
+    m = scale.pick(1_000, 200)
+    lines: dict[str, Algorithm] = {
+        "adaptive vector and length": fzoos(scale, features=m),
+        "length fixed: γ = 1": fzoos(scale, features=m, length=Constant(1.0)),
+        "vector fixed: x' = x'' = x of round r - 1": fzoos(scale, features=m, vector="fixed"),
+        "both fixed": fzoos(scale, features=m, length=Constant(1.0), vector="fixed"),
+    }
+    panels = tuple(_quadratic_panel(scale, c, f"C = {c:g}", lines) for c in (0.5, 5.0, 50.0))
+    return Figure("fig6b", f"{PROGRAM}, without adaptive correction on the quadratic, M = {m:,}", "gap", panels)
+
+
+def _three_roles(scale: Scale, runs: Callable[[Algorithm], Sequence[tuple[Run, ...]]]) -> tuple[Line, ...]:
+    """The paper's five; what Auto chooses; FZooS as it was before it queried its iterates, where that was run."""
+    before = WithoutIterates(**vars(fzoos(scale)) | {"projected": False})
+    return (
+        *_lines(algorithms(scale), runs),
+        *_lines({"FedLineSearch (Auto)": FedLineSearch()}, runs, "companion"),
+        *_lines({f"{PROGRAM}, without iterate queries, not projected": before}, runs, "stored"),
+    )
+
+
+def _attack_panels(
+    scale: Scale, dataset: str, portions: Iterable[tuple[float, int]], rounds: int, title: str
+) -> tuple[Panel, ...]:
+    images = scale.pick(15, 3)
+    panels = []
+    for portion, steps in portions:
+
+        def runs(algorithm: Algorithm, portion: float = portion, steps: int = steps) -> Sequence[tuple[Run, ...]]:
+            stepping, found = with_steps(algorithm, steps), []
+            for seed in scale.repetitions(1, 1):
+                settings = {"portion": portion, "seed": seed, "device": scale.device, "images": images}
+                task = TaskSpec.of("attack", dataset=dataset, quick=scale.quick, **settings)
+                found.append(tuple(Run(task, stepping, rounds, seed, image=i) for i in range(images)))
+            return found
+
+        panels.append(Panel(title.format(p=portion, t=steps), _three_roles(scale, runs)))
+    return tuple(panels)
+
+
+def fig2(scale: Scale) -> Figure:
+    """CIFAR-10 attack, P varied."""
+    settings = [(p, 10) for p in scale.pick((0.3, 0.5, 0.7), (0.5,))]
+    panels = _attack_panels(scale, "cifar10", settings, scale.pick_rounds(150, 5), "P = {p:g}")
+    return Figure("fig2", "black-box attack on CIFAR-10, portion P of classes varied (T = 10)", "success", panels)
+
+
+def fig7(scale: Scale) -> Figure:
+    """CIFAR-10 attack, T varied."""
+    settings = [(0.5, t) for t in scale.pick((5, 10, 20), (5,))]
+    panels = _attack_panels(scale, "cifar10", settings, scale.pick_rounds(150, 5), "T = {t}")
+    return Figure("fig7", "black-box attack on CIFAR-10, local steps T varied (P = 0.5)", "success", panels)
+
+
+def fig8(scale: Scale) -> Figure:
+    """MNIST attack, P and T varied."""
+    settings = [(p, 5) for p in scale.pick((0.5, 0.7, 0.9), (0.7,))] + [(0.7, t) for t in scale.pick((10, 20), (10,))]
+    panels = _attack_panels(scale, "mnist", settings, scale.pick_rounds(100, 6), "P = {p:g}, T = {t}")
+    return Figure("fig8", "black-box attack on MNIST, portion P and local steps T varied", "success", panels)
+
+
+def _metric_figure(
+    name: str, scale: Scale, metric: str, portions: Iterable[float], steps: Iterable[int], what: str
+) -> Figure:
+    rounds = scale.pick_rounds(50, 4)
+    samples = scale.samples or scale.pick(None, 20_000)
+    panels = []
+    for portion, t in [(p, 10) for p in portions] + [(0.3, t) for t in steps]:
+
+        def runs(algorithm: Algorithm, portion: float = portion, t: int = t) -> Sequence[tuple[Run, ...]]:
+            stepping, found = with_steps(algorithm, t), []
+            for seed in scale.repetitions():
+                settings = {"portion": portion, "seed": seed, "device": scale.device, "samples": samples}
+                found.append((Run(TaskSpec.of("metric", metric=metric, **settings), stepping, rounds, seed),))
+            return found
+
+        panels.append(Panel(f"P = {portion:g}, T = {t}", _three_roles(scale, runs)))
+    return Figure(name, f"1 - {metric} on Covertype, {what} varied", "percent", tuple(panels))
+
+
+def fig3(scale: Scale) -> Figure:
+    """Precision, P varied."""
+    return _metric_figure("fig3", scale, "precision", scale.pick((0.3, 0.5, 0.7), (0.3,)), (), "portion P of classes")
+
+
+def fig9(scale: Scale) -> Figure:
+    """Precision, T varied."""
+    return _metric_figure("fig9", scale, "precision", (), scale.pick((5, 10, 20), (5,)), "local steps T")
+
+
+def _other_metric(name: str, metric: str) -> Callable[[Scale], Figure]:
+    def figure(scale: Scale) -> Figure:
+        portions, steps = scale.pick(((0.3, 0.5, 0.7), (5, 20)), ((0.3,), (5,)))
+        return _metric_figure(name, scale, metric, portions, steps, "portion P and local steps T")
+
+    figure.__doc__ = f"1 - {metric}, P and T varied."
+    return figure
+
+
+def _prompt_figure(name: str, caption: str, scale: Scale) -> Figure:
+    lines: dict[str, Algorithm | ExactGradient] = {
+        "FedLineSearch": FedLineSearch(),
+        "FedCMA": FedCMA(),
+        "FedBPT": FedBPT(),
+        "FedZO": FedZO(),
+        "DeComFL": DeComFL(),
+        "exact gradient": ExactGradient(),
+    }
+    rounds, steps = scale.pick_rounds(15, 2), scale.pick(10, 2)
+    small = scale.pick({}, {"dim": 20, "clients": 2, "texts": 3, "test": 12})
+
+    def line(label: str, algorithm: Algorithm | ExactGradient, c: float) -> Line:
+        tasks = [
+            TaskSpec.of(name, heterogeneity=c, seed=seed, device=scale.device, **small)
+            for seed in scale.repetitions(3, 1)
+        ]
+        return Line(label, tuple((Run(task, with_steps(algorithm, steps), rounds, k),) for k, task in enumerate(tasks)))
+
+    panels = tuple(
+        Panel(f"C = {c:g}", tuple(line(label, algorithm, c) for label, algorithm in lines.items()))
+        for c in scale.pick((2.0, 10.0), (2.0,))
+    )
+    return Figure(name, caption, "loss", panels)
+
+
+def prompt(scale: Scale) -> Figure:
+    """A language model's prompt, tuned by all: no figure of the paper."""
+    return _prompt_figure("prompt", "a language model's soft prompt, heterogeneity C of the texts varied", scale)
+
+
+def newsgroups(scale: Scale) -> Figure:
+    """The same with other texts."""
+    return _prompt_figure("newsgroups", "the same with posts of newsgroups, which have to be downloaded", scale)
+
+
+FIGURES: dict[str, Callable[[Scale], Figure]] = {
+    "fig1": fig1,
+    "fig2": fig2,
+    "fig3": fig3,
+    "fig4": fig4,
+    "fig5": fig5,
+    "fig6a": fig6a,
+    "fig6b": fig6b,
+    "fig7": fig7,
+    "fig8": fig8,
+    "fig9": fig9,
+    "fig10": _other_metric("fig10", "recall"),
+    "fig11": _other_metric("fig11", "f1"),
+    "fig12": _other_metric("fig12", "jaccard"),
+    "prompt": prompt,
+    "newsgroups": newsgroups,
+}
+"""By the name used on the command line."""
+
+ALL = tuple(name for name in FIGURES if name != "newsgroups")
+"""What the word `all` means: the figures whose results are in the repository."""
+
+DURATIONS: dict[str, tuple[str, str]] = {
+    "fig1": ("30 min", "20 s"),
+    "fig2": ("20 min, on a GPU", "2.5 min"),
+    "fig3": ("hours", "20 s"),
+    "fig4": ("20 s", "5 s"),
+    "fig5": ("20 min", "20 s"),
+    "fig6a": ("15 min", "5 s"),
+    "fig6b": ("10 min", "15 s"),
+    "fig7": ("20 min, on a GPU", "40 s"),
+    "fig8": ("4 h", "50 s"),
+    "fig9": ("hours", "15 s"),
+    "fig10": ("hours", "25 s"),
+    "fig11": ("hours", "25 s"),
+    "fig12": ("hours", "25 s"),
+    "prompt": ("15 min, on a GPU", "10 min"),
+    "newsgroups": ("an hour, on a GPU", "half an hour"),
+}
+"""About how long a figure takes on two cores: at full size, and with --quick."""
+
+
+def make(name: str, scale: Scale) -> Figure:
+    """The figure of that name."""
+    if name not in FIGURES:
+        raise ValueError(f"there is no figure {name!r}; choose from {', '.join(FIGURES)}, all")
+    return FIGURES[name](scale)

@@ -1,0 +1,133 @@
+"""A task by name and settings, and the task itself, built where a run is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fzoos_experiments.tasks import TASKS, Noisy
+from fzoos_experiments.tasks.data import data_digest
+from fzoos_experiments.tasks.display import Shown
+
+if TYPE_CHECKING:
+    from fzoos_experiments.tasks.prompt.texts import Source
+
+__all__ = ["TaskSpec", "build"]
+
+_TEXTS: dict[str, Source] = {"prompt": "debian", "newsgroups": "newsgroups"}
+"""The texts of the tasks that tune a prompt."""
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """A task by name and settings; `build` makes it. Light, so that a figure can be described without any data.
+
+    Args:
+        name: of a synthetic task, "attack", "metric", "prompt" or "newsgroups".
+        settings: its arguments as (name, value) pairs; a synthetic task may have `noise`, the standard deviation of its
+            observations as a share of F(x0) - F*.
+    """
+
+    name: str
+    settings: tuple[tuple[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, name: str, **settings: Any) -> TaskSpec:
+        """From keyword arguments."""
+        return cls(name, tuple(sorted(settings.items())))
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether it is a language model's prompt."""
+        return self.name in _TEXTS
+
+    @property
+    def dataset(self) -> str | None:
+        """The name of the data that it is made of, if any."""
+        known = {"metric": "covtype", **_TEXTS}
+        name: str | None = known.get(self.name) or dict(self.settings).get("dataset")
+        return name
+
+    @property
+    def data(self) -> str | None:
+        """A digest of its data, if there are any and they are at hand."""
+        return self.data_in(None)
+
+    def data_in(self, folder: Path | None) -> str | None:
+        """The same, for data that are looked for in a folder first; None: in `$FZOOS_DATA`."""
+        if self.is_prompt:
+            from fzoos_experiments.tasks.prompt.texts import texts_digest
+
+            return texts_digest(_TEXTS[self.name], folder)
+        return None if self.dataset is None else data_digest(self.dataset, folder)
+
+    @property
+    def models(self) -> TaskSpec:
+        """A task that has the same models: the metric's classifier is one for all portions and seeds."""
+        if self.name != "metric":
+            return self
+        return TaskSpec(self.name, tuple(pair for pair in self.settings if pair[0] not in ("portion", "seed")))
+
+
+def build(spec: TaskSpec, progress: Shown = False, folder: Path | None = None) -> Any:
+    """The task itself, its models trained; the last two are kept.
+
+    Args:
+        spec: what to build. A quick attack has small models, trained on few images.
+        progress: show the training of its models, on standard output or on the console given.
+        folder: where its data are looked for first; default: `$FZOOS_DATA`.
+
+    Raises:
+        DataError: its data are missing and cannot be downloaded, or are not in the layout.
+    """
+    return _build(_Wanted(spec, spec.data_in(folder), progress, folder))
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A task that was made of other data is another task; their folder and the display make no difference."""
+
+    spec: TaskSpec
+    data: str | None
+    progress: Shown = field(compare=False)
+    folder: Path | None = field(compare=False)
+
+
+@lru_cache(maxsize=2)
+def _build(wanted: _Wanted) -> Any:
+    spec, progress = wanted.spec, wanted.progress
+    settings = dict(spec.settings)
+    if spec.name == "attack":
+        from fzoos_experiments.tasks.attack import DATASETS, Attacks
+
+        dataset = DATASETS[settings["dataset"]]
+        if settings.pop("quick"):
+            settings["recipe"] = dataset.quick
+        return Attacks(**settings, data=dataset.load(wanted.folder), progress=progress)
+    if spec.name == "metric":
+        from fzoos_experiments.tasks.metric import Metric
+
+        task = Metric(**settings, data=_covertype(wanted.data, wanted.folder), progress=progress)
+        _ = task.classifier  # trained now, not at the first query
+        return task
+    if spec.is_prompt:
+        from fzoos_experiments.tasks.prompt import Prompt
+
+        if wanted.folder is not None:
+            from fzoos_experiments.tasks.prompt.texts import load_texts
+
+            settings["data"] = load_texts(wanted.folder, _TEXTS[spec.name])
+        return Prompt(**settings) if spec.name == "prompt" else Prompt.newsgroups(**settings)
+    noise = settings.pop("noise", 0.0)
+    synthetic = TASKS[spec.name](**settings)
+    return Noisy(synthetic, noise, synthetic.seed) if noise else synthetic
+
+
+@lru_cache(maxsize=1)
+def _covertype(digest: str | None, folder: Path | None) -> Any:
+    """The table that all metric tasks share; other data are another table."""
+    from fzoos_experiments.tasks.data import load_covtype
+
+    return load_covtype(folder)

@@ -1,0 +1,469 @@
+"""The figures of the attack and metric tasks, at toy size, from archives to files: `fzoos reproduce FIGURE --quick`.
+
+Everything is real save the data, which are generated, the recipes of the clients' models, which are for so few
+images, and the number of images attacked. One folder of results serves all tests: a test that changes results works on
+a copy.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+from rich.console import Console
+
+from fzoos import FedZO
+from fzoos.cli import main
+from fzoos.objectives.trajectory import Trajectory
+from fzoos_experiments.paper import runner
+from fzoos_experiments.paper.figures import Figure, Line, Panel, Scale, make
+from fzoos_experiments.paper.reproduce import reproduce
+from fzoos_experiments.paper.run import Run
+from fzoos_experiments.paper.runner import execute
+from fzoos_experiments.paper.store import Store
+from fzoos_experiments.paper.task_spec import _build, build
+from fzoos_experiments.tasks import classifier, clients
+from fzoos_experiments.tasks.attack import DATASETS
+from fzoos_experiments.tasks.data import data_digest, load_covtype
+from fzoos_experiments.tasks.models import Recipe
+
+TOY = {
+    "mnist": Recipe("cnn", width=8, epochs=8, batch=8, learning_rate=3e-3, min_accuracy=0.3),
+    "cifar10": Recipe("resnet18", width=2, epochs=4, batch=8, learning_rate=2e-2, min_accuracy=0.25),
+}
+IMAGES = 2
+LINES = ("FedZO", "FedProx", "ScaffoldI", "ScaffoldII", "FZooS, nearest 150", "FedLineSearch (Auto)")
+ATTACKS = {  # titles of the panels and their T
+    "fig2": {"P = 0.5": 10},
+    "fig7": {"T = 5": 5},
+    "fig8": {"P = 0.7, T = 5": 5, "P = 0.7, T = 10": 10},
+}
+METRICS = {
+    "fig3": {"P = 0.3, T = 10": 10},
+    "fig9": {"P = 0.3, T = 5": 5},
+    "fig10": {"P = 0.3, T = 10": 10, "P = 0.3, T = 5": 5},
+    "fig11": {"P = 0.3, T = 10": 10, "P = 0.3, T = 5": 5},
+    "fig12": {"P = 0.3, T = 10": 10, "P = 0.3, T = 5": 5},
+}
+NAMES = {"fig3": "precision", "fig9": "precision", "fig10": "recall", "fig11": "f1", "fig12": "jaccard"}
+
+Finished = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def toy_world(toy_archives, tmp_path_factory) -> Iterator[None]:
+    """Data, cache and recipes, for all tests of this file; no task of another file is taken for one of these."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FZOOS_DATA", str(toy_archives))
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        for name, recipe in TOY.items():
+            patch.setitem(DATASETS, name, replace(DATASETS[name], quick=recipe))
+        pick = Scale.pick
+        patch.setattr(Scale, "pick", lambda self, *both: IMAGES if both == (15, 3) else pick(self, *both))
+        _build.cache_clear()
+        yield
+    _build.cache_clear()
+
+
+def command(name: str, output: Path, *more: object, rounds: int = 1, samples: int = 700) -> int:
+    """`fzoos reproduce NAME` at toy size; its exit code."""
+    size = ["--quick", "--seeds", 1, "--rounds", rounds, "--samples", samples]
+    with pytest.raises(SystemExit) as end:
+        main([str(a) for a in ("reproduce", name, *size, "--output", output, "--quiet", *more)])
+    return int(end.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Finished:
+    """The results folder in which a figure has been made, without interruption."""
+    results, made = tmp_path_factory.mktemp("results"), set()
+
+    def folder(name: str) -> Path:
+        if name not in made:
+            assert command(name, results) == 0
+            made.add(name)
+        return results
+
+    return folder
+
+
+@pytest.fixture
+def copy(finished, tmp_path) -> Finished:
+    """A copy of the results folder in which a figure has been made."""
+    return lambda name: Path(shutil.copytree(finished(name), tmp_path / "results"))
+
+
+@pytest.fixture
+def runs_made(monkeypatch) -> list[Run]:
+    """The runs that are made from here on."""
+    made, original = [], Run.__call__
+    monkeypatch.setattr(Run, "__call__", lambda self, progress: made.append(self) or original(self, progress))
+    return made
+
+
+def table(folder: Path) -> list[dict[str, str]]:
+    with open(folder / "curves.csv", newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def curve(rows: list[dict[str, str]], panel: str, line: str, column: str) -> list[float]:
+    return [float(row[column]) for row in rows if (row["panel"], row["line"]) == (panel, line)]
+
+
+def check_files(folder: Path, name: str, *further: str) -> None:
+    pictures = {f"{name}{which}.{kind}" for which in ("", "-companion") for kind in ("png", "pdf")}
+    assert {path.name for path in folder.iterdir()} == {*pictures, "curves.csv", "settings.json", *further}
+
+
+def check_plots(folder: Path, name: str, lines: int) -> None:
+    """The plots of one picture, with so many lines."""
+    pixels = np.rint(255 * imread(folder / f"{name}.png")[..., :3]).astype(np.int64)
+    colourful = pixels[np.ptp(pixels, axis=2) > 60]  # text, axes and grid are grey
+    counts = np.unique(colourful @ [65536, 256, 1], return_counts=True)[1]
+    assert np.count_nonzero(counts > 150) >= lines  # each line has its colour, at least in the legend
+    assert counts.max() > 1500  # and there are lines, which lie on top of each other where nothing happens in a round
+    pdf = (folder / f"{name}.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF-")
+    assert pdf.rstrip().endswith(b"%%EOF")
+    assert re.search(rb"/Type\s*/Page\b", pdf)
+
+
+def check_settings(folder: Path, name: str, runs: Path, count: int) -> list[dict[str, Any]]:
+    """Every run that the settings name is kept, with those settings: a curve can be traced to what made it."""
+    settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
+    assert settings["figure"] == name
+    dataset = "covtype" if name in METRICS else "mnist" if name == "fig8" else "cifar10"
+    assert settings["data"] == {dataset: data_digest(dataset)}
+    assert {"python", "numpy", "torch"} <= settings["made_with"][0].keys()
+    named = [run for p in settings["panels"] for line in p["lines"] for seed in line["runs"] for run in seed]
+    kept = [json.loads(path.read_text(encoding="utf-8"))["settings"] for path in runs.glob("*.json")]
+    assert len(named) == count
+    assert all(run in kept for run in named)
+    return named
+
+
+def check_axes(rows: list[dict[str, str]], panels: dict[str, int], clients: int) -> None:
+    """One curve per panel and algorithm, rounds 0 and 1."""
+    assert {row["panel"] for row in rows} == set(panels)
+    assert len(rows) == len(panels) * len(LINES) * 2
+    for panel, steps in panels.items():
+        assert tuple(dict.fromkeys(row["line"] for row in rows if row["panel"] == panel)) == LINES
+        for line in LINES:
+            assert curve(rows, panel, line, "round") == [0, 1]
+            assert curve(rows, panel, line, "seed") == [0, 0]
+            queries = curve(rows, panel, line, "queries")
+            assert queries[0] == 0 < queries[1]
+        # Each client makes T steps of Q + 1 = 21 queries.
+        assert curve(rows, panel, "FedZO", "queries") == [0, clients * steps * 21]
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_attack_figures_end_to_end(name, finished):
+    results = finished(name)
+    check_files(results / name, name, "table.md")
+    rows = table(results / name)
+    check_axes(rows, ATTACKS[name], clients=10)
+    for row in rows:
+        assert 0.0 <= float(row["success"]) <= float(row["weak"]) <= 1.0  # F < 0 is the weaker rule
+        assert IMAGES * float(row["success"]) in range(IMAGES + 1)
+        assert row["round"] != "0" or float(row["success"]) == 0.0  # images are drawn among those not fooled yet
+    check_plots(results / name, name, len(LINES) - 1)  # the paper's five
+    check_plots(results / name, f"{name}-companion", len(LINES))
+    check_settings(results / name, name, results / "runs", count=len(ATTACKS[name]) * len(LINES) * IMAGES)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_metric_figures_end_to_end(name, finished):
+    results = finished(name)
+    check_files(results / name, name)
+    rows = table(results / name)
+    check_axes(rows, METRICS[name], clients=7)
+    for row in rows:
+        assert 0.0 <= float(row["F"]) <= 1.0
+        assert float(row["percent"]) == pytest.approx(100.0 * float(row["F"]))
+    for panel in METRICS[name]:
+        starts = {curve(rows, panel, line, "F")[0] for line in LINES}
+        assert len(starts) == 1  # all algorithms start from the same classifier
+        ends = {curve(rows, panel, line, "F")[1] for line in LINES}
+        assert ends != starts
+    check_plots(results / name, name, len(LINES) - 1)
+    check_plots(results / name, f"{name}-companion", len(LINES))
+    named = check_settings(results / name, name, results / "runs", count=len(METRICS[name]) * len(LINES))
+    assert {dict(run["task"]["settings"])["metric"] for run in named} == {NAMES[name]}
+
+
+def test_a_curve_ends_where_all_images_are_attacked(tmp_path):
+    """The image nearest to being misclassified is attacked before the last round: run and curve end there."""
+    task = make("fig8", Scale(quick=True)).runs[0].task
+    attacks = build(task)
+    nearest = min(range(len(attacks)), key=lambda i: attacks[i].margin(attacks[i].x0))
+    run = Run(task, FedZO(local_steps=20), rounds=15, seed=0, image=nearest)
+    figure = Figure("fig8", "one image", "success", (Panel("one", (Line("FedZO", ((run,),)),)),))
+    rows = table(reproduce(figure, tmp_path))
+    measured = Store(tmp_path / "runs").load(run)
+    reached = len(measured) - 1
+    assert 0 < reached < 15
+    assert [row["margin"] < 0 for row in measured] == [False] * reached + [True]
+    assert curve(rows, "one", "FedZO", "success") == [0.0] * reached + [1.0]
+    # Ten clients, 20 steps of 21 queries each.
+    assert curve(rows, "one", "FedZO", "queries") == [10 * 20 * 21 * r for r in range(reached + 1)]
+
+
+@pytest.mark.parametrize(("name", "column"), [("fig8", "margin"), ("fig3", "F")])
+def test_the_value_is_the_margin_of_an_attack_and_F_of_a_metric(name, column):
+    run = make(name, Scale(quick=True, seeds=1, rounds=1, samples=700)).runs[0]
+    measured, values = run(lambda *_: None), replace(run, quantity="value")(lambda *_: None)
+    assert [row["value"] for row in values] == [row[column] for row in measured]
+    assert "recommended" in values[-1]
+
+
+@pytest.mark.parametrize("name", ["fig7", "fig9"])
+def test_a_second_call_makes_no_run_and_trains_nothing(name, copy, monkeypatch):
+    results = copy(name)
+    before = (results / name / "curves.csv").read_bytes()
+    shutil.rmtree(results / name)
+    monkeypatch.setattr(Run, "__call__", lambda *_: pytest.fail("a run was made again"))
+    for module in (clients, classifier):
+        monkeypatch.setattr(module, "train", lambda *_, **__: pytest.fail("a model was trained again"))
+    assert command(name, results) == 0
+    assert (results / name / "curves.csv").read_bytes() == before
+
+
+# FedZO comes first and queries N T times in a run (here T = 5): ten clients make 50, the metric's seven make 35.
+@pytest.mark.parametrize(("name", "at", "kept"), [("fig7", 170, 3), ("fig9", 50, 1)])
+def test_an_interrupted_figure_goes_on_and_comes_out_the_same(
+    name, at, kept, finished, tmp_path, monkeypatch, capsys, runs_made
+):
+    """Ctrl-C in the middle of a round, within a client's query: runs done by then are kept, the others made later."""
+    expected = (finished(name) / name / "curves.csv").read_bytes()
+    count = len(make(name, Scale(quick=True, seeds=1, rounds=1, samples=700)).runs)
+    queried, original = [], Trajectory.query
+
+    def interrupted(self, *arguments, **named):
+        queried.append(self)
+        if len(queried) == at:
+            raise KeyboardInterrupt
+        return original(self, *arguments, **named)
+
+    monkeypatch.setattr(Trajectory, "query", interrupted)
+    runs_made.clear()
+    capsys.readouterr()
+    assert command(name, tmp_path) == 130
+    assert "finished runs are kept in" in capsys.readouterr().err
+    assert len(list((tmp_path / "runs").iterdir())) == kept == len(runs_made) - 1
+    assert not (tmp_path / name).exists()
+    runs_made.clear()
+    assert command(name, tmp_path) == 0
+    assert len(runs_made) == count - kept
+    assert (tmp_path / name / "curves.csv").read_bytes() == expected
+
+
+def test_interrupted_training_goes_on(tmp_path, monkeypatch):
+    """Ctrl-C while the fourth model is trained: three are in the cache, and the next call trains the other seven."""
+    _build.cache_clear()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    begun, original = [], clients.train
+
+    def interrupted(*arguments):
+        begun.append(arguments)
+        if len(begun) == 4:
+            raise KeyboardInterrupt
+        original(*arguments)
+
+    monkeypatch.setattr(clients, "train", interrupted)
+    assert command("fig8", tmp_path) == 130
+    assert len(list((tmp_path / "cache" / "fzoos" / "models").iterdir())) == 3
+    monkeypatch.setattr(Run, "__call__", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    again: list[Any] = []
+    monkeypatch.setattr(clients, "train", lambda *arguments: again.append(arguments) or original(*arguments))
+    assert command("fig8", tmp_path) == 130
+    assert len(again) == 7
+    assert len(list((tmp_path / "cache" / "fzoos" / "models").iterdir())) == 10
+    _build.cache_clear()
+
+
+def test_other_settings_are_not_mixed_in(copy, runs_made):
+    """Into one folder: more rounds, then other rows, then the first settings again."""
+    results = copy("fig9")
+    first = (results / "fig9" / "curves.csv").read_bytes()
+    short = table(results / "fig9")
+    runs_made.clear()
+    assert command("fig9", results, rounds=2) == 0
+    assert len(runs_made) == len(LINES)
+    longer = table(results / "fig9")
+    assert curve(longer, "P = 0.3, T = 5", "FedZO", "round") == [0, 1, 2]
+    assert [row for row in longer if row["round"] != "2"] == short  # the same seed begins the same way
+    runs_made.clear()
+    assert command("fig9", results, samples=600) == 0
+    assert len(runs_made) == len(LINES)
+    starts = curve(table(results / "fig9"), "P = 0.3, T = 5", "FedZO", "F")[0], float(short[0]["F"])
+    assert starts[0] != starts[1]  # another classifier, on other rows
+    runs_made.clear()
+    assert command("fig9", results) == 0
+    assert not runs_made
+    assert (results / "fig9" / "curves.csv").read_bytes() == first
+
+
+def test_runs_of_other_rounds_do_not_finish_an_attack_figure(copy, capsys):
+    """Of a figure of two rounds nothing is there, though all its runs of one round are."""
+    results = copy("fig7")
+    capsys.readouterr()
+    assert command("fig7", results, "--partial", rounds=2) == 2
+    assert "no line of fig7 is finished yet" in capsys.readouterr().err
+    assert command("fig7", results, "--partial") == 0
+
+
+def other_covertype(folder: Path, x: np.ndarray, y: np.ndarray) -> str:
+    """A folder for $FZOOS_DATA with these rows in place of the other tests'."""
+    folder.mkdir()
+    np.savez(folder / "covtype.npz", X=x, y=y)
+    return str(folder)
+
+
+def test_changed_data_are_not_mixed_in(copy, toy_archives, tmp_path, monkeypatch, runs_made, capsys):
+    """Into one folder: the same settings on other rows, then on the first rows again. What was made stays."""
+    results = copy("fig9")
+    first = (results / "fig9" / "curves.csv").read_bytes()
+    before = {path.name for path in (results / "runs").iterdir()}
+    rows = load_covtype(toy_archives)
+    monkeypatch.setenv("FZOOS_DATA", other_covertype(tmp_path / "other", rows.x[::-1], rows.y[::-1]))
+    runs_made.clear()
+    assert command("fig9", results, "--partial") == 2
+    assert "no line of fig9 is finished yet" in capsys.readouterr().err
+    assert command("fig9", results) == 0
+    assert len(runs_made) == len(LINES)
+    assert (results / "fig9" / "curves.csv").read_bytes() != first
+    named = json.loads((results / "fig9" / "settings.json").read_text())["data"]
+    assert named == {"covtype": data_digest("covtype", tmp_path / "other")}
+    assert before < {path.name for path in (results / "runs").iterdir()}
+    monkeypatch.setenv("FZOOS_DATA", str(toy_archives))
+    runs_made.clear()
+    assert command("fig9", results) == 0
+    assert not runs_made
+    assert (results / "fig9" / "curves.csv").read_bytes() == first
+
+
+@pytest.mark.parametrize("name", ["fig7", "fig9"])
+def test_a_finished_figure_is_drawn_without_data(name, copy, tmp_path, monkeypatch, runs_made):
+    """Partial or not: the runs are there, so that nothing is looked up, trained or downloaded."""
+    results = copy(name)
+    first = (results / name / "curves.csv").read_bytes()
+    monkeypatch.setenv("FZOOS_DATA", str(tmp_path / "nothing"))
+    runs_made.clear()
+    for more in ((), ("--partial",)):
+        shutil.rmtree(results / name)
+        assert command(name, results, *more) == 0
+        assert (results / name / "curves.csv").read_bytes() == first
+    assert not runs_made
+
+
+def test_without_data_runs_of_two_versions_are_not_mixed(copy, toy_archives, tmp_path, monkeypatch, capsys):
+    """Half of the runs are of other data: which are wanted cannot be told, and one line says so."""
+    results = copy("fig9")
+    shutil.rmtree(results / "fig9")
+    figure = make("fig9", Scale(quick=True, seeds=1, rounds=1, samples=700))
+    for run in figure.runs[::2]:
+        (path,) = (results / "runs").glob(f"{run.fingerprint}-*.json")
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"data": "of another version"}))
+    monkeypatch.setenv("FZOOS_DATA", str(tmp_path / "nothing"))
+    capsys.readouterr()
+    assert command("fig9", results, "--partial") == 2
+    error = capsys.readouterr().err
+    assert "runs of different versions of the dataset covtype: put the version that is wanted into $FZOOS_DATA" in error
+    assert len(error.splitlines()) == 1
+    assert not (results / "fig9").exists()
+
+
+def test_a_file_of_other_data_under_the_right_name_is_not_used(tmp_path):
+    run, store = make("fig9", Scale(quick=True)).runs[0], Store(tmp_path)
+    store.save(run, [{"F": 1.0}], 1.0, data_digest("covtype"))
+    assert store.load(run) == [{"F": 1.0}]
+    (path,) = tmp_path.iterdir()
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"data": "of another version"}))
+    assert store.load(run) is None
+
+
+def test_a_task_of_changed_data_is_built_anew(toy_archives, tmp_path, monkeypatch):
+    """In one process, too, where tasks are kept."""
+    spec = make("fig9", Scale(quick=True, samples=700)).runs[0].task
+    task = build(spec)
+    assert build(spec, Console(quiet=True)) is task  # where training is shown makes no difference
+    rows = load_covtype(toy_archives)
+    monkeypatch.setenv("FZOOS_DATA", other_covertype(tmp_path / "other", rows.x[::-1], rows.y[::-1]))
+    assert not np.array_equal(build(spec).classifier.theta, task.classifier.theta)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_classifier_is_trained_once_and_before_the_runs(jobs, tmp_path, monkeypatch, capsys):
+    """With its progress and accuracy on standard error, whoever makes the runs."""
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    _build.cache_clear()
+    found = []
+    for name in ("_serial", "_parallel"):
+        monkeypatch.setattr(runner, name, lambda *_: found.append(len(list((cache / "fzoos" / "models").iterdir()))))
+    figure = make("fig10", Scale(quick=True, seeds=3, rounds=1, samples=700))
+    capsys.readouterr()
+    execute(figure.runs, tmp_path / "runs", jobs)
+    assert found == [1]
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "training" in printed.err
+    assert "100/100" in printed.err
+    assert len(re.findall(r"classifier: accuracy 0\.\d+ on the half it was not trained on", printed.err)) == 1
+    _build.cache_clear()
+
+
+@pytest.mark.parametrize(("name", "words"), [("fig8", "client 9: accuracy"), ("fig9", "classifier: accuracy")])
+def test_quiet_silences_the_models_too(name, words, finished, tmp_path, monkeypatch, capsys):
+    """What is shown of them otherwise is on standard error; standard output says only where the figure is."""
+    finished(name)
+    monkeypatch.setattr(Run, "__call__", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    figure = make(name, Scale(quick=True, seeds=1, rounds=1, samples=700))
+    shown = {}
+    for quiet in (True, False):
+        _build.cache_clear()
+        capsys.readouterr()
+        with pytest.raises(KeyboardInterrupt):
+            execute(figure.runs, tmp_path, console=Console(stderr=True, quiet=quiet))
+        shown[quiet] = capsys.readouterr()
+    assert (shown[True].out, shown[True].err) == ("", "")
+    assert shown[False].out == ""
+    assert words in shown[False].err
+
+
+def test_a_weak_classifier_stops_a_figure_before_its_runs(tmp_path, monkeypatch, capsys, runs_made):
+    """Labels that have nothing to do with the rows cannot be learnt: one line says so."""
+    rng = np.random.default_rng(0)
+    x, y = np.zeros((800, 54), np.int16), rng.integers(1, 8, 800).astype(np.uint8)
+    x[:, :10] = rng.integers(0, 100, (800, 10))
+    monkeypatch.setenv("FZOOS_DATA", other_covertype(tmp_path / "noise", x, y))
+    capsys.readouterr()
+    assert command("fig9", tmp_path) == 2
+    error = capsys.readouterr().err
+    assert re.match(r"fzoos: the classifier reaches accuracy 0\.\d+, min_accuracy is 0\.6: too weak", error)
+    assert len(error.splitlines()) == 1
+    assert not runs_made
+    assert not (tmp_path / "runs").exists()
+
+
+def test_weak_models_are_not_attacked(tmp_path, monkeypatch, capsys):
+    """One line says which model is too weak; no run is made."""
+    monkeypatch.setitem(DATASETS, "mnist", replace(DATASETS["mnist"], quick=replace(TOY["mnist"], min_accuracy=1.0)))
+    _build.cache_clear()
+    capsys.readouterr()
+    assert command("fig8", tmp_path) == 2
+    error = capsys.readouterr().err
+    assert re.match(r"fzoos: the model of client \d has accuracy 0\.\d+ .*too weak to be worth attacking", error)
+    assert len(error.splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+    _build.cache_clear()
