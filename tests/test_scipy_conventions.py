@@ -121,10 +121,10 @@ def test_algorithms_whose_server_projects_say_so():
 
 @pytest.mark.parametrize("bounds", [None, [(0, None), (None, 1), (0.5, 0.5)], Bounds(-1, 1)])
 def test_bounds_are_stored(bounds, tmp_path):
-    """A stored run recommends what the run did: it knows the widths."""
+    """A stored run has the x of the run."""
     scale = None if isinstance(bounds, Bounds) else 3.0
     result = run(bounds=bounds, scale=scale, store=tmp_path / "runs.db", rounds=6)
-    assert np.array_equal(load(tmp_path / "runs.db").recommended, result.recommended)
+    assert np.array_equal(load(tmp_path / "runs.db").x, result.x)
 
 
 @pytest.mark.parametrize("beyond", [1e-12, -1e-12])

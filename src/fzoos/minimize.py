@@ -114,7 +114,7 @@ def minimize(
             for each, the path of a CSV file (columns x1, x2, ... or the variables' names, and value), or None. For
             algorithms that look back at their queries.
         monitor: maps x to a number that is recorded each round; neither counted nor shown to the algorithm. With a
-            `store` it is asked at x0 and at the recommended x as well.
+            `store` it is asked at x0 as well.
         callback: called with each round's `Record`; the run stops if it returns True or raises `StopIteration`.
         seed: makes the run reproducible bit for bit on the same machine; whatever `workers` is where the process has
             one BLAS thread (OPENBLAS_NUM_THREADS=1), otherwise runs of one worker and of several differ in rounding.

@@ -120,8 +120,6 @@ class Result:
             (Ctrl-C), "failed", or "running" (read from a file while the run goes on).
         message: the status in words.
         history: one `Record` per complete round.
-        recommended: the x to take: the last, or the mean of the last few where noise makes them wander about a point
-            (`fzoos.runs.recommend`).
         failed: queries that failed and were left out (`on_failure="skip"`); they are among `queries`.
         first_failure: the first of them: a traceback, or what was returned. Empty if there was none; in a study it
             stays at the site.
@@ -130,7 +128,7 @@ class Result:
         best_x: x after the round with the lowest F(x), where that is known; otherwise None. With constraints: of the
             rounds whose x is feasible.
         variables: what x means, by name, where the run was over a `Space`; otherwise None. `Space.variables` says the
-            same of `recommended`.
+            same of any x.
 
     Example:
         >>> import numpy as np
@@ -153,17 +151,12 @@ class Result:
     status: Status
     message: str
     history: tuple[Record, ...]
-    recommended: FloatArray = field(default_factory=lambda: np.empty(0))
     failed: int = 0
     first_failure: str = ""
     variables: Mapping[str, Any] | None = None
     feasible: bool | None = None
     violation: float | None = None
     best_x: FloatArray | None = None
-
-    def __post_init__(self) -> None:
-        if not self.recommended.size:  # nobody has thought about it
-            object.__setattr__(self, "recommended", self.x.copy())
 
     @property
     def success(self) -> bool:
@@ -238,8 +231,6 @@ class Result:
         x = np.array2string(self.x, threshold=10, edgeitems=4, separator=", ", precision=6, max_line_width=1000)
         rows = [("status", f"{self.status}: {self.message}"), ("x", x)]
         rows += [(name, str(value)) for name, value in (self.variables or {}).items()]
-        if not (np.array_equal(self.recommended, self.x) or self._is_lowest_at_the_end):
-            rows.append(("", "a mean of the last rounds is recommended: see `recommended`"))
         rows += [("F(x)", "not known" if self.fun is None else f"{self.fun:.6g}"), ("rounds", str(self.rounds))]
         rows.append(("queries", f"{self.queries:,} ({', '.join(f'{n:,}' for n in self.queries_per_client)})"))
         if self.feasibility:
@@ -257,12 +248,6 @@ class Result:
             return ""
         words = {True: "yes, for all", False: "no", None: "not all clients were asked"}[self.feasible]
         return words if self.violation is None else f"{words}; the largest constraint is {self.violation:.3g}"
-
-    @property
-    def _is_lowest_at_the_end(self) -> bool:
-        """Whether F was measured and never lower than at x, which is then the one to take."""
-        values = [value for value, _ in known_values(self.history)]
-        return self.fun is not None and self.fun <= min(values, default=self.fun)
 
     def _last_rounds(self) -> str:
         rows = [

@@ -202,7 +202,6 @@ def test_stored_runs_know_their_variables(tmp_path, capsys):
     result = minimize(by_name([]), START, bounds=SPACE, algorithm=CHEAP, rounds=3, seed=0, store=path)
     again = load(path)
     assert again.variables == result.variables == SPACE.variables(result.x)
-    assert np.array_equal(again.recommended, result.recommended)
     with pytest.raises(SystemExit):
         main(["show", str(path)])
     assert f"depth = {result.variables['depth']}" in capsys.readouterr().out

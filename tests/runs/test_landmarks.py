@@ -1,14 +1,11 @@
-"""What stands beside the rounds of a run: stored once, and what is said of the recommended x."""
-
-from dataclasses import replace
+"""What stands beside the rounds of a run: stored once."""
 
 import numpy as np
 import pytest
 
 from fzoos import FedZO, minimize
 from fzoos.cli import main
-from fzoos.runs.advice import advice, is_advised
-from fzoos.runs.landmarks import Landmarks, of_monitor
+from fzoos.runs.landmarks import of_monitor
 from fzoos.runs.reader import read
 from fzoos.runs.store import Store
 from fzoos.runs.tags import LONGEST, MOST, checked_tags
@@ -70,50 +67,6 @@ def test_a_study_knows_its_start(tmp_path):
     with Store(tmp_path / "result.db") as store:
         run = store.begin("study", {}, np.array([0.25]), clients=1)
         assert store.landmarks(run).x0.tolist() == [0.25]
-
-
-def test_worse_is_never_called_better(tmp_path, capsys):
-    """Seen: F(x) = -0.0085, still descending, and a recommended x with F = -0.0037. The last x is then the one to take.
-
-    x goes 4, 1, 2, 0.5 with F = x: the tail turns back, so that its mean, 7/6 or so, is what `recommend` gives.
-    """
-    walk = iter([4.0, 1.0, 2.0, 0.5])
-    result = keep(None, rounds=4, monitor=lambda x: next(walk))
-    result = replace(result, recommended=result.x + 0.1)
-    assert not is_advised(result)
-    assert advice(result).endswith("F was lowest in the last one: take x")
-    assert not is_advised(result, Landmarks(recommended=1.1))
-    assert "F = 1.1 there is no lower: take x" in advice(result, Landmarks(recommended=1.1))
-    assert is_advised(result, Landmarks(recommended=0.1))
-    assert advice(result, Landmarks(recommended=0.1)) == "the recommended x, a mean of the last rounds; F = 0.1"
-    assert "is recommended" not in str(result)
-    unmeasured = replace(result, history=tuple(replace(record, monitor=None) for record in result.history))
-    assert is_advised(unmeasured)
-    assert "is recommended" in str(unmeasured)
-    assert is_advised(replace(result, history=(*result.history, replace(result.history[-1], monitor=0.6))))
-
-
-@pytest.mark.parametrize("task", ["levy", "quadratic"])
-def test_show_says_which_x_is_lower(task, tmp_path, capsys):
-    """Of a run, without noise, whose recommended x is worse than the last: `show` and `run` say so."""
-    for seed in range(20):  # there are such runs, but which ones is a matter of rounding
-        path = tmp_path / f"{seed}.db"
-        line = ["run", task, "--dim", "5", "--clients", "3", "--rounds", "15", "--seed", str(seed)]
-        assert _run([*line, "--store", str(path)]) == 0
-        said, kept = capsys.readouterr().out, read(str(path))
-        if (kept.landmarks.recommended or -np.inf) > kept.result.fun:
-            break
-    else:
-        pytest.fail("no such run")
-    assert "no lower: take x" in said
-    assert "at the recommended x" not in said
-    assert _run(["show", str(path)]) == 0
-    shown = capsys.readouterr().out
-    assert "no lower: take x" in shown
-    assert "recommended x" not in shown
-    assert f"smallest {kept.landmarks.minimum:.6g}" in shown
-    assert _run(["report", str(path), "--format", "md"]) == 0
-    assert "recommended" not in capsys.readouterr().out
 
 
 def _run(line):

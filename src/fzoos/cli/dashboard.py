@@ -97,7 +97,7 @@ def report(
         from fzoos.runs.text import markdown
 
         labelled = [(_label(run, found), run.settings, run.result) for run in found]
-        text = markdown(labelled, [run.landmarks for run in found])
+        text = markdown(labelled)
     if output is None:
         typer.echo(text, nl=False)
         return 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import typer
 from rich.filesize import decimal
 
@@ -40,8 +39,6 @@ from fzoos.cli.options import (
 from fzoos.cli.problems import problem_maker
 from fzoos.cli.trial import check_files, ending, outcome, run_trial, share_cores, with_local_steps, write_json
 from fzoos.messages.precision import check_precision
-from fzoos.runs.advice import is_advised
-from fzoos.runs.landmarks import Landmarks
 from fzoos.runs.plots import Trial
 from fzoos.runs.progress import round_columns
 from fzoos.runs.text import short_x
@@ -119,7 +116,6 @@ def run(
         *_reached(trial),
         *_success(trial),
         *_accuracy(trial),
-        *_recommended(trial),
         f"rounds   {result.rounds}",
         f"queries  {result.queries:,} (per client {', '.join(f'{q:,}' for q in result.queries_per_client)})",
         f"bytes    {decimal(result.bytes_up)} up, {decimal(result.bytes_down)} down",
@@ -161,13 +157,3 @@ def _accuracy(trial: Trial) -> list[str]:
         return []
     before, after = trial.accuracy
     return [f"accuracy {after:.1%} of the test texts (at x0 {before:.1%})"]
-
-
-def _recommended(trial: Trial) -> list[str]:
-    """F at the recommended x, where that is not the last."""
-    result, value = trial.result, trial.recommended
-    if value is None or np.array_equal(result.recommended, result.x):
-        return []
-    if is_advised(result, Landmarks(recommended=value)):
-        return [f"         {value:.6g} at the recommended x, a mean of the last rounds"]
-    return [f"         {value:.6g} at a mean of the last rounds, no lower: take x"]

@@ -12,7 +12,6 @@ import typer
 from rich.filesize import decimal
 
 from fzoos.result import known_values
-from fzoos.runs.advice import advice
 from fzoos.runs.compare import AXES, at_equal, differing, flatten
 from fzoos.runs.export import as_plain, plain, started, to_json
 from fzoos.runs.export import export as write
@@ -161,9 +160,6 @@ def _facts(kept: StoredRun) -> dict[str, str]:
         facts["feasible"] = result.feasibility
     if result.variables is not None:
         facts["means"] = ", ".join(f"{name} = {value}" for name, value in result.variables.items())
-    words = advice(result, kept.landmarks)
-    if words:
-        facts["mean"] = f"{short_x(result.recommended)} ({words})"
     facts["rounds"] = str(result.rounds)
     each = ", ".join(f"{kept.client(i)} {count:,}" for i, count in enumerate(result.queries_per_client[:10]))
     facts["queries"] = f"{result.queries:,} ({each}{', ...' if len(result.queries_per_client) > 10 else ''})"

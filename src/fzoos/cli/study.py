@@ -12,7 +12,6 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 from rich.filesize import decimal
 
@@ -167,8 +166,6 @@ def _show(folder: Path, result: Result) -> None:
     typer.echo(f"x        {short_x(result.x)}")
     for name, value in (result.variables or {}).items():
         typer.echo(f"  {name} = {value}")
-    if not np.array_equal(result.recommended, result.x):
-        typer.echo(f"mean     {short_x(result.recommended)} (the recommended x, a mean of the last rounds)")
     typer.echo(f"rounds   {result.rounds}")
     typer.echo(f"queries  {result.queries:,} (per site {', '.join(f'{q:,}' for q in result.queries_per_client)})")
     if result.feasibility:

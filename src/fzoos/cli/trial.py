@@ -73,9 +73,9 @@ def run_trial(
             result = replace(result, message=f"the image is attacked after round {result.rounds}")
             bars.update(row, completed=done + settings["rounds"])
         return Trial(algorithm.label, result, start, None, quantity=task.quantity)
-    before, after = task.accuracy(task.x0), task.accuracy(result.recommended)
+    before, after = task.accuracy(task.x0), task.accuracy(result.x)
     accuracy = None if before is None or after is None else (before, after)
-    return Trial(algorithm.label, result, start, task.minimum, task.value(result.recommended), accuracy)
+    return Trial(algorithm.label, result, start, task.minimum, accuracy)
 
 
 def ending(trial: Trial) -> tuple[str, int]:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-import numpy as np
-
 from fzoos._util.arrays import FloatArray
 from fzoos.federation.client import Client
 from fzoos.federation.server import Server
 from fzoos.objectives.box import Box
 from fzoos.result import Record, Result, Status, best_of
-from fzoos.runs.recommend import recommend_in
 from fzoos.runs.recording import Recording
 from fzoos.runs.writer import RunWriter
 
@@ -80,9 +77,7 @@ class RunHistory:
         extra: dict[str, Any] = {"failed": failed, "first_failure": first} if failed else {}
         extra |= {} if self._violation is None else {"violation": self._violation}
         walk, state = self._walk or [self._start], self._server.state
-        recommended = walk[-1].copy() if state.constrained else recommend_in(self._box, np.array(walk))  # as feasible
-        another = None if np.array_equal(recommended, walk[-1]) else recommended
-        self._writer.finish(status, message, self._engine.queries, extra, another, self._clients)
+        self._writer.finish(status, message, self._engine.queries, extra, self._clients)
         result = Result(
             x=walk[-1],
             rounds=len(self._records),
@@ -94,7 +89,6 @@ class RunHistory:
             status=status,
             message=message,
             history=tuple(self._records),
-            recommended=recommended,
             variables=None if self._space is None else self._space.variables(walk[-1]),
             failed=failed,
             first_failure=first,

@@ -118,7 +118,7 @@ class Space:
         """What coordinates mean, by name.
 
         Args:
-            x: shape (d,), such as `Result.recommended`.
+            x: shape (d,), such as `Result.best_x`.
 
         Example:
             >>> from fzoos import Choice, Integer, Space

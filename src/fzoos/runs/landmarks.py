@@ -1,4 +1,4 @@
-"""What stands beside the rounds of a run: its start, F there, the smallest F, F at the recommended x, and the task."""
+"""What stands beside the rounds of a run: its start, F there, the smallest F, and the task."""
 
 from __future__ import annotations
 
@@ -21,14 +21,12 @@ class Landmarks:
         x0: the start, in the user's coordinates; None where it is not known.
         start: F(x0), if there was a monitor.
         minimum: F*, the smallest value of F, if the task knows it.
-        recommended: F at the recommended x, if there was a monitor and that is not the last x.
         task: what was minimised, the same text for all seeds; empty where it is not known.
     """
 
     x0: FloatArray | None = None
     start: float | None = None
     minimum: float | None = None
-    recommended: float | None = None
     task: str = ""
 
 
@@ -47,7 +45,7 @@ def note(db: sqlite3.Connection, run: int, **values: Any) -> None:
         ...     run = store.begin("demo", {}, np.ones(2), clients=3)
         ...     store.mark(run, start=2.0, minimum=float("nan"))
         ...     store.landmarks(run)
-        Landmarks(x0=array([1., 1.]), start=2.0, minimum=None, recommended=None, task='')
+        Landmarks(x0=array([1., 1.]), start=2.0, minimum=None, task='')
     """
     for name, value in values.items():
         assert name in Landmarks.__dataclass_fields__
@@ -57,7 +55,7 @@ def note(db: sqlite3.Connection, run: int, **values: Any) -> None:
 
 def all_landmarks(db: sqlite3.Connection) -> dict[int, Landmarks]:
     """Those of all runs, by id, without x0."""
-    rows = db.execute("SELECT id, start, minimum, recommended, task FROM runs")
+    rows = db.execute("SELECT id, start, minimum, task FROM runs")
     return {row[0]: Landmarks(None, *row[1:]) for row in rows}
 
 

@@ -51,8 +51,7 @@ class Trial:
     result: Result
     start: float  # F(x_0)
     minimum: float | None  # F*, where it is known
-    recommended: float | None = None  # F at the recommended x
-    accuracy: tuple[float, float] | None = None  # of a language model at x_0 and at the recommended x
+    accuracy: tuple[float, float] | None = None  # of a language model at x_0 and at x
     quantity: Literal["F", "margin"] = "F"  # "margin": the monitor was the margin of the averaged logits of an attack
 
     @property

@@ -30,7 +30,7 @@ class StoredRun:
         result: the run's result so far.
         failures: round, client and reason of each answer that did not come.
         extra: epsilon and delta, if it was private.
-        landmarks: its start, F there and at the recommended x, and the smallest F.
+        landmarks: its start, F there, and the smallest F.
         tags: the words that somebody gave it.
     """
 

@@ -8,7 +8,7 @@ table        row
 about        name, value: format
 runs         id, name, study (settings, JSON), started, status, message, x (float64 bytes), queries (JSON, per client),
              bytes_up, bytes_down, seconds, extra (JSON), host and pid (of the process that writes it); x0 (float64
-             bytes), start, minimum, recommended, task: see `landmarks`; tags (JSON): words that somebody gave it
+             bytes), start, minimum, task: see `landmarks`; tags (JSON): words that somebody gave it
 rounds       run, round, queries, bytes_up, bytes_down, seconds, step, monitor, diagnostics (JSON), clients (JSON:
              queries, distances and, where there are any, failed, cut, arrivals, feasible, violation), x (float64 bytes)
 answers      run, round, client, width, y (float64 bytes): the values of a client's queries in a round of `minimize`,
@@ -39,20 +39,19 @@ from fzoos.objectives.space import space_of
 from fzoos.result import Record, Result, best_of
 from fzoos.runs import digests, landmarks
 from fzoos.runs.landmarks import Landmarks
-from fzoos.runs.recommend import recommend_for
 from fzoos.runs.rows import array_of, bytes_of, finite, record_of, storable_text
 from fzoos.runs.summaries import Summary, summaries_of
 
 __all__ = ["Store", "StoreError", "Summary", "load"]
 
-_FORMAT = "2"
+_FORMAT = "3"
 _TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE runs (
   id INTEGER PRIMARY KEY, name TEXT NOT NULL, study TEXT NOT NULL, started REAL NOT NULL, status TEXT NOT NULL,
   message TEXT NOT NULL, x BLOB NOT NULL, queries TEXT NOT NULL, bytes_up INTEGER NOT NULL,
   bytes_down INTEGER NOT NULL, seconds REAL NOT NULL, extra TEXT NOT NULL, host TEXT NOT NULL,
-  pid INTEGER NOT NULL, x0 BLOB NOT NULL, start REAL, minimum REAL, recommended REAL, task TEXT NOT NULL,
+  pid INTEGER NOT NULL, x0 BLOB NOT NULL, start REAL, minimum REAL, task TEXT NOT NULL,
   tags TEXT NOT NULL) STRICT;
 CREATE TABLE rounds (
   run INTEGER NOT NULL, round INTEGER NOT NULL, queries INTEGER NOT NULL, bytes_up INTEGER NOT NULL,
@@ -154,7 +153,7 @@ class Store(SqliteFile):
         """A new run; its id."""
         words = (name, json.dumps(study), time.time(), "running", "")
         counts = (json.dumps([0] * clients), 0, 0, 0.0, "{}")
-        known = (bytes_of(x), None, None, None, "", "[]")  # landmarks and tags
+        known = (bytes_of(x), None, None, "", "[]")  # landmarks and tags
         values = (*words, bytes_of(x), *counts, platform.node(), os.getpid(), *known)
         with self._transaction():
             cursor = self._execute(f"INSERT INTO runs VALUES (NULL, {', '.join('?' * len(values))})", values)
@@ -170,7 +169,7 @@ class Store(SqliteFile):
 
     def landmarks(self, run: int) -> Landmarks:
         """What is known of a run beside its rounds."""
-        x0, *known = self._one("SELECT x0, start, minimum, recommended, task FROM runs WHERE id = ?", run)
+        x0, *known = self._one("SELECT x0, start, minimum, task FROM runs WHERE id = ?", run)
         return Landmarks(array_of(x0), *known)
 
     def tags(self, run: int) -> tuple[str, ...]:
@@ -314,7 +313,6 @@ class Store(SqliteFile):
             status=status,
             message=message,
             history=tuple(record for record in history if record.round > after),
-            recommended=recommend_for(json.loads(study), points[-1:] if history and history[-1].feasible else points),
             failed=extra.get("failed", history[-1].failed if history else 0),
             first_failure=extra.get("first_failure", ""),
             feasible=history[-1].feasible if history else None,

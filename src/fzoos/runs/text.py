@@ -11,9 +11,7 @@ from rich.filesize import decimal
 
 from fzoos._util.arrays import FloatArray
 from fzoos.result import Record, Result
-from fzoos.runs.advice import is_advised
 from fzoos.runs.compare import AXES, at_equal, differing, flatten
-from fzoos.runs.landmarks import UNKNOWN, Landmarks
 
 __all__ = ["markdown", "number", "one_line", "rounds_shown", "short_x", "value_text"]
 
@@ -21,12 +19,11 @@ _SHOWN = 12  # rows of a table of rounds
 _COORDINATES = 10  # of a point
 
 
-def markdown(runs: list[tuple[str, dict[str, Any], Result]], landmarks: Sequence[Landmarks] = ()) -> str:
+def markdown(runs: list[tuple[str, dict[str, Any], Result]]) -> str:
     """A report in Markdown: totals, settings, F at equal cost, and of each run some rounds and all clients.
 
     Args:
         runs: a label, the settings and the result of each run.
-        landmarks: what is known of F besides, of each run; default: nothing.
 
     Example:
         >>> import numpy as np
@@ -43,8 +40,8 @@ def markdown(runs: list[tuple[str, dict[str, Any], Result]], landmarks: Sequence
     if several:
         parts += [_differences(runs), _equal_cost(runs)]
     parts.append(_settings(runs))
-    for k, run in enumerate(runs):
-        parts += _one(*run, heading=several, landmarks=landmarks[k] if landmarks else UNKNOWN)
+    for run in runs:
+        parts += _one(*run, heading=several)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -147,7 +144,7 @@ def _settings(runs: Sequence[tuple[str, dict[str, Any], Result]]) -> str:
     return f"{heading}\n\n" + _table(["setting", "value"], [], rows) if rows else ""
 
 
-def _one(label: str, settings: Mapping[str, Any], result: Result, heading: bool, landmarks: Landmarks) -> list[str]:
+def _one(label: str, settings: Mapping[str, Any], result: Result, heading: bool) -> list[str]:
     parts = [f"## {_cell(label)}" if heading else "## Rounds", _cell(f"{result.status}: {result.message}")]
     names = list(dict.fromkeys(name for record in result.history for name in record.measured))
     shown = rounds_shown(result.history)
@@ -169,8 +166,6 @@ def _one(label: str, settings: Mapping[str, Any], result: Result, heading: bool,
     parts.append(f"x = {_values(result.x)}")
     if result.feasibility:
         parts.append(f"feasible: {result.feasibility}")
-    if is_advised(result, landmarks):
-        parts.append(f"recommended x = {_values(result.recommended)}")
     return parts
 
 

@@ -34,7 +34,7 @@ class RunWriter:
         settings: the settings that it was started with.
         x0: the start, in the user's coordinates.
         clients: N, the number of clients.
-        monitor: F, or what stands for it: asked at x0, so that curves begin there, and at the recommended x.
+        monitor: F, or what stands for it: asked at x0, so that curves begin there.
         run: the id of a run of the file that goes on; None: it is a new one.
     """
 
@@ -104,7 +104,6 @@ class RunWriter:
         message: str,
         queries: Sequence[int],
         extra: Mapping[str, Any],
-        recommended: FloatArray | None = None,
         clients: Sequence[HasValues] = (),
     ) -> None:
         """Store how the run ended, with the queries of a round that is not complete; nothing is written after this.
@@ -114,7 +113,6 @@ class RunWriter:
             message: the status in words.
             queries: of each client.
             extra: further values.
-            recommended: the recommended x, where it is not the last.
             clients: what they have asked in a round that is not complete is stored, too.
         """
         if self._store is None:
@@ -123,8 +121,6 @@ class RunWriter:
             self._round += 1
             self._write_values(clients)
         self._store.finish(self._run, status, message, extra, queries)
-        if recommended is not None and status not in ("interrupted", "failed"):  # who interrupts does not want to wait
-            self._store.mark(self._run, recommended=self._value(recommended))
         self._close()
 
     def _close(self) -> None:

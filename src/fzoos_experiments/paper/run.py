@@ -43,8 +43,8 @@ class Run:
         image: which image of an attack; -1 for other tasks.
         quantity: what is measured. "F": F after each round; the margin of an attack, which ends when it is negative;
             the accuracy of a prompt on test texts, and the classes that some of them get. "value": F - F* where F* is
-            known, the margin of an attack, F otherwise, with the seconds so far and, in the last row, the value at the
-            recommended x. "cosine": of the gradient estimates within the last round.
+            known, the margin of an attack, F otherwise, with the seconds so far.
+            "cosine": of the gradient estimates within the last round.
         precision: how finely the numbers in messages travel.
         target: a run that measures "value" ends when that is the target or below; None: it does not.
         name: by which the run is kept, in place of its settings: it is found again when a setting has another name
@@ -110,7 +110,7 @@ class Run:
             return self._is_done(measured[-1])
 
         if isinstance(self.algorithm, ExactGradient):
-            recommended = self.algorithm.minimize(task, self.rounds, monitor=monitor, callback=callback)
+            self.algorithm.minimize(task, self.rounds, monitor=monitor, callback=callback)
         else:
             result = minimize(
                 task.objectives,
@@ -126,9 +126,6 @@ class Run:
             )
             if result.status == "interrupted":
                 raise KeyboardInterrupt
-            recommended = result.recommended
-        if self.quantity == "value":
-            rows[-1]["recommended"] = self._shown(self._row(task, recommended))
         return rows
 
     def _row(self, task: Any, x: FloatArray) -> Row:

@@ -84,7 +84,7 @@ def call(capsys, *words):
 
 
 def test_command_line(tmp_path, capsys):
-    """`fzoos run --noise` is `minimize` on that task; F is without noise, and at the recommended x where it differs."""
+    """`fzoos run --noise` is `minimize` on that task; F is without noise."""
     words = "run quadratic --algorithm fedzo --dim 6 --clients 3 --heterogeneity 2 --seed 4 --rounds 40 --noise 0.3"
     text = call(capsys, *words.split(), "--quiet", "--json", str(tmp_path / "run.json"))
     task = Noisy(BASE, 0.3, seed=4)
@@ -92,9 +92,7 @@ def test_command_line(tmp_path, capsys):
     expected = minimize(task.objectives, task.x0, **settings)
     told = json.loads((tmp_path / "run.json").read_text())
     assert told["x"] == expected.x.tolist()
-    assert told["recommended"] == expected.recommended.tolist() != told["x"]
     assert f"F        {BASE.value(expected.x):.6g}" in text
-    assert f"{BASE.value(expected.recommended):.6g} at the recommended x" in text
     assert told["task"] == str(task)
 
 

@@ -226,25 +226,6 @@ def test_coordinates_of_x(visit, tmp_path):
         assert f"depth = {result.variables['depth']}" in text_of(page, "#table-point .means")
 
 
-@pytest.mark.parametrize("advised", [False, True])
-def test_the_recommended_x(visit, tmp_path, advised):
-    """A mean of the last rounds that is worse than the last x is not called recommended."""
-    for seed in range(20):  # there are such runs, but which ones is a matter of rounding
-        task = Levy(dim=5, clients=3, seed=seed)
-        result = solve(tmp_path / "runs.db", task, Auto(), rounds=15)
-        is_mean = not np.array_equal(result.recommended, result.x)
-        if is_mean and (task.value(result.recommended) < result.fun) is advised:
-            break
-        (tmp_path / "runs.db").unlink()
-    else:
-        pytest.fail("no such run")
-    with serving(tmp_path) as url:
-        page = drawn(visit(url))
-        title = "The recommended x" if advised else "The mean of the last rounds"
-        assert page.locator("#table-point h2").all_inner_texts() == ["The point reached", title]
-        assert ("take x" in text_of(page, "#table-point .point:last-child .about")) is not advised
-
-
 def test_queries_that_failed(visit, tmp_path):
     def flaky(x):
         return float("nan") if x[0] > 0.05 else float(x @ x)

@@ -12,7 +12,6 @@ from typing import Any
 
 from fzoos.objectives.space import space_of
 from fzoos.result import Record, Result
-from fzoos.runs.advice import advice, is_advised
 from fzoos.runs.landmarks import UNKNOWN, Landmarks
 from fzoos.runs.store import Summary
 
@@ -90,16 +89,9 @@ def details(
         "coordinates": list(space.coordinates) if space is not None and space.dim == len(result.x) else None,
         "variables": _texts(result.variables),
         "start": landmarks.start,
-        "recommended": None,
         "failures": [list(failure) for failure in failures],
         "history": columns([record for record in result.history if record.round > after]),
     }
-    words = advice(result, landmarks)
-    if words:
-        found = {"x": result.recommended.tolist(), "F": landmarks.recommended, "advice": words}
-        found["advised"] = is_advised(result, landmarks)
-        found["variables"] = None if space is None else _texts(space.variables(result.recommended))
-        more["recommended"] = found
     return row(path, run, facts(settings), landmarks, tags) | plain(more)  # type: ignore[no-any-return]
 
 

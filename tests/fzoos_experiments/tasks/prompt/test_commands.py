@@ -37,7 +37,7 @@ def test_run(installed, capsys):
     assert code == 0
     assert found["minimum"] is None
     assert found["history"][-1]["monitor"] == pytest.approx(task.value(np.array(found["x"])), rel=1e-5)
-    assert found["accuracy"] == task.accuracy(np.array(found["recommended"]))
+    assert found["accuracy"] == task.accuracy(np.array(found["x"]))
     assert f"accuracy {found['accuracy']:.1%} of the test texts (at x0 {task.accuracy(np.zeros(5)):.1%})" in out
     assert "smallest" not in out
 
@@ -50,7 +50,7 @@ def test_run_with_newsgroups(installed, capsys):
     task = Prompt.newsgroups(dim=5, clients=2, texts=4)
     assert code == 0
     assert found["start"] == pytest.approx(task.value(np.zeros(5)), rel=1e-5)
-    assert found["accuracy"] == task.accuracy(np.array(found["recommended"]))
+    assert found["accuracy"] == task.accuracy(np.array(found["x"]))
     assert "'hockey'" in found["task"]
 
 

@@ -123,7 +123,7 @@ class LiveSource {
     return !known || known.rounds !== run.rounds || known.status !== run.status || known.queries !== run.queries;
   }
 
-  // Of a run that goes on, what is new; of one that has ended, all: which x is recommended follows from all rounds.
+  // Of a run that goes on, what is new; of one that has ended, all.
   async fetch({ key, status }) {
     if (this.busy.has(key)) return;
     this.busy.add(key);
@@ -135,7 +135,6 @@ class LiveSource {
       const fresh = await answer.json();
       if (this.details.get(key) !== known) return; // it was forgotten meanwhile
       if (after) fresh.history = joined(known.history, fresh.history);
-      if (status === "running") fresh.recommended = null; // it is not known before the end
       this.details.set(key, fresh);
       this.changed();
     } catch {

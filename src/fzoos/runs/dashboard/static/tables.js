@@ -262,8 +262,7 @@ class Tables {
     const node = this.parts.point;
     node.hidden = !run;
     if (!run) return;
-    const other = run.recommended;
-    rebuild(node, [run.key, run.x, run.variables, other], () => [
+    rebuild(node, [run.key, run.x, run.variables], () => [
       vector(
         "The point reached",
         `${run.name}: x of the last complete round, d = ${run.x.length}.`,
@@ -271,15 +270,6 @@ class Tables {
         run.x,
         run.variables,
       ),
-      other
-        ? vector(
-            other.advised ? "The recommended x" : "The mean of the last rounds",
-            `${run.name}: ${other.advice}.`,
-            run,
-            other.x,
-            other.variables,
-          )
-        : null,
     ]);
   }
 }
