@@ -154,14 +154,14 @@ def test_another_format(path, found):
     """A file of an earlier or a later version is refused in one line that names both formats, and left untouched."""
     with closing(sqlite3.connect(path)) as db, db:
         db.execute(f"UPDATE about SET value = '{found}'")
-    refused(path, f"has format {found}; this program reads format 2 only: another version wrote it")
+    refused(path, f"has format {found}; this program reads format 3 only: another version wrote it")
 
 
 def test_no_format(path):
     """The same where the file does not say which it has."""
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("DELETE FROM about")
-    refused(path, "has no format; this program reads format 2 only")
+    refused(path, "has no format; this program reads format 3 only")
 
 
 @pytest.mark.parametrize("share", [0.001, 0.2, 0.5, 0.9, 0.99])
