@@ -25,7 +25,7 @@ ORDER = [
     "fzoos_experiments",
     "fzoos.cli",
 ]
-COMMANDS = {"problems", "reproduce"}
+COMMANDS = {"benchmark", "problems", "reproduce"}
 """The modules of the command line that may import `fzoos_experiments`."""
 
 

@@ -7,7 +7,6 @@ NumPy 1, under a licence for non-commercial use.
 from __future__ import annotations
 
 import contextlib
-import logging
 import warnings
 from collections.abc import Callable
 from typing import Any, Literal
@@ -51,7 +50,7 @@ class Pooled:
         return min(self._seen)[1]
 
 
-Method = Callable[[Pooled, FloatArray, int, bool], object]  # F, x_0, seed, whether there is noise
+Method = Callable[[Pooled, FloatArray, int], object]  # F, x_0, seed
 
 
 def _scipy(method: Literal["L-BFGS-B", "Powell"], **options: float) -> Method:
@@ -59,21 +58,27 @@ def _scipy(method: Literal["L-BFGS-B", "Powell"], **options: float) -> Method:
     tolerances = {"ftol": 1e-16, "gtol": 1e-12} if method == "L-BFGS-B" else {"ftol": 1e-12, "xtol": 1e-12}
     chosen: Any = tolerances | options
 
-    def run(f: Pooled, x0: FloatArray, seed: int, noisy: bool) -> object:
+    def run(f: Pooled, x0: FloatArray, seed: int) -> object:
         return minimize(f, x0, method=method, bounds=[(0.0, 1.0)] * len(x0), options=chosen)
 
     return run
 
 
-def _bobyqa(f: Pooled, x0: FloatArray, seed: int, noisy: bool) -> object:
-    import pybobyqa
+def _bobyqa(f: Pooled, x0: FloatArray, seed: int) -> object:
+    import nlopt
 
-    np.random.seed(seed)  # noqa: NPY002 - it draws from there
-    bounds = (np.zeros(len(x0)), np.ones(len(x0)))
-    return pybobyqa.solve(f, x0, bounds=bounds, rhobeg=0.1, maxfun=f.most, objfun_has_noise=noisy)
+    search = nlopt.opt(nlopt.LN_BOBYQA, len(x0))
+    search.set_lower_bounds(0.0)
+    search.set_upper_bounds(1.0)
+    search.set_min_objective(lambda x, _: f(x))
+    search.set_initial_step(0.1)
+    search.set_maxeval(f.most)
+    with contextlib.suppress(nlopt.RoundoffLimited):
+        search.optimize(x0)
+    return search
 
 
-def _ngopt(f: Pooled, x0: FloatArray, seed: int, noisy: bool) -> object:
+def _ngopt(f: Pooled, x0: FloatArray, seed: int) -> object:
     import nevergrad
     from nevergrad.optimization import metamodel
 
@@ -85,7 +90,7 @@ def _ngopt(f: Pooled, x0: FloatArray, seed: int, noisy: bool) -> object:
 
 
 def _cma(sigma: float) -> Method:
-    def run(f: Pooled, x0: FloatArray, seed: int, noisy: bool) -> object:
+    def run(f: Pooled, x0: FloatArray, seed: int) -> object:
         import cma
 
         search = cma.CMAEvolutionStrategy(x0, sigma, {"bounds": [0.0, 1.0], "seed": seed, "verbose": -9})
@@ -101,7 +106,7 @@ METHODS: dict[str, Method] = {
     "L-BFGS-B (SciPy)": _scipy("L-BFGS-B"),
     "L-BFGS-B (SciPy), difference 0.01": _scipy("L-BFGS-B", eps=0.01),
     "Powell (SciPy)": _scipy("Powell"),
-    "Py-BOBYQA, rhobeg 0.1": _bobyqa,
+    "BOBYQA (NLopt), first step 0.1": _bobyqa,
     "NGOpt (nevergrad)": _ngopt,
     "CMA-ES (cma), sigma_0 = 0.3": _cma(0.3),
     "CMA-ES (cma), sigma_0 = 0.1": _cma(0.1),
@@ -109,11 +114,10 @@ METHODS: dict[str, Method] = {
 """By the label in the tables."""
 
 
-def solve(method: Method, instance: Instance, most: int, seed: int, vectorized: bool, noisy: bool) -> float:
+def solve(method: Method, instance: Instance, most: int, seed: int, vectorized: bool) -> float:
     """F - F* where a method saw the least of `most` values of F."""
     pooled = Pooled(instance, most, vectorized)
-    logging.getLogger("pybobyqa").setLevel(logging.ERROR)
     with warnings.catch_warnings(), contextlib.suppress(Spent):
         warnings.simplefilter("ignore")  # packages' own, of rounding and of versions
-        method(pooled, np.array(instance.x0), seed, noisy)
+        method(pooled, np.array(instance.x0), seed)
     return pooled.best

@@ -23,8 +23,6 @@ from benchmarks.beyond.fair.race import Instance, race, within
 from benchmarks.beyond.tables import NOTHING, table
 from benchmarks.machine import describe
 
-TOO_SLOW = {"Py-BOBYQA, rhobeg 0.1"}  # in 300 dimensions: minutes a run
-
 
 @dataclass(frozen=True)
 class Priced:
@@ -34,17 +32,15 @@ class Priced:
         maker: of a seed's instance.
         cuts: numbers of queries.
         vectorized: whether objectives take batches.
-        noisy: whether values have noise, which Py-BOBYQA is told.
     """
 
     maker: Callable[[int], Instance]
     cuts: tuple[int, ...]
     vectorized: bool
-    noisy: bool = False
 
 
 MANY = {
-    name: Priced(problems.ROWS[name], (problems.ROWS[name](1).budget,), True, "noise" in name)
+    name: Priced(problems.ROWS[name], (problems.ROWS[name](1).budget,), True)
     for name in ("quadratic-5", "levy-5", "noise-0.01")
 }
 FEW = {
@@ -59,7 +55,7 @@ def main(words: Sequence[str]) -> int:
     kept = Kept(given.runs / "price.jsonl")
     for name, priced in () if given.tables else (MANY | FEW).items():
         for label in _labels(name):
-            elsewhere = name in MANY and label in (OURS, *TOO_SLOW)  # ours is run by the command rivals
+            elsewhere = name in MANY and label == OURS  # ours is run by the command rivals
             if not elsewhere and given.wants(f"{name}: {label}", kept.get(name, label)):
                 _make(kept, name, priced, label)
     finish(given, "price", price_tables(kept, Kept(given.runs / "rivals.jsonl")), kept)
@@ -87,7 +83,7 @@ def _run(priced: Priced, label: str, seed: int) -> list[float]:
     for cut in priced.cuts:  # anew for each, as some plan with the budget
         instance = priced.maker(seed)
         most = cut // len(instance.objectives)
-        found.append(solve(METHODS[label], instance, most, seed, priced.vectorized, priced.noisy))
+        found.append(solve(METHODS[label], instance, most, seed, priced.vectorized))
     return found
 
 

@@ -33,6 +33,12 @@ EXAMPLES = {
         "fzoos run prompt --device cuda --rounds 8",
         "fzoos run mymodule:objectives --rounds 30 --store runs.db",
     ),
+    "benchmark": (
+        "fzoos benchmark bbob --dim 2,5,10 --jobs 2",
+        "fzoos benchmark largescale --dim 80 --budget 30 --algorithms auto,fedzo@0.03,fedcma",
+        "fzoos benchmark ls-noisy --instances 1-3 --algorithms auto,bobyqa",
+        "fzoos benchmark mujoco --problems swimmer,hopper --algorithms auto,fedcma,cma-es",
+    ),
     "reproduce": (
         "fzoos reproduce --list",
         "fzoos reproduce fig1 --quick --jobs 2",

@@ -23,7 +23,7 @@ from fzoos_experiments.paper.run import Run
 from fzoos_experiments.paper.store import Store
 from fzoos_experiments.paper.task_spec import build
 
-__all__ = ["execute"]
+__all__ = ["end_with_parent", "execute"]
 
 _messages: Any = None  # in a worker: the queue to the parent
 
@@ -144,10 +144,10 @@ def _begin_worker(messages: Any) -> None:
     global _messages
     _messages = messages
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends the workers
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """A parent that is killed cannot end its workers, so they watch it."""
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -1,0 +1,1 @@
+"""Public benchmark suites, made federated: FedBBOB, FedLS and FedMuJoCo."""
