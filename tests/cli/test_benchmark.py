@@ -15,7 +15,7 @@ def test_the_command_ends_with_a_table_a_csv_file_and_a_plot(fzoos, tmp_path):
     assert code == 0
     assert "mean log10 gap" in " ".join(out.split())
     assert "instances 1 (tuning)" in out
-    rows = list(csv.DictReader((tmp_path / "here" / "bbob-2-N4-tuning.csv").open()))
+    rows = list(csv.DictReader((tmp_path / "here" / "bbob-2-N4-tuning.csv").read_text().splitlines()))
     assert [(row["problem"], row["rival"]) for row in rows] == [(p, r) for p in "18" for r in ("auto", "bobyqa")]
     assert (tmp_path / "here" / "bbob-2-N4-tuning.png").stat().st_size > 10_000
     assert len((tmp_path / "here" / "runs.jsonl").read_text().splitlines()) == 4
