@@ -87,6 +87,7 @@ class _Robot:
             import mujoco
         except ImportError:
             raise ImportError("mujoco needs gymnasium[mujoco]: pip install 'fzoos[suites]'") from None
+        mujoco.set_mju_user_warning(lambda message: None)  # it would write a log file into the working directory
         self._environment: Any = gymnasium.make(environment).unwrapped
         self._steps = steps
         model = self._environment.model
