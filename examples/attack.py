@@ -51,7 +51,7 @@ for algorithm in (FedZO(), Auto().at(dim=64)):  # 64 pixels: FedLineSearch
         vectorized=True,
         monitor=task.margin,
         callback=misread,
-        seed=0,
+        rng=0,
     )
     read_as, change = task.logits(result.x).mean(axis=0).argmax(), abs(result.x).max()
     print(f"{algorithm.label}: {result.status} after {result.rounds} rounds and {result.queries} queries")

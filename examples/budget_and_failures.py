@@ -50,7 +50,7 @@ for budget in (35, 20_000):
         callback=good_enough,
         vectorized=True,
         on_failure="skip",
-        seed=0,
+        rng=0,
     )
     print(f"budget {budget}: {result.status}, {result.message}")
     print(f"  F = {result.history[-1].monitor:.4f} with {result.queries} queries {result.queries_per_client}")

@@ -43,7 +43,7 @@ def hospital(share: NDArray[np.int64]) -> Objective:
 
 hospitals = [hospital(share) for share in shares]
 start = {"C": 0.01, "gamma": 1e-4, "components": 2, "kernel": "sigmoid"}
-result = minimize(hospitals, start, bounds=space, rounds=12, seed=0)
+result = minimize(hospitals, start, bounds=space, rounds=12, rng=0)
 assert result.variables is not None
 for name, values in (("at the start", start), ("together", result.variables)):
     losses = [loss(**values) for loss in hospitals]

@@ -44,7 +44,7 @@ result = minimize(
     bounds=(-1, 1),
     rounds=8,
     vectorized=True,
-    seed=0,
+    rng=0,
 )
 for name, move in (("cross-entropy", np.zeros(63)), ("fine-tuned", result.x)):
     each = recall_score(y[2500:], classify(start + move, rows[2500:])[0], average=None)

@@ -30,6 +30,6 @@ for name, algorithm in settings.items():
         max_queries=1500,
         vectorized=True,
         monitor=task.value,
-        seed=0,
+        rng=0,
     )
     print(f"{name:34s} F = {result.history[-1].monitor:7.4f} after {result.queries:5d} queries")

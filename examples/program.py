@@ -37,7 +37,7 @@ with ExitStack() as programs:
         rounds=8,
         vectorized=True,
         workers=2,
-        seed=0,
+        rng=0,
     )
 
 print(f"{result.status}: {result.message}")

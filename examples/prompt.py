@@ -34,7 +34,7 @@ result = minimize(
     vectorized=True,
     monitor=task.value,
     callback=show,
-    seed=0,
+    rng=0,
 )
 print(f"the tuned prompt: F = {task.value(result.x):.3f}, {task.accuracy(result.x):.0%} right")
 for before, after in zip(task.answers(task.x0, 5), task.answers(result.x, 5), strict=True):

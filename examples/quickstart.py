@@ -11,7 +11,7 @@ def site(target: float) -> Objective:
     return lambda x: float(np.mean((x - target) ** 2))
 
 
-result = minimize([site(0.2), site(0.6), site(0.7)], x0=np.zeros(20), bounds=(-1, 1), rounds=20, seed=0)
+result = minimize([site(0.2), site(0.6), site(0.7)], x0=np.zeros(20), bounds=(-1, 1), rounds=20, rng=0)
 print(f"{result.status}: {result.message}")
 print(f"mean of x: {result.x.mean():.2f} (the best is 0.5)")
 print(f"{result.queries} queries, {result.bytes_up} bytes up, {result.bytes_down} bytes down")

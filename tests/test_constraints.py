@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fzoos import Auto, FedCMA, FedZO, load, minimize
+from fzoos import Auto, FedCMA, FedZO, WithPrior, load, minimize
 from fzoos.algorithms.optimizers import Adam
 from fzoos.engines import LocalStudy
 from fzoos.federation import Study
@@ -165,7 +165,7 @@ def test_points_that_fail_are_left_out():
 def test_old_data_without_constraints_is_refused():
     points = np.array([[0.0, 0.0], [1.0, 0.0]])
     with pytest.raises(ValueError, match="old data without constraints"):
-        run([bowl(np.ones(2), disc)], prior=[(points, np.array([2.0, 1.0]))], algorithm=Auto())
+        run([WithPrior(bowl(np.ones(2), disc), (points, np.array([2.0, 1.0])))], algorithm=Auto())
 
 
 STUDY = {"x0": (0.0, 0.0), "bounds": (-2.0, 2.0), "sites": ("a", "b"), "rounds": 6, "seed": 3}

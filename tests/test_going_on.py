@@ -23,6 +23,7 @@ from fzoos import (
     Real,
     ScaffoldI,
     Space,
+    Stop,
     load,
     minimize,
 )
@@ -72,7 +73,7 @@ ALGORITHMS = [
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: a.name)
 def test_the_same_bits_as_at_once_and_no_query_twice(algorithm, shares):
     """Three rounds, then three more, with two of three clients drawn in each."""
-    settings = SETTINGS | {"algorithm": algorithm, "participation": 2, "share_values": shares}
+    settings = SETTINGS | {"algorithm": algorithm, "participation": 2, "monitor": "clients" if shares else None}
     first, then, whole = bowls(), bowls(), bowls()
     start = minimize(first, np.zeros(4), rounds=3, **settings)
     more = minimize(then, np.zeros(4), rounds=6, start=start, **settings)
@@ -163,12 +164,12 @@ def test_a_budget_counts_on():
 
 
 def test_one_that_had_converged_makes_three_rounds_more_at_least():
-    settings = {"bounds": (-1, 1), "seed": 0, "rounds": 200, "tolerance": 1e-3}
+    settings = {"bounds": (-1, 1), "seed": 0, "rounds": 200, "stop": Stop(tolerance=1e-3)}
     start = minimize(bowls(), np.zeros(4), **settings)
     assert start.status == "converged"
     more = minimize(bowls(), np.zeros(4), start=start, **settings)
     assert more.rounds >= start.rounds + 3
-    finer = minimize(bowls(), np.zeros(4), start=start, **settings | {"tolerance": 1e-5})
+    finer = minimize(bowls(), np.zeros(4), start=start, **settings | {"stop": Stop(tolerance=1e-5)})
     assert finer.rounds > start.rounds
 
 
@@ -348,7 +349,7 @@ def test_what_is_refused(tmp_path):
         ({"seed": 1}, "start was made with seed = 0, and goes on with it"),
         ({"algorithm": FedZO()}, "start was made with algorithm = "),
         ({"bounds": (-1, 2)}, "start was made with bounds = "),
-        ({"share_values": True}, "start was made with share_values = None, and cannot go on with True"),
+        ({"monitor": "clients"}, "start was made with share_values = None, and cannot go on with True"),
         ({"objectives": bowls()[:2]}, "start has 3 clients, and there are 2 objectives"),
         ({"x0": np.full(4, 0.1)}, "start: round 1 leads to another x here"),
         ({"start": replace(first)}, "start is a result without the values of its queries"),

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from fzoos import Auto, minimize
+from fzoos import Auto, Stop, minimize
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.line_search import directions
 from fzoos.algorithms.line_search.client import looks_back
@@ -110,7 +110,7 @@ def solve(sites: list[Callable[[FloatArray], FloatArray]], dim: int, last: int, 
         bounds=(0, 1),
         algorithm=Auto(),
         rounds=last,
-        tolerance=0.0,
+        stop=Stop(tolerance=0.0),
         vectorized=True,
         callback=note,
         seed=0,

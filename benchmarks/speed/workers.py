@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.machine import describe
-from fzoos import Auto, FZooS, minimize
+from fzoos import Auto, FZooS, Stop, minimize
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import Algorithm
 
@@ -58,7 +58,7 @@ def run(case: Case, workers: int) -> tuple[float, float]:
         bounds=(0, 1),
         algorithm=case.algorithm,
         rounds=case.rounds,
-        tolerance=0.0,
+        stop=Stop(tolerance=0.0),
         seed=0,
         workers=workers,
     )

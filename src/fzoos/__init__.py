@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from fzoos.algorithms.finite_differences import FiniteDifferences
     from fzoos.algorithms.optimizers import SGD, Adam
     from fzoos.algorithms.query_designs import ActiveQueries
-    from fzoos.engines.ask_tell import Optimizer
+    from fzoos.engines.ask_tell import AskTell
+    from fzoos.federation.limits import Stop
     from fzoos.federation.study import Study
     from fzoos.minimize import minimize
     from fzoos.objectives.manual import ManualObjective
     from fzoos.objectives.parallel import Parallel
+    from fzoos.objectives.prior import WithPrior
     from fzoos.objectives.program import Program, ProgramError
     from fzoos.objectives.space import Space
     from fzoos.objectives.variables import Choice, Integer, Log, Real
@@ -43,6 +45,7 @@ __all__ = [
     "SGD",
     "ActiveQueries",
     "Adam",
+    "AskTell",
     "Auto",
     "Choice",
     "Constant",
@@ -65,7 +68,6 @@ __all__ = [
     "Matern52",
     "Measured",
     "ObjectiveError",
-    "Optimizer",
     "Parallel",
     "Program",
     "ProgramError",
@@ -77,9 +79,11 @@ __all__ = [
     "ScaffoldII",
     "Space",
     "SquaredExponential",
+    "Stop",
     "StoreError",
     "Study",
     "Theoretical",
+    "WithPrior",
     "__version__",
     "load",
     "minimize",
@@ -94,11 +98,13 @@ load_on_use(
         "fzoos.algorithms.finite_differences": "FiniteDifferences",
         "fzoos.algorithms.optimizers": "SGD Adam",
         "fzoos.algorithms.query_designs": "ActiveQueries",
-        "fzoos.engines.ask_tell": "Optimizer",
+        "fzoos.engines.ask_tell": "AskTell",
+        "fzoos.federation.limits": "Stop",
         "fzoos.federation.study": "Study",
         "fzoos.minimize": "minimize",
         "fzoos.objectives.manual": "ManualObjective",
         "fzoos.objectives.parallel": "Parallel",
+        "fzoos.objectives.prior": "WithPrior",
         "fzoos.objectives.program": "Program ProgramError",
         "fzoos.objectives.space": "Space",
         "fzoos.objectives.variables": "Choice Integer Log Real",

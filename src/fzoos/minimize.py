@@ -7,18 +7,18 @@ from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.checks import check_count, check_number
+from fzoos._util.checks import check_count, check_type
 from fzoos._util.describe import describe
 from fzoos.algorithms import Algorithm, Auto
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.history import RunHistory
-from fzoos.federation.limits import Limits
+from fzoos.federation.limits import Limits, Stop
 from fzoos.federation.rounds import RoundLoop
 from fzoos.federation.server import Server
 from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
@@ -26,7 +26,7 @@ from fzoos.messages.precision import Precision, check_precision
 from fzoos.messages.rounding import Rounding
 from fzoos.objectives.box import Box, Objective
 from fzoos.objectives.parallel import point_pools
-from fzoos.objectives.prior import read_prior
+from fzoos.objectives.prior import WithPrior, read_prior
 from fzoos.objectives.space import NamedObjective, search_box, space_of
 from fzoos.objectives.trajectory import OnFailure
 from fzoos.result import Record, Result
@@ -44,25 +44,18 @@ def minimize(
     scale: ArrayLike | None = None,
     algorithm: Algorithm = Auto(),
     rounds: int = 50,
+    max_queries: int | None = None,
+    stop: Stop = Stop(),
     weights: ArrayLike | None = None,
     participation: float | int = 1.0,
-    vectorized: bool = False,
-    max_queries: int | None = None,
-    tolerance: float | None = None,
-    max_seconds: float | None = None,
-    max_bytes: int | None = None,
-    target: float | None = None,
-    patience: int | None = None,
-    share_values: bool = False,
-    on_failure: OnFailure = "raise",
     precision: Precision = "float64",
-    prior: Sequence[Any] | None = None,
-    monitor: Callable[[FloatArray], Any] | None = None,
+    vectorized: bool = False,
+    on_failure: OnFailure = "raise",
+    workers: int | Callable[..., Any] | Executor = 1,
+    monitor: Callable[[FloatArray], Any] | Literal["clients"] | None = None,
     callback: Callable[[Record], Any] | None = None,
-    seed: int | None = None,
     rng: int | np.random.Generator | np.random.SeedSequence | None = None,
-    workers: int | Callable[..., Any] = 1,
-    executor: Executor | None = None,
+    seed: int | np.random.Generator | np.random.SeedSequence | None = None,
     progress: bool = False,
     store: str | Path | None = None,
     name: str | None = None,
@@ -76,7 +69,7 @@ def minimize(
     Args:
         objectives: the f_i, one per client: x of shape (d,) to a float, or, if `vectorized`, (n, d) to (n,). A single
             function is that of a single client. One with constraints returns a pair (f, c), c a number or several that
-            are to be at most 0; a batch: c of shape (n, k).
+            are to be at most 0; a batch: c of shape (n, k). `WithPrior` adds data that a client has already.
         x0: the start, shape (d,), inside the bounds.
         bounds: one (lower, upper) pair for all coordinates, d pairs, or a `scipy.optimize.Bounds`. A coordinate whose
             bounds are equal is fixed. None or infinity: no bound on that side, or none at all; `scale` is then needed.
@@ -86,46 +79,37 @@ def minimize(
         algorithm: settings of an algorithm, such as `FedZO(local_steps=5, optimizer=Adam(0.02))`; default: `Auto`,
             which chooses one by the number of variables and has no settings that need tuning.
         rounds: R, rounds of communication at most.
-        weights: omega, not negative, in any scale; default: all equal.
-        participation: clients that take part in a round, drawn at random: a float is a fraction, an int a number.
-            Clients of weight zero never take part.
-        vectorized: whether objectives take batches. Finite differences, initial designs and active queries then go out
-            as one batch each.
         max_queries: all clients together never make more. Where less than a round is left, the last one is cut: it has
             fewer local steps or, in algorithms without them, fewer directions. Where not even the first one can be
             made, the result and the log say so.
-        tolerance: the run ends, "converged", after three rounds that moved no coordinate of x by more than this share
-            of the box; 0: it never does; None: the algorithm's own, by default 1e-6; 0 of those that step for ever.
-        max_seconds: no round begins after so many seconds, without the monitor's and the callback's.
-        max_bytes: the run stops before a round that would take all messages together beyond this number, if it costs
-            what the dearest one so far did.
-        target: the run stops when F(x) is at most this, by the monitor or by `share_values`.
-        patience: the run stops when F(x) has had no lower value for so many rounds.
-        share_values: after each round all clients are asked for f_i(x), and the weighted sum is F(x): `Result.fun`,
-            `Result.best_x`, `target` and `patience` then need no monitor. It costs one exchange a round and one query a
-            client, which the next round does not make again if it begins at x, as that of most algorithms does. Without
-            it, or a monitor, F stays unknown: the server of a study would not know it either.
-        on_failure: what happens when an objective raises, or returns NaN or infinity: "raise" ends the run with an
-            `ObjectiveError`; "skip" counts the point (`Result.failed`), leaves it out and goes on; the first failure is
-            logged and is in `Result.first_failure`.
+        stop: rules that end the run earlier, such as `Stop(target=0.1, max_seconds=60)`.
+        weights: omega, not negative, in any scale; default: all equal.
+        participation: clients that take part in a round, drawn at random: a float is a fraction, an int a number.
+            Clients of weight zero never take part.
         precision: how finely arrays travel: "float64" (8 bytes a number), "float32" (4), "float16" (2, with a scale for
             each array) or "stochastic" (1, rounded at random so that the mean is right).
-        prior: old data of each client, which its surrogate begins with and which is never sent: a pair (points, values)
-            for each, the path of a CSV file (columns x1, x2, ... or the variables' names, and value), or None. For
-            algorithms that look back at their queries.
-        monitor: maps x to a number that is recorded each round; neither counted nor shown to the algorithm. With a
-            `store` it is asked at x0 as well.
+        vectorized: whether objectives take batches. Finite differences, initial designs and active queries are then
+            evaluated as one batch each.
+        on_failure: what happens when an objective raises, or returns NaN or infinity: "raise" ends the run with an
+            `ObjectiveError`; "skip" counts the point (`Result.failed`), leaves it out and continues; the first failure
+            is logged and is in `Result.first_failure`.
+        workers: how many points are evaluated at the same time. An int: on that many processes (-1: one per core) if
+            all objectives can be pickled; otherwise that many clients work on threads. Or any
+            `concurrent.futures.Executor` (a pool, Dask's `client.get_executor()`, mpi4py's, Ray's), which stays open.
+            Or a map-like callable, such as the `map` of a `multiprocessing.Pool`. With one worker, the library's own
+            matrices are multiplied on one BLAS thread and objectives retain all of theirs; with more, the number of
+            BLAS threads is left alone, and OPENBLAS_NUM_THREADS=1 is the faster choice.
+        monitor: F, where somebody can evaluate it: a function of x whose value is recorded each round, neither counted
+            nor shown to the algorithm; with a `store` it is called at x0 as well. Or
+            "clients": after each round all clients return f_i(x), whose weighted sum is F(x). That costs one exchange
+            per round and one query per client, which the next round does not repeat if it begins at x. Without either,
+            F stays unknown, as it does to the server of a study: `Result.fun`, `Result.best_x`, `Stop.target` and
+            `Stop.patience` need it.
         callback: called with each round's `Record`; the run stops if it returns True or raises `StopIteration`.
-        seed: makes the run reproducible bit for bit on the same machine; whatever `workers` is where the process has
-            one BLAS thread (OPENBLAS_NUM_THREADS=1), otherwise runs of one worker and of several differ in rounding.
-        rng: the same as SciPy has it: an int is a seed, a `SeedSequence` too; a `Generator` gives one and goes on.
-        workers: how many points are asked at the same time. An int: on so many processes (-1: one for each core) if all
-            objectives can be pickled; otherwise so many clients work on threads. Or a map-like callable, such as the
-            `map` of a `multiprocessing.Pool`. With one, our own small matrices are multiplied on one BLAS thread and
-            objectives keep all of theirs; with more, the number of BLAS threads is left alone: OPENBLAS_NUM_THREADS=1
-            is then the faster choice.
-        executor: in place of `workers`, any `concurrent.futures.Executor`: a pool of processes, Dask's
-            `client.get_executor()`, mpi4py's, Ray's. It stays open.
+        rng: an int, a `SeedSequence` or a `Generator`, from which a seed is drawn. With it the run is reproducible bit
+            for bit on the same machine, whatever `workers` is where the process has one BLAS thread
+            (OPENBLAS_NUM_THREADS=1); otherwise runs of one worker and of several differ in rounding.
+        seed: another name of `rng`.
         progress: show a progress bar.
         store: a file (SQLite; made if it is not there) in which the run is kept, round by round: see `fzoos.load`.
         name: of the run in that file; default: the algorithm's.
@@ -147,7 +131,7 @@ def minimize(
         >>> from fzoos import minimize
         >>> def site(target):                            # a private black box
         ...     return lambda x: float(np.mean((x - target) ** 2))
-        >>> result = minimize([site(0.2), site(0.6), site(0.7)], x0=np.zeros(20), bounds=(-1, 1), rounds=20, seed=0)
+        >>> result = minimize([site(0.2), site(0.6), site(0.7)], x0=np.zeros(20), bounds=(-1, 1), rounds=20, rng=0)
         >>> bool(np.all(abs(result.x - 0.5) < 0.05))
         True
 
@@ -160,7 +144,7 @@ def minimize(
         A run that goes on:
 
         >>> from fzoos import FedZO
-        >>> settings = {"bounds": (-1, 1), "algorithm": FedZO(), "seed": 0}
+        >>> settings = {"bounds": (-1, 1), "algorithm": FedZO(), "rng": 0}
         >>> first = minimize(site(0.3), np.zeros(5), rounds=5, **settings)
         >>> more = minimize(site(0.3), np.zeros(5), rounds=8, start=first, **settings)
         >>> at_once = minimize(site(0.3), np.zeros(5), rounds=8, **settings)
@@ -168,30 +152,31 @@ def minimize(
         (True, True, True)
     """
     objectives = [objectives] if callable(objectives) else objectives
-    _check_settings(algorithm, rounds, max_queries, on_failure, seed)
-    if tolerance is not None:
-        check_number("tolerance", tolerance, 0.0)
+    _check_settings(algorithm, rounds, max_queries, stop, on_failure)
     check_precision(precision)
     _check_callables(objectives, monitor, callback)
-    limits = Limits(max_seconds, max_bytes, target, patience)
-    if share_values and monitor is not None:
-        raise ValueError("share_values and monitor both say what F(x) is: give one of them")
-    if limits.need_values and monitor is None and not share_values:
-        raise ValueError(f"{limits.need_values[0]} needs a monitor or share_values: without one nobody knows F")
+    share_values = isinstance(monitor, str)
+    measure = None if isinstance(monitor, str) else monitor
+    if stop.needs_values and monitor is None:
+        raise ValueError(f"Stop({stop.needs_values}=...) needs F: give a monitor")
     begin, box = search_box(x0, bounds, scale)
     algorithm = algorithm.at(box.dim)
     space = space_of(bounds)
-    if space is not None and monitor is not None:
-        monitor = NamedObjective(monitor, space)
+    if space is not None and measure is not None:
+        measure = NamedObjective(measure, space)
     server_algorithm, algorithm = _open_algorithms(algorithm, box)
     count = len(objectives)
-    data = _check_prior(prior, count, algorithm, box)
+    data = _read_priors(objectives, algorithm, box)
+    objectives = [f.objective if isinstance(f, WithPrior) else f for f in objectives]
     omega = check_weights(weights, count)
 
-    root = np.random.SeedSequence(given) if not isinstance(given := _root(seed, rng), np.random.SeedSequence) else given
+    if seed is not None and rng is not None:
+        raise ValueError("seed is another name of rng: give one of them")
+    rng, name_of_rng = (rng, "rng") if seed is None else (seed, "seed")
+    root = _seed_sequence(rng, name_of_rng)
     settings: dict[str, Any] = {"algorithm": algorithm, "rounds": rounds}
     settings |= {"bounds": _plain_bounds(bounds, box), "weights": weights}
-    settings |= {"participation": participation, "seed": rng if seed is None else seed, "precision": precision}
+    settings |= {"participation": participation, "seed": rng, "precision": precision}
     settings |= {} if scale is None else {"scale": scale}
     settings |= {"share_values": True} if share_values else {}
     past = None if start is None else find_recording(start, store)
@@ -204,7 +189,7 @@ def minimize(
     setting = Setting(box, algorithm, count, vectorized, on_failure, precision)
     named = [setting.named(f) for f in objectives]
     with ExitStack() as stack:
-        pools, threads = point_pools(stack, workers, executor, named)
+        pools, threads = point_pools(stack, workers, named)
         clients = [setting.client(i, f, seeds.clients[i], pool=pools[i]) for i, f in enumerate(named)]
         for client, (x, y) in zip(clients, data, strict=True):
             if len(y):
@@ -222,15 +207,16 @@ def minimize(
             share_values=share_values,
         )
         run = None if past is None else past.run
-        writer = RunWriter(store, name or algorithm.label, settings, begin, count, monitor, run)
+        limits = Limits(stop)
+        writer = RunWriter(store, name or algorithm.label, settings, begin, count, measure, run)
         loop = RoundLoop(
             server,
             box,
             RunHistory(server, engine, clients, box, writer, describe(settings)),
             rounds=rounds,
             max_queries=max_queries,
-            tolerance=algorithm.tolerance if tolerance is None else tolerance,
-            monitor=monitor,
+            tolerance=algorithm.tolerance if stop.tolerance is None else stop.tolerance,
+            monitor=measure,
             callback=callback,
             progress=progress,
             limits=limits,
@@ -251,48 +237,39 @@ def minimize(
         return loop.run()
 
 
-def _check_settings(
-    algorithm: Any,
-    rounds: Any,
-    max_queries: Any,
-    on_failure: Any,
-    seed: Any,
-) -> None:
+def _check_settings(algorithm: Any, rounds: Any, max_queries: Any, stop: Any, on_failure: Any) -> None:
     if not isinstance(algorithm, Algorithm):
         raise TypeError(f"algorithm must be settings of an algorithm such as FedZO(), got {algorithm!r}")
     check_count("rounds", rounds)
     if max_queries is not None:
         check_count("max_queries", max_queries)
+    check_type("stop", stop, Stop)
     if on_failure not in get_args(OnFailure):
         raise ValueError(f"on_failure must be one of {', '.join(get_args(OnFailure))}, got {on_failure!r}")
-    if seed is not None:
-        check_count("seed", seed)
 
 
-def _root(seed: int | None, rng: Any) -> int | np.random.SeedSequence | None:
+def _seed_sequence(rng: Any, name: str) -> np.random.SeedSequence:
     """What all randomness comes from."""
-    if rng is None:
-        return seed
-    if seed is not None:
-        raise ValueError("seed and rng say the same thing: give one of them")
     if isinstance(rng, np.random.SeedSequence):
         return rng
     if isinstance(rng, np.random.Generator):
         return np.random.SeedSequence(rng.integers(2**32, size=4, dtype=np.uint64).tolist())
+    if rng is None:
+        return np.random.SeedSequence()
     if isinstance(rng, bool) or not isinstance(rng, (int, np.integer)):
-        raise TypeError(f"rng must be an integer, a numpy.random.Generator or a SeedSequence, got {rng!r}")
-    check_count("rng", rng)
-    return int(rng)
+        raise TypeError(f"{name} must be an integer, a numpy.random.Generator or a SeedSequence, got {rng!r}")
+    check_count(name, rng)
+    return np.random.SeedSequence(int(rng))
 
 
-def _check_prior(prior: Any, count: int, algorithm: Algorithm, box: Box) -> list[tuple[FloatArray, FloatArray]]:
-    if prior is None:
-        prior = [None] * count
-    elif not algorithm.keeps_trajectory(box.dim):
-        raise ValueError(f"prior is of no use to {algorithm.label}, which does not look back at its queries")
-    if not isinstance(prior, (list, tuple)) or len(prior) != count:
-        raise ValueError(f"prior must be a list with an entry for each of the {count} clients, got {prior!r}")
-    return [read_prior(entry, box, f"prior[{i}]") for i, entry in enumerate(prior)]
+def _read_priors(
+    objectives: Sequence[Objective], algorithm: Algorithm, box: Box
+) -> list[tuple[FloatArray, FloatArray]]:
+    """The data that clients have already, in the cube."""
+    data = [f.data if isinstance(f, WithPrior) else None for f in objectives]
+    if any(entry is not None for entry in data) and not algorithm.keeps_trajectory(box.dim):
+        raise ValueError(f"WithPrior is of no use to {algorithm.label}, which does not look back at its queries")
+    return [read_prior(entry, box, f"data of objectives[{i}]") for i, entry in enumerate(data)]
 
 
 def _open_algorithms(algorithm: Algorithm, box: Box) -> tuple[Algorithm, Algorithm]:
@@ -329,5 +306,8 @@ def _check_callables(objectives: Any, monitor: Any, callback: Any) -> None:
         if not callable(objective):
             raise TypeError(f"objectives[{i}] must be a function, got {objective!r}")
     for name, value in (("monitor", monitor), ("callback", callback)):
-        if value is not None and not callable(value):
+        if name == "monitor" and isinstance(value, str):
+            if value != "clients":
+                raise ValueError(f"monitor must be a function or 'clients', got {value!r}")
+        elif value is not None and not callable(value):
             raise TypeError(f"{name} must be a function, got {value!r}")

@@ -134,7 +134,7 @@ class Result:
         >>> import numpy as np
         >>> from fzoos import FedZO, minimize
         >>> f = lambda x: float(x @ x)
-        >>> result = minimize([f], x0=np.ones(3), bounds=(-1, 1), algorithm=FedZO(), rounds=2, seed=0)
+        >>> result = minimize([f], x0=np.ones(3), bounds=(-1, 1), algorithm=FedZO(), rounds=2, rng=0)
         >>> result.status, len(result.history), result.queries_per_client
         ('completed', 2, (420,))
         >>> result["nit"], result.nfev, result.success, result.fun     # nobody measured F
@@ -190,7 +190,7 @@ class Result:
             >>> import numpy as np
             >>> from fzoos import FedZO, minimize
             >>> f = lambda x: float(x @ x)
-            >>> result = minimize(f, np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=1, monitor=f, seed=0)
+            >>> result = minimize(f, np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=1, monitor=f, rng=0)
             >>> result.fun == f(result.x)
             True
         """
@@ -204,7 +204,7 @@ class Result:
             >>> import numpy as np
             >>> from fzoos import FedZO, minimize
             >>> f = lambda x: float(x @ x)
-            >>> result = minimize(f, np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=3, share_values=True, seed=0)
+            >>> result = minimize(f, np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=3, monitor="clients", rng=0)
             >>> result.best_fun == f(result.best_x) and result.best_fun <= result.fun
             True
         """
@@ -283,7 +283,7 @@ class Result:
             >>> import numpy as np
             >>> from fzoos import FedZO, minimize
             >>> f = lambda x: float(x @ x)
-            >>> result = minimize([f], np.ones(3), bounds=(-1, 1), algorithm=FedZO(), rounds=2, monitor=f, seed=0)
+            >>> result = minimize([f], np.ones(3), bounds=(-1, 1), algorithm=FedZO(), rounds=2, monitor=f, rng=0)
             >>> table = result.to_pandas()                              # doctest: +SKIP
             >>> table.plot(x="queries", y="F", logy=True)               # doctest: +SKIP
         """
@@ -338,7 +338,7 @@ class ObjectiveError(RuntimeError):
         >>> import numpy as np
         >>> from fzoos import ObjectiveError, minimize
         >>> try:
-        ...     minimize([lambda x: float("nan")], x0=np.zeros(2), bounds=(-1, 1), rounds=1, seed=0)
+        ...     minimize([lambda x: float("nan")], x0=np.zeros(2), bounds=(-1, 1), rounds=1, rng=0)
         ... except ObjectiveError as error:
         ...     print(error.client, error.round, error.result.rounds)
         0 1 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fzoos import Choice, FedZO, Integer, Optimizer, Real, Space, minimize
+from fzoos import AskTell, Choice, FedZO, Integer, Real, Space, minimize
 from fzoos.federation.settings import make_algorithm
 
 ALGORITHM = {"name": "fedzo", "differences": {"count": 3}}
@@ -18,7 +18,7 @@ def f(x, target):
 
 def make(folder=None, **changes):
     settings = {"bounds": (-1.0, 1.0), "x0": [0.9, 0.1], "clients": 2, "rounds": 2, "seed": 0}
-    return Optimizer(folder=folder, **(settings | {"algorithm": ALGORITHM} | changes))
+    return AskTell(folder=folder, **(settings | {"algorithm": ALGORITHM} | changes))
 
 
 def finish(optimizer, count=None):
@@ -47,13 +47,13 @@ def test_load_goes_on(tmp_path):
     first = make(tmp_path)
     points = first.ask(0, 2)
     first.tell(0, points, [f(x, TARGETS[0]) for x in points])
-    again = Optimizer.load(tmp_path)
+    again = AskTell.load(tmp_path)
     assert not {tuple(x) for x in again.ask(0)} & {tuple(x) for x in points}
     assert np.array_equal(finish(again).x, whole.x)
-    with pytest.raises(ValueError, match=r"go on with Optimizer\.load"):
+    with pytest.raises(ValueError, match=r"go on with AskTell\.load"):
         make(tmp_path)
     with pytest.raises(FileNotFoundError, match="there is no optimizer"):
-        Optimizer.load(tmp_path / "nowhere")
+        AskTell.load(tmp_path / "nowhere")
 
 
 def test_points_are_handed_out_once_before_they_come_again():
@@ -92,7 +92,7 @@ def test_constraints_are_told_as_pairs(count):
     settings = {"bounds": (-1.0, 1.0), "rounds": 6, "seed": 0}
     objectives = [lambda x: (f(x, 0.6), disc(x)), lambda x: f(x, 0.4)]
     expected = minimize(objectives, [0.1, 0.1], **settings)
-    optimizer = Optimizer(x0=[0.1, 0.1], clients=2, **settings)
+    optimizer = AskTell(x0=[0.1, 0.1], clients=2, **settings)
     while not optimizer.done:
         for client, objective in enumerate(objectives):
             points = optimizer.ask(client, count)
@@ -128,10 +128,10 @@ def test_what_is_refused():
     ("settings", "error", "message"),
     [
         ({"clients": 0}, ValueError, "clients must be at least 1, got 0"),
-        ({"colour": "red"}, TypeError, "Optimizer has no setting 'colour'; it has dim, rounds, "),
-        ({"sites": ("a",)}, TypeError, "Optimizer has no setting 'sites'"),
+        ({"colour": "red"}, TypeError, "AskTell has no setting 'colour'; it has dim, rounds, "),
+        ({"sites": ("a",)}, TypeError, "AskTell has no setting 'sites'"),
         ({"algorithm": FedZO()}, TypeError, "algorithm must be a table .* such as {'name': 'fedzo'}, got FedZO"),
-        ({"optimizer": "adam"}, TypeError, "Optimizer has no setting 'optimizer'"),
+        ({"optimizer": "adam"}, TypeError, "AskTell has no setting 'optimizer'"),
         (
             {"algorithm": {"name": "fedzo", "optimizer": "adam"}},
             ValueError,
@@ -141,10 +141,10 @@ def test_what_is_refused():
 )
 def test_wrong_settings_are_named_as_they_are_here(settings, error, message):
     with pytest.raises(error, match=message):
-        Optimizer(bounds=(-1, 1), x0=[0.0, 0.0], **settings)
+        AskTell(bounds=(-1, 1), x0=[0.0, 0.0], **settings)
 
 
 def test_a_folder_that_is_a_file(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="file is a file"):
-        Optimizer(bounds=(-1, 1), x0=[0.0, 0.0], folder=tmp_path / "file")
+        AskTell(bounds=(-1, 1), x0=[0.0, 0.0], folder=tmp_path / "file")

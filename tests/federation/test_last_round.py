@@ -99,7 +99,7 @@ def test_a_file_of_runs_says_that_a_round_was_cut(tmp_path):
 
 def test_values_that_are_shared_are_within_the_budget_too():
     counts: list[float] = []
-    result = run(FEDZO, objectives=bowls(counts), max_queries=1000, share_values=True)
+    result = run(FEDZO, objectives=bowls(counts), max_queries=1000, monitor="clients")
     assert result.queries == len(counts) <= 1000
     assert result.history[-1].cut > 0
     assert result.fun is not None

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from fzoos import FedZO, FiniteDifferences, Study, minimize
+from fzoos import FedZO, FiniteDifferences, Stop, Study, minimize
 from fzoos.engines import LocalStudy
 
 CHEAP = FedZO(local_steps=2, differences=FiniteDifferences(count=4))
@@ -26,7 +26,7 @@ def run(objective=f, **changes):
 
 def test_seconds():
     """A round takes 20 queries of 5 ms: after 0.15 s at least one round is over, and far fewer than nine."""
-    result = run(lambda x: time.sleep(0.005) or f(x), max_seconds=0.15)
+    result = run(lambda x: time.sleep(0.005) or f(x), stop=Stop(max_seconds=0.15))
     assert result.status == "budget"
     assert 1 <= result.rounds <= 2
     assert "seconds have passed, the budget is 0.15" in result.message
@@ -36,7 +36,7 @@ def test_bytes():
     """FedZO sends x down and x and two numbers up: 8 (2 D + 2) bytes for each of two clients and round."""
     one = 2 * 8 * (2 * D + 2)
     for budget, rounds in ((3 * one, 3), (3 * one + 1, 3), (4 * one - 1, 3), (4 * one, 4)):
-        result = run(max_bytes=budget)
+        result = run(stop=Stop(max_bytes=budget))
         assert (result.status, result.rounds) == ("budget", rounds)
         assert result.bytes_up + result.bytes_down == rounds * one
 
@@ -46,7 +46,7 @@ def test_target():
     values = [record.monitor for record in run(monitor=f).history]
     target = values[4] + 1e-12
     assert min(values[:4]) > target
-    result = run(monitor=f, target=target)
+    result = run(monitor=f, stop=Stop(target=target))
     assert (result.status, result.rounds, result.success) == ("stopped", 5, True)
     assert result.fun <= target
 
@@ -54,13 +54,15 @@ def test_target():
 def test_patience():
     """A value that is not below the lowest for three rounds."""
     heights = iter([5.0, 4.0, 4.5, 3.0, 3.0, 3.1, 9.0, 1.0])
-    result = run(monitor=lambda x: next(heights), patience=3)
+    result = run(monitor=lambda x: next(heights), stop=Stop(patience=3))
     assert (result.status, result.rounds) == ("stopped", 7)
     assert "F(x) has not been below 3 for 3 rounds" in result.message
 
 
 def test_limits_change_nothing_else():
-    assert np.array_equal(run(max_seconds=100.0, max_bytes=10**9, target=-1.0, patience=9, monitor=f).x, run().x)
+    assert np.array_equal(
+        run(stop=Stop(max_seconds=100.0, max_bytes=10**9, target=-1.0, patience=9), monitor=f).x, run().x
+    )
 
 
 def test_a_budget_below_one_round_says_so(caplog):
@@ -76,8 +78,8 @@ def test_a_budget_below_one_round_says_so(caplog):
 
 @pytest.mark.parametrize("name", ["target", "patience"])
 def test_values_are_needed(name):
-    with pytest.raises(ValueError, match=f"{name} needs a monitor"):
-        run(**{name: 1})
+    with pytest.raises(ValueError, match=rf"Stop\({name}=...\) needs F: give a monitor"):
+        run(stop=Stop(**{name: 1}))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,7 @@ def test_values_are_needed(name):
 )
 def test_bad_limits(name, value, error):
     with pytest.raises(error, match=name):
-        run(monitor=f, **{name: value})
+        Stop(**{name: value})
 
 
 def test_limits_of_a_study(tmp_path):

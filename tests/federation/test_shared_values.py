@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from fzoos import Auto, DeComFL, FedCMA, FedZO, Integer, Real, ScaffoldI, Space, minimize
+from fzoos import Auto, DeComFL, FedCMA, FedZO, Integer, Real, ScaffoldI, Space, Stop, minimize
 from fzoos.engines import LocalStudy
 from fzoos.federation.conductor import conduct
 from fzoos.federation.journal import Journal
@@ -43,7 +43,7 @@ def test_f_is_known_and_costs_only_the_last_x(algorithm, dim):
     settings = {"bounds": (-1, 1), "algorithm": algorithm, "rounds": 4, "seed": 0, "weights": WEIGHTS}
     plain = minimize(bowls(), np.zeros(dim), monitor=F, **settings)
     counts: list[float] = []
-    shared = minimize(bowls(counts), np.zeros(dim), share_values=True, **settings)
+    shared = minimize(bowls(counts), np.zeros(dim), monitor="clients", **settings)
     assert np.array_equal(shared.x, plain.x)
     assert shared.queries == plain.queries + 3 == len(counts)
     assert [r.monitor for r in shared.history] == pytest.approx([r.monitor for r in plain.history], rel=1e-12)
@@ -57,20 +57,20 @@ def test_f_is_known_and_costs_only_the_last_x(algorithm, dim):
 def test_a_search_that_does_not_ask_x_pays_a_query_a_client_and_round():
     settings = {"bounds": (-1, 1), "algorithm": FedCMA(), "rounds": 3, "seed": 0}
     plain = minimize(bowls(), np.zeros(4), **settings)
-    assert minimize(bowls(), np.zeros(4), share_values=True, **settings).queries == plain.queries + 3 * 3
+    assert minimize(bowls(), np.zeros(4), monitor="clients", **settings).queries == plain.queries + 3 * 3
 
 
 def test_f_is_over_all_clients_also_those_that_take_no_part():
     settings = {"bounds": (-1, 1), "rounds": 6, "seed": 0, "weights": WEIGHTS, "participation": 1}
     plain = minimize(bowls(), np.zeros(4), monitor=F, **settings)
-    shared = minimize(bowls(), np.zeros(4), share_values=True, **settings)
+    shared = minimize(bowls(), np.zeros(4), monitor="clients", **settings)
     assert np.array_equal(shared.x, plain.x)
     assert [r.monitor for r in shared.history] == pytest.approx([r.monitor for r in plain.history], rel=1e-12)
 
 
 @pytest.mark.parametrize("precision", ["float32", "stochastic"])
 def test_values_and_their_x_travel_exactly(precision):
-    result = minimize(bowls(), np.zeros(4), bounds=(-1, 1), rounds=3, precision=precision, share_values=True, seed=0)
+    result = minimize(bowls(), np.zeros(4), bounds=(-1, 1), rounds=3, precision=precision, monitor="clients", seed=0)
     assert result.fun == pytest.approx(np.mean([f(result.x) for f in bowls()]), rel=1e-12)
 
 
@@ -81,17 +81,17 @@ def test_the_value_is_that_of_the_variables():
         assert isinstance(depth, int)
         return (depth - 7.2) ** 2 + rate
 
-    result = minimize(loss, {"rate": 0.5, "depth": 3}, bounds=space, rounds=5, share_values=True, seed=0)
+    result = minimize(loss, {"rate": 0.5, "depth": 3}, bounds=space, rounds=5, monitor="clients", seed=0)
     assert result.fun == pytest.approx(loss(**result.variables), rel=1e-12)
 
 
 def test_target_and_patience_without_a_monitor():
-    settings = {"bounds": (-1, 1), "share_values": True, "weights": WEIGHTS, "seed": 0}
-    result = minimize(bowls(), np.zeros(4), target=0.1, **settings)
+    settings = {"bounds": (-1, 1), "monitor": "clients", "weights": WEIGHTS, "seed": 0}
+    result = minimize(bowls(), np.zeros(4), stop=Stop(target=0.1), **settings)
     assert result.status == "stopped"
     assert "target 0.1" in result.message
     assert result.fun <= 0.1
-    result = minimize(bowls(), np.zeros(4), algorithm=FedZO(), rounds=200, patience=3, **settings)
+    result = minimize(bowls(), np.zeros(4), algorithm=FedZO(), rounds=200, stop=Stop(patience=3), **settings)
     assert result.status == "stopped"
     assert result.rounds < 200
     values = [r.monitor for r in result.history]
@@ -104,7 +104,7 @@ def test_what_is_not_known_is_not_guessed():
         return float("nan") if x[0] > 0.2 else float(np.sum((x - 0.4) ** 2))
 
     settings = {"bounds": (-1, 1), "algorithm": FedZO(), "rounds": 3, "on_failure": "skip", "seed": 0}
-    result = minimize([bowls()[0], fails], np.zeros(2), share_values=True, **settings)
+    result = minimize([bowls()[0], fails], np.zeros(2), monitor="clients", **settings)
     xs = minimize([bowls()[0], fails], np.zeros(2), monitor=lambda x: x[0], **settings)
     unknown = [r.monitor is None for r in result.history]
     assert unknown == [r.monitor > 0.2 for r in xs.history]
@@ -113,10 +113,8 @@ def test_what_is_not_known_is_not_guessed():
 
 
 def test_what_says_the_same_or_needs_it_is_refused():
-    with pytest.raises(ValueError, match="share_values and monitor both"):
-        minimize(bowls(), np.zeros(2), bounds=(-1, 1), monitor=F, share_values=True)
-    with pytest.raises(ValueError, match="target needs a monitor or share_values"):
-        minimize(bowls(), np.zeros(2), bounds=(-1, 1), target=0.0)
+    with pytest.raises(ValueError, match="monitor must be a function or 'clients', got 'server'"):
+        minimize(bowls(), np.zeros(2), bounds=(-1, 1), monitor="server")
     with pytest.raises(ValueError, match="patience needs share_values"):
         make_study(FedZO(), patience=3)
     with pytest.raises(ValueError, match="of which the noise of privacy leaves nothing"):
@@ -126,7 +124,7 @@ def test_what_says_the_same_or_needs_it_is_refused():
 def test_a_budget_has_room_for_the_values():
     counts: list[float] = []
     settings = {"bounds": (-1, 1), "algorithm": FedCMA(), "seed": 0}
-    result = minimize(bowls(counts), np.zeros(2), max_queries=1300, share_values=True, **settings)
+    result = minimize(bowls(counts), np.zeros(2), max_queries=1300, monitor="clients", **settings)
     assert result.status == "budget"
     assert result.queries == len(counts) <= 1300
 
@@ -141,7 +139,7 @@ def test_a_study_is_the_run_of_minimize_and_is_resumed_anywhere(algorithm, tmp_p
     study = make_study(algorithm, rounds=4, participation=2, share_values=True)
     boxes = objectives_of(study, tmp_path / "plain")
     settings = {"bounds": study.bounds, "algorithm": study.algorithm_settings, "participation": 2}
-    plain = minimize(boxes, study.start, rounds=4, seed=5, share_values=True, **settings)
+    plain = minimize(boxes, study.start, rounds=4, seed=5, monitor="clients", **settings)
     whole = LocalStudy(study, tmp_path / "whole", objectives_of(study, tmp_path / "whole"), site_seed=5).run()
     same_history(whole, plain)
     assert whole.fun is not None

@@ -40,7 +40,7 @@ def run(**changes):
 
 
 def test_same_bits_as_one_by_one(client):
-    serial, parallel = run(), run(executor=client.get_executor())
+    serial, parallel = run(), run(workers=client.get_executor())
     assert np.array_equal(serial.x, parallel.x)
     assert serial.queries_per_client == parallel.queries_per_client
 
@@ -51,7 +51,7 @@ def test_a_worker_that_is_killed(client):
     pid = next(iter(client.run(os.getpid).values()))
     timer = threading.Timer(0.3, os.kill, (pid, signal.SIGKILL))
     timer.start()
-    parallel = run(executor=client.get_executor(retries=3))
+    parallel = run(workers=client.get_executor(retries=3))
     timer.join()
     assert np.array_equal(serial.x, parallel.x)
     assert serial.queries_per_client == parallel.queries_per_client

@@ -79,7 +79,7 @@ def test_same_bits_whoever_is_first(algorithm):
     """Threads that finish in any order, a map, and one by one."""
     serial = run([sleepy, Bowl(0.2)], algorithm=algorithm)
     with ThreadPoolExecutor(4) as executor:
-        threads = run([sleepy, Bowl(0.2)], algorithm=algorithm, executor=executor)
+        threads = run([sleepy, Bowl(0.2)], algorithm=algorithm, workers=executor)
         mapped = run([sleepy, Bowl(0.2)], algorithm=algorithm, workers=executor.map)
     for result in (threads, mapped):
         assert np.array_equal(result.x, serial.x)
@@ -100,7 +100,7 @@ def test_processes(tmp_path):
 
 def test_executor_of_processes():
     with ProcessPoolExecutor(2) as executor:
-        assert np.array_equal(run(Bowl(0.2), executor=executor).x, run(Bowl(0.2)).x)
+        assert np.array_equal(run(Bowl(0.2), workers=executor).x, run(Bowl(0.2)).x)
         assert executor.submit(abs, -1).result() == 1  # it stays open
 
 
@@ -146,7 +146,7 @@ def test_an_error_is_that_of_the_first_point(how):
     with pytest.raises(ObjectiveError) as serial:
         run(raising)
     with ThreadPoolExecutor(3) as executor, pytest.raises(ObjectiveError) as caught:
-        run(raising, **{"workers": {"workers": 2}, "executor": {"executor": executor}, "map": {"workers": map}}[how])
+        run(raising, **{"workers": {"workers": 2}, "executor": {"workers": executor}, "map": {"workers": map}}[how])
     assert str(caught.value) == str(serial.value)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert serial.value.result.queries <= caught.value.result.queries <= serial.value.result.queries + 4
@@ -182,14 +182,6 @@ def test_processes_end_with_the_run(tmp_path):
     site = Bowl(0.2, tmp_path / "a")
     run(site, workers=2)
     assert not [pid for pid in set(site.calls) if Path(f"/proc/{pid}/stat").exists()]
-
-
-# Wrong arguments
-
-
-def test_both_are_refused():
-    with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match="workers and executor"):
-        run(Bowl(0.2), workers=2, executor=executor)
 
 
 def test_a_callable_that_is_no_map():

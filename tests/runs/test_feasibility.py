@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from fzoos import Study, load, minimize
+from fzoos import Stop, Study, load, minimize
 from fzoos.cli import main
 from fzoos.engines import LocalStudy
 from fzoos.runs.dashboard.data import Reader
@@ -161,10 +161,10 @@ def test_the_lowest_f_is_that_of_a_feasible_x(tmp_path, fzoos):
 
 def test_neither_target_nor_patience_is_met_by_an_infeasible_x(tmp_path):
     """F = 2 at x0 is below the target, and lower than all that comes after it."""
-    assert run(tmp_path / "a.db", [limited], monitor=value, target=4.0).status != "stopped"
-    patient = run(tmp_path / "b.db", [limited], monitor=value, patience=2)
+    assert run(tmp_path / "a.db", [limited], monitor=value, stop=Stop(target=4.0)).status != "stopped"
+    patient = run(tmp_path / "b.db", [limited], monitor=value, stop=Stop(patience=2))
     assert patient.feasible
     assert value(patient.x) == pytest.approx(4.5, abs=0.1)
-    reached = run(tmp_path / "c.db", [limited], monitor=value, target=4.6)
+    reached = run(tmp_path / "c.db", [limited], monitor=value, stop=Stop(target=4.6))
     assert (reached.status, reached.feasible) == ("stopped", True)
     assert value(reached.x) <= 4.6

@@ -56,8 +56,8 @@ class OwnProblem:
         return len(self.x0) if space is None else space.dim
 
     def arguments(self) -> dict[str, Any]:
-        """Of `minimize`: F is the monitor's, if there is one; otherwise clients share their values."""
-        return {"x0": self.x0, "seed": self.seed, "share_values": "monitor" not in self.settings, **self.settings}
+        """Arguments of `minimize`; F is that of the module's monitor or of the clients."""
+        return {"x0": self.x0, "rng": self.seed, "monitor": "clients", **self.settings}
 
     def __str__(self) -> str:
         return f"{self.name} (d = {self.dim}, N = {self.clients})"

@@ -108,7 +108,7 @@ class BuiltIn:
     def arguments(self) -> dict[str, Any]:
         """The arguments of `minimize`."""
         known = {"x0": self.x0, "bounds": self.task.bounds, "vectorized": True, "monitor": self.value}
-        return {**known, "seed": self.seed}
+        return {**known, "rng": self.seed}
 
     def __str__(self) -> str:
         return self.description

@@ -21,17 +21,17 @@ from fzoos.objectives.manual import ManualObjective, point_id
 from fzoos.result import Result
 from fzoos.runs.store import load
 
-__all__ = ["Optimizer"]
+__all__ = ["AskTell"]
 
 _SETTINGS, _SITE_SEED = "study.json", "site_seed"
 
 
-class Optimizer:
+class AskTell:
     """A run whose points are asked for and whose values are told: `fzoos ask` and `fzoos tell` in Python.
 
     Clients ask in stages: the initial design, the server's x and around it, one point after each local step. When all
     clients' values of a stage have been told, the next one can be asked for. Everything is in a folder, with the files
-    of a study: whoever opens it again with `Optimizer.load` goes on where it was, and no value is asked for twice.
+    of a study: whoever opens it again with `AskTell.load` goes on where it was, and no value is asked for twice.
 
     Args:
         bounds: as for `minimize`: pairs, or a `Space`.
@@ -43,8 +43,8 @@ class Optimizer:
             With `seed` the clients draw from it, too, and the run can be repeated; without it they have secret ones.
 
     Example:
-        >>> from fzoos import Optimizer
-        >>> optimizer = Optimizer(bounds=(-1, 1), x0=[0.9, 0.9], clients=2, rounds=5, seed=0)
+        >>> from fzoos import AskTell
+        >>> optimizer = AskTell(bounds=(-1, 1), x0=[0.9, 0.9], clients=2, rounds=5, seed=0)
         >>> while not optimizer.done:
         ...     for client, target in enumerate((0.2, 0.4)):
         ...         points = optimizer.ask(client, count=8)
@@ -66,14 +66,14 @@ class Optimizer:
         if place.is_file():
             raise ValueError(f"folder {place} is a file")
         if (place / _SETTINGS).exists():
-            raise ValueError(f"folder {place} has an optimizer: go on with Optimizer.load")
+            raise ValueError(f"folder {place} has an optimizer: go on with AskTell.load")
         place.mkdir(parents=True, exist_ok=True)
         kept = {**study.settings, _SITE_SEED: settings.get("seed")}
         (place / _SETTINGS).write_text(json.dumps(kept), encoding="utf-8")
         self._open(kept, place)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Optimizer:
+    def load(cls, folder: str | Path) -> AskTell:
         """Go on with the one in a folder.
 
         Raises:
@@ -187,7 +187,7 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
     known = [field.name for field in fields(Study) if field.name not in ("name", "x0", "bounds", "sites")]
     for name, value in settings.items():
         if name not in known:
-            raise TypeError(f"Optimizer has no setting {name!r}; it has {', '.join(known)}")
+            raise TypeError(f"AskTell has no setting {name!r}; it has {', '.join(known)}")
         if name == "algorithm" and not isinstance(value, Mapping):
             raise TypeError(
                 f"algorithm must be a table as in a study's file, such as {{'name': 'fedzo'}}, got {value!r}"

@@ -16,6 +16,7 @@ from fzoos._util.lock import FileLock
 from fzoos.federation.asynchronous import AsynchronousServer
 from fzoos.federation.asynchronous_steering import SteeredAsynchronousServer
 from fzoos.federation.exchange import AsynchronousEngine, Engine, Outcome
+from fzoos.federation.limits import Limits
 from fzoos.federation.privacy import Releases
 from fzoos.federation.rounds import RoundLoop
 from fzoos.federation.server import Dropouts, Server
@@ -118,7 +119,7 @@ class _Conductor:
     def run(self, progress: bool, callback: Callable[[Record], Any] | None) -> Result:
         study = self._study
         self._store.take(self._run)
-        limits = study.limits
+        limits = Limits(study.stop)
         limits.recall(self._store.result(self._run).history)
         loop = RoundLoop(
             self._server,

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos.federation.limits import Limits
+from fzoos.federation.limits import Limits, Stop
 from fzoos.federation.server import Plan, Server, TooFewClients
 from fzoos.objectives.box import Box
 from fzoos.result import NotAsked, ObjectiveError, Record, Result, Status
@@ -81,7 +81,7 @@ class RoundLoop:
         self._server, self._box, self._recorder = server, box, recorder
         self._rounds, self._max_queries, self._tolerance = rounds, max_queries, tolerance
         self._monitor, self._callback, self._progress = monitor, callback, progress
-        self._limits, self._cuts = Limits() if limits is None else limits, cuts
+        self._limits, self._cuts = Limits(Stop()) if limits is None else limits, cuts
         last = server.state.previous or {"x": server.x, "place": server.state.x}
         self._x, self._recorded = box.from_cube(last["x"]), server.round  # after the last round that was recorded
         self._cut = 0  # of the round that has begun

@@ -14,13 +14,13 @@ from typing import Any, get_args
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.checks import check_count, check_number, check_positive
+from fzoos._util.checks import check_count, check_positive
 from fzoos.algorithms import ALGORITHMS
 from fzoos.algorithms.base import Algorithm
 from fzoos.federation.aggregate import AGGREGATES
 from fzoos.federation.check import check_precision_of, check_request
 from fzoos.federation.client import Client
-from fzoos.federation.limits import Limits
+from fzoos.federation.limits import Stop
 from fzoos.federation.privacy import Privacy
 from fzoos.federation.settings import make_algorithm
 from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
@@ -173,8 +173,6 @@ class Study:
         for name in ("max_queries", "max_queries_per_client"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name), low=1)
-        if self.tolerance is not None:
-            check_number("tolerance", self.tolerance, 0.0)
         if self.on_failure not in get_args(OnFailure):
             raise ValueError(f"on_failure must be one of {', '.join(get_args(OnFailure))}, got {self.on_failure!r}")
         if self.aggregate not in list(AGGREGATES):
@@ -184,9 +182,9 @@ class Study:
             raise TypeError(f"share_values must be true or false, got {self.share_values!r}")
         if self.share_values and self.privacy is not None:
             raise ValueError("share_values sends one number, f_i(x), of which the noise of privacy leaves nothing")
-        need_values = self.limits.need_values
-        if need_values and not self.share_values:
-            raise ValueError(f"{need_values[0]} needs share_values: without them nobody knows F")
+        needs_values = self.stop.needs_values
+        if needs_values and not self.share_values:
+            raise ValueError(f"{needs_values} needs share_values: without them nobody knows F")
         start = self.start
         if self.dim and len(start) != self.dim:
             raise ValueError(f"x0 has {len(start)} values but dim is {self.dim}")
@@ -292,9 +290,9 @@ class Study:
         return None if self.privacy is None else Privacy.of(self.privacy)
 
     @property
-    def limits(self) -> Limits:
-        """What ends a run early besides queries."""
-        return Limits(self.max_seconds, self.max_bytes, self.target, self.patience)
+    def stop(self) -> Stop:
+        """The rules that end the run before its rounds and queries are spent."""
+        return Stop(self.tolerance, self.target, self.patience, self.max_seconds, self.max_bytes)
 
     @cached_property
     def seeds(self) -> Seeds:

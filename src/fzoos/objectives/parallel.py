@@ -171,24 +171,17 @@ class Parallel:
             self.objective.close()
 
 
-def point_pools(
-    stack: ExitStack, workers: Any, executor: Any, objectives: Sequence[Objective]
-) -> tuple[list[PointPool | None], int]:
+def point_pools(stack: ExitStack, workers: Any, objectives: Sequence[Objective]) -> tuple[list[PointPool | None], int]:
     """What asks each client's points, and how many clients work at the same time, each on a thread.
 
     Args:
         stack: closes what is opened here.
-        workers: an int, or a map-like callable.
-        executor: in place of it.
+        workers: an int, an executor, or a map-like callable.
         objectives: the clients'.
     """
     count = len(objectives)
-    if executor is not None:
-        if isinstance(workers, bool) or workers != 1:
-            raise ValueError("workers and executor say the same thing: give one of them")
-        if not callable(getattr(executor, "submit", None)):
-            raise TypeError(f"executor must be a concurrent.futures.Executor, got {executor!r}")
-        return [ExecutorPool(executor)] * count, min(count, _THREADS)
+    if callable(getattr(workers, "submit", None)):
+        return [ExecutorPool(workers)] * count, min(count, _THREADS)
     if callable(workers):
         return [MapPool(workers)] * count, min(count, _THREADS)
     check_count("workers", workers, low=-1)

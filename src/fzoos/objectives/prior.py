@@ -11,12 +11,36 @@ from typing import Any
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos.objectives.box import Box
+from fzoos.objectives.box import Box, Objective
 from fzoos.objectives.space import Space
 
-__all__ = ["read_prior"]
+__all__ = ["WithPrior", "read_prior"]
 
 Data = tuple[FloatArray, FloatArray]
+
+
+class WithPrior:
+    """An objective and data that its client has already: its surrogate begins with them, and they are never sent.
+
+    Args:
+        objective: the client's f_i, without constraints.
+        data: a pair (points, values), or the path of a CSV file (columns x1, x2, ... or the variables' names, and
+            value). Only algorithms that look back at their queries take it.
+
+    Example:
+        >>> from fzoos import WithPrior, minimize
+        >>> bowl = lambda x: float(x @ x)
+        >>> known = WithPrior(bowl, ([[0.5, 0.0], [0.0, 0.5]], [0.25, 0.25]))
+        >>> minimize(known, [0.9, 0.9], bounds=(-1, 1), rounds=3, rng=0).success
+        True
+    """
+
+    def __init__(self, objective: Objective, data: Any) -> None:
+        self.objective, self.data = objective, data
+
+    def __call__(self, x: Any) -> Any:
+        """Evaluate the objective."""
+        return self.objective(x)
 
 
 def read_prior(given: Any, box: Box, where: str = "prior") -> Data:
@@ -30,7 +54,7 @@ def read_prior(given: Any, box: Box, where: str = "prior") -> Data:
         where: what an error calls the data.
 
     Example:
-        >>> from fzoos.objectives.box import Box
+        >>> from fzoos.objectives.box import Box, Objective
         >>> from fzoos.objectives.prior import read_prior
         >>> read_prior(([[0.5, 1.0], [0.0, 0.0]], [1.25, float("nan")]), Box.of((-1, 1), dim=2))
         (array([[0.5, 1. ]]), array([1.25]))

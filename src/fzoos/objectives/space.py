@@ -38,7 +38,7 @@ class Space:
         ...     assert isinstance(depth, int)
         ...     return (depth - 7) ** 2 / 50 + (0.0 if kernel == "rbf" else 0.3)
         >>> start = {"rate": 1e-3, "depth": 3, "kernel": "linear"}
-        >>> result = minimize(loss, start, bounds=space, rounds=10, seed=0)
+        >>> result = minimize(loss, start, bounds=space, rounds=10, rng=0)
         >>> sorted(result.variables)
         ['depth', 'kernel', 'rate']
     """

@@ -64,7 +64,7 @@ def at_equal(results: Sequence[Result], axis: str, parts: int = 4) -> list[tuple
         >>> from fzoos import FedZO, ScaffoldI, minimize
         >>> import numpy as np
         >>> f = lambda x: float(x @ x)
-        >>> runs = [minimize([f], np.ones(3), bounds=(-1, 1), algorithm=a, rounds=4, seed=0, monitor=f)
+        >>> runs = [minimize([f], np.ones(3), bounds=(-1, 1), algorithm=a, rounds=4, rng=0, monitor=f)
         ...         for a in (FedZO(), ScaffoldI())]
         >>> [cost for cost, _ in at_equal(runs, "queries")]
         [210, 420, 630, 840]

@@ -41,7 +41,7 @@ class RunEditor(Store):
         >>> path = Path(tempfile.mkdtemp()) / "runs.db"
         >>> for seed in (1, 2):
         ...     result = minimize([lambda x: float(x @ x)], np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=1,
-        ...                       seed=seed, store=path)
+        ...                       rng=seed, store=path)
         >>> with RunEditor(path) as editor:
         ...     first, second = editor.runs
         ...     editor.rename(first.id, first.started, "a first try")

@@ -37,7 +37,7 @@ def export(run: StoredRun, path: str | Path) -> None:
         >>> from fzoos.runs.export import export
         >>> from fzoos.runs.reader import read
         >>> folder = Path(tempfile.mkdtemp())
-        >>> result = minimize([lambda x: float(x @ x)], np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=2, seed=0,
+        >>> result = minimize([lambda x: float(x @ x)], np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=2, rng=0,
         ...                   store=folder / "runs.db")
         >>> export(read(str(folder)), folder / "run.csv")
         >>> (folder / "run.csv").read_text().splitlines()[0]

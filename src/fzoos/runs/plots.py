@@ -42,7 +42,7 @@ class Trial:
         >>> from fzoos_experiments.tasks import Quadratic
         >>> task = Quadratic(dim=4)
         >>> result = minimize(task.objectives, task.x0, bounds=task.bounds, algorithm=FedZO(), rounds=2,
-        ...                   vectorized=True, monitor=task.value, seed=0)
+        ...                   vectorized=True, monitor=task.value, rng=0)
         >>> Trial("FedZO", result, task.value(task.x0), task.minimum).gap.shape
         (3,)
     """

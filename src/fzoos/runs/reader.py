@@ -89,7 +89,7 @@ def read(name: str | None = None) -> StoredRun:
         >>> path = Path(tempfile.mkdtemp()) / "runs.db"
         >>> for seed in (1, 2):
         ...     result = minimize([lambda x: float(x @ x)], np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=1,
-        ...                       seed=seed, store=path)
+        ...                       rng=seed, store=path)
         >>> read(f"{path}:1").settings["seed"], read(f"{path}").settings["seed"]
         (1, 2)
     """

@@ -42,7 +42,7 @@ def report(runs: Sequence[StoredRun]) -> str:
         >>> from fzoos.runs.reader import read
         >>> path = Path(tempfile.mkdtemp()) / "runs.db"
         >>> result = minimize([lambda x: float(x @ x)], np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=2,
-        ...                   seed=0, store=path)
+        ...                   rng=0, store=path)
         >>> page = report([read(str(path))])
         >>> "<script src" in page, "http://" in page.replace("http://www.w3.org", "")
         (False, False)

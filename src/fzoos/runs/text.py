@@ -30,7 +30,7 @@ def markdown(runs: list[tuple[str, dict[str, Any], Result]]) -> str:
         >>> from fzoos import FedZO, minimize
         >>> from fzoos.runs.text import markdown
         >>> f = lambda x: float(x @ x)
-        >>> result = minimize([f], np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=2, seed=0, monitor=f)
+        >>> result = minimize([f], np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=2, rng=0, monitor=f)
         >>> text = markdown([("first", {"seed": 0, "rounds": 2}, result)])
         >>> text.splitlines()[2]
         '| run | status | rounds | F | queries | bytes up | bytes down | seconds |'

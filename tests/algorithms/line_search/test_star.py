@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fzoos import FedLineSearch, minimize
+from fzoos import FedLineSearch, Stop, WithPrior, minimize
 from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.line_search import client as star
 from fzoos.algorithms.line_search import star_points as module
@@ -407,15 +407,16 @@ def test_many_dimensions_end_to_end(monkeypatch):
     functions = [function(c) for c in centres]
 
     def run():
-        result = minimize(functions, np.full(80, 0.2), bounds=(0, 1), rounds=8, seed=0, tolerance=0)
+        result = minimize(functions, np.full(80, 0.2), bounds=(0, 1), rounds=8, seed=0, stop=Stop(tolerance=0))
         return np.sum((result.x - centres.mean(axis=0)) ** 2)
 
     start, kept = np.sum((0.2 - centres.mean(axis=0)) ** 2), run()
     for where in (star, module):
         monkeypatch.setattr(where, "TOGETHER", 30)
     assert not FedLineSearch().keeps_trajectory(80)
-    with pytest.raises(ValueError, match="prior is of no use to FedLineSearch"):
-        minimize(functions, np.full(80, 0.2), bounds=(0, 1), prior=[(np.zeros((1, 80)), np.zeros(1))] * 3)
+    known = [WithPrior(f, (np.zeros((1, 80)), np.zeros(1))) for f in functions]
+    with pytest.raises(ValueError, match="WithPrior is of no use to FedLineSearch"):
+        minimize(known, np.full(80, 0.2), bounds=(0, 1))
     assert run() < max(10 * kept, 0.02 * start)
 
 

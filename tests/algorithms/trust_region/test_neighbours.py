@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fzoos import FedTrustRegion, minimize
+from fzoos import FedTrustRegion, Stop, minimize
 from fzoos._util.object_state import ObjectState
 from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.trust_region import neighbours
@@ -33,7 +33,7 @@ def test_shapes_are_compared_again(monkeypatch, noise, searches):
         bounds=(-1, 1),
         algorithm=FedTrustRegion(),
         rounds=150,
-        tolerance=0.0 if noise else 1e-6,
+        stop=Stop(tolerance=0.0 if noise else 1e-6),
         callback=lambda record: rounds.__setitem__(0, rounds[0] + 1),
         seed=0,
     )

@@ -152,7 +152,7 @@ class RunIndex:
         >>> with RunIndex(folder) as index:
         ...     before = index.refresh()["runs"]
         ...     result = minimize([lambda x: float(x @ x)], np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=2,
-        ...                       seed=0, store=folder / "runs.db")
+        ...                       rng=0, store=folder / "runs.db")
         ...     time.sleep(0.3)
         ...     before, [run["key"] for run in index.refresh()["runs"]]
         ([], ['runs.db:1'])
