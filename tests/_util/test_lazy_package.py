@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import inspect
 import pickle
@@ -24,31 +23,6 @@ PACKAGES = [".".join(("fzoos", *path.parent.relative_to(ROOT).parts)) for path i
 
 def in_a_new_process(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
-
-
-def test_the_packages_that_import_fzoos_used_to_load() -> None:
-    rooms = {"algorithms", "engines", "federation", "messages", "objectives", "runs", "surrogates"}
-    assert set(PACKAGES) == {"fzoos", *(f"fzoos.{room}" for room in rooms)}
-
-
-@pytest.mark.parametrize("name", PACKAGES)
-def test_type_checkers_see_what_is_loaded(name: str) -> None:
-    """The table of `load_on_use`, the imports under `if TYPE_CHECKING:` and `__all__` have the same names."""
-    package = importlib.import_module(name)
-    (blocks,) = [
-        [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.If)]
-        for path, found in zip(FILES, PACKAGES, strict=True)
-        if found == name
-    ]
-    seen = {
-        alias.asname or alias.name: line.module
-        for block in blocks
-        for line in block.body
-        if isinstance(line, ast.ImportFrom)
-        for alias in line.names
-    }
-    assert package._places == seen
-    assert set(getattr(package, "__all__", [])) - {"__version__"} == seen.keys()
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -82,7 +56,7 @@ def test_all_ways_to_a_name() -> None:
     code = "from fzoos import *\nimport fzoos\n"
     code += "assert all(name in globals() for name in fzoos.__all__)\n"
     code += "assert fzoos.algorithms.fedzo.FedZO is FedZO is fzoos.algorithms.FedZO\n"
-    code += "assert fzoos.runs.reader.read and fzoos.objectives.box.Box and fzoos.surrogates.gp and fzoos.callbacks"
+    code += "assert fzoos.callbacks"
     done = in_a_new_process(code)
     assert done.returncode == 0, done.stderr
 
@@ -126,11 +100,16 @@ def test_what_is_pickled_is_found_in_a_process_that_has_used_nothing() -> None:
     assert done.stdout.strip() == str(fzoos.FedZO())
 
 
-def test_a_package_loads_a_name_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_loads_a_name_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     package = ModuleType("example")
+    package.__file__ = str(tmp_path / "__init__.py")
+    (tmp_path / "__init__.pyi").write_text(
+        "from fractions import Fraction as Fraction\nfrom json import loads as loads\n"
+    )
     monkeypatch.setitem(sys.modules, "example", package)
-    load_on_use("example", {"fractions": "Fraction", "json": "loads dumps"})
+    load_on_use("example")
+    assert package.__all__ == ["Fraction", "loads"]
     assert "Fraction" not in vars(package)
     assert package.Fraction is importlib.import_module("fractions").Fraction
     assert "Fraction" in vars(package)
-    assert {"Fraction", "loads", "dumps"} <= set(dir(package))
+    assert {"Fraction", "loads"} <= set(dir(package))

@@ -72,7 +72,7 @@ BAD = {
     "foreign": (foreign, "not a file of runs: it has the tables patients"),
     "foreign, written ahead": (foreign_wal, "not a file of runs: it has the tables patients"),
     "alike": (alike, "cannot be read as a file of runs"),
-    "another format": (of_another_format, "has format 1; this program reads format 2 only: another version wrote it"),
+    "another format": (of_another_format, "has format 1; this program reads format 3 only: another version wrote it"),
     "cut in the header": (cut(60), "cannot be read as a file of runs"),
     "cut in the middle": (cut(2 * 4096), "malformed"),
     "cut within a page": (cut(3 * 4096 + 77), "malformed"),

@@ -16,7 +16,7 @@ from fzoos_experiments.tasks import TASKS, Quadratic
 
 BRIEF = ["--dim", "4", "--clients", "2", "--rounds", "2"]
 TOY = [*BRIEF, "--local-steps", "2"]
-NO_TASK = "there is no task 'cubic'; choose from quadratic, ackley, levy, attack, metric, prompt, newsgroups"
+NO_TASK = "there is no task 'cubic'; choose from quadratic, ackley, levy, attack, metric, prompt"
 PNG = b"\x89PNG\r\n\x1a\n"
 
 

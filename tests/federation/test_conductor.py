@@ -230,7 +230,7 @@ def test_a_file_that_cannot_be_used(folder, kind):
         body = good.index(b'{"state"')
         path.write_bytes(good[:body] + bytes([good[body] ^ 1]) + good[body + 1 :])
     bad = path.read_bytes()
-    with pytest.raises(StoreError, match=r"cannot be read|damaged|format 99; this program reads format 2") as caught:
+    with pytest.raises(StoreError, match=r"cannot be read|damaged|format 99; this program reads format 3") as caught:
         conduct(make_study(), Lonely(), path, resume=True)
     assert "\n" not in str(caught.value)
     assert path.read_bytes() == bad

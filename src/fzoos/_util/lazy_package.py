@@ -1,13 +1,12 @@
 """Packages whose names are loaded when they are first used, as those of SciPy are.
 
-`import fzoos` costs next to nothing then, and a process pays for the modules that it needs. To a reader nothing
-changes: `from fzoos import minimize`, `from fzoos import *`, `dir(fzoos)` and `help(fzoos)` are what they always were.
+`import fzoos` then costs next to nothing, and a process pays for the modules that it needs. A package lists its names
+once, in its stub `__init__.pyi`, which type checkers read as well.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -15,34 +14,33 @@ from typing import Any
 __all__ = ["load_on_use"]
 
 
-def load_on_use(package: str, names: Mapping[str, str]) -> None:
-    """Let a package find its names, and its modules, when they are first asked for.
+def load_on_use(package: str) -> None:
+    """Let a package import the names of its stub, and its modules, when they are first used.
 
-    Type checkers do not see this: the package has the same imports once more under `if TYPE_CHECKING:`, and a test
-    compares them.
+    Each name has a line of its own in the stub: `from MODULE import NAME as NAME`.
 
     Args:
         package: its `__name__`.
-        names: modules, by their full names, and what the package has of each, separated by spaces.
 
     Example:
-        >>> import sys, types
-        >>> from fzoos._util.lazy_package import load_on_use
-        >>> sys.modules["example"] = types.ModuleType("example")
-        >>> load_on_use("example", {"fractions": "Fraction"})
-        >>> sys.modules.pop("example").Fraction(1, 2)
-        Fraction(1, 2)
+        >>> import fzoos
+        >>> "FedZO" in dir(fzoos), "FedZO" in fzoos.__all__
+        (True, True)
     """
     module = sys.modules[package]
     module.__class__ = _LazyPackage
-    vars(module)["_places"] = {name: place for place, group in names.items() for name in group.split()}
+    with open(f"{module.__file__}i", encoding="utf-8") as stub:
+        words = [line.split() for line in stub if line.startswith("from ")]
+    places = {name: place for _, place, _, name, *_ in words}
+    vars(module)["_places"] = places
+    vars(module)["__all__"] = sorted([*places, *({"__version__"} & vars(module).keys())])
 
 
 class _LazyPackage(ModuleType):
-    """What `load_on_use` makes of a package.
+    """The type of a package with `load_on_use`.
 
-    It is a class, and not a function `__getattr__` in each package, because of `fzoos.minimize`: that is a function,
-    and the module that has it. Importing a module puts it into its package, where it must not take the place of the
+    It is a class, and not a function `__getattr__` in each package, because of `fzoos.minimize`: that is a function and
+    the module that has it. Importing a module sets it as an attribute of its package, where it must not replace the
     function.
     """
 

@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 STDOUT = Path("-")
 
-TASK_NAMES = ("quadratic", "ackley", "levy", "attack", "metric", "prompt", "newsgroups")
+TASK_NAMES = ("quadratic", "ackley", "levy", "attack", "metric", "prompt")
 DATASET_NAMES = ("mnist", "cifar10")
 METRIC_NAMES = ("precision", "recall", "f1", "jaccard")
 SPLIT_NAMES = ("divided", "whole")
@@ -65,29 +65,24 @@ Heterogeneity = Annotated[
     float | None,
     typer.Option(
         min=0.0,
-        help="C: how much the clients of a synthetic task, prompt or newsgroups differ; 0: not at all.  "
-        "[default: 5; prompt, newsgroups: 2]",
+        help="C: how much the clients of a synthetic task or prompt differ; 0: not at all.  [default: 5; prompt: 2]",
     ),
 ]
 Rounds = Annotated[int, typer.Option(min=0, help="R: rounds of communication.")]
 Dim = Annotated[
     int | None,
-    typer.Option(
-        min=1, help="d: dimension of a synthetic task, prompt or newsgroups.  [default: 300; prompt, newsgroups: 500]"
-    ),
+    typer.Option(min=1, help="d: dimension of a synthetic task or prompt.  [default: 300; prompt: 500]"),
 ]
 Device = Annotated[
     str | None,
-    typer.Option(help="Where the models of attack, metric, prompt and newsgroups run: cpu or cuda.  [default: cpu]"),
+    typer.Option(help="Where the models of attack, metric and prompt run: cpu or cuda.  [default: cpu]"),
 ]
-TextCount = Annotated[
-    int | None, typer.Option(min=1, help="Texts of each client of prompt and newsgroups.  [default: 64]")
-]
+TextCount = Annotated[int | None, typer.Option(min=1, help="Texts of each client of prompt.  [default: 64]")]
 DataFolder = Annotated[
     Path | None,
     typer.Option(
         "--data",
-        help="Folder of the data of attack, metric, prompt and newsgroups.  [default: $FZOOS_DATA, then the cache]",
+        help="Folder of the data of attack, metric and prompt.  [default: $FZOOS_DATA, then the cache]",
     ),
 ]
 DatasetName = Annotated[

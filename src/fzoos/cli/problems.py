@@ -27,7 +27,6 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     "attack": ("dataset", "portion", "split", "clients", "device", "full", "data"),
     "metric": ("metric", "portion", "split", "clients", "device", "full", "data"),
     "prompt": _PROMPT,
-    "newsgroups": _PROMPT,
 }
 _OF_OWN = ("dim",)
 

@@ -10,7 +10,7 @@ import typer
 from fzoos._util.arrays import check_device
 from fzoos.cli.exit_codes import complain
 from fzoos.cli.options import Quiet
-from fzoos_experiments.paper.figures import ALL, FIGURES
+from fzoos_experiments.paper.figures import FIGURES
 from fzoos_experiments.paper.figures import make as make_figure
 from fzoos_experiments.paper.scale import Scale
 
@@ -49,7 +49,7 @@ def reproduce(
         Console().print(figure_list())
         return 0
     scale = Scale(quick, seeds, device, rounds, samples)
-    names = (*ALL, "theory") if "all" in figures else tuple(dict.fromkeys(figures))
+    names = (*FIGURES, "theory") if "all" in figures else tuple(dict.fromkeys(figures))
     made = [make_figure(name, scale) for name in names if name != "theory"]
     missing = [] if partial else wanted(made, output)
     if device != "cpu" and missing:  # runs that were made on a GPU can be drawn anywhere

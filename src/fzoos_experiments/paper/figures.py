@@ -36,7 +36,7 @@ from fzoos_experiments.paper.run import Run
 from fzoos_experiments.paper.scale import Scale
 from fzoos_experiments.paper.task_spec import TaskSpec
 
-__all__ = ["ALL", "DURATIONS", "FIGURES", "Figure", "Line", "Panel", "Quantity", "Scale", "make"]
+__all__ = ["DURATIONS", "FIGURES", "Figure", "Line", "Panel", "Quantity", "Scale", "make"]
 
 Quantity = Literal["gap", "percent", "success", "cosine", "loss"]
 
@@ -344,11 +344,6 @@ def prompt(scale: Scale) -> Figure:
     return _prompt_figure("prompt", "a language model's soft prompt, heterogeneity C of the texts varied", scale)
 
 
-def newsgroups(scale: Scale) -> Figure:
-    """The same with other texts."""
-    return _prompt_figure("newsgroups", "the same with posts of newsgroups, which have to be downloaded", scale)
-
-
 FIGURES: dict[str, Callable[[Scale], Figure]] = {
     "fig1": fig1,
     "fig2": fig2,
@@ -364,12 +359,8 @@ FIGURES: dict[str, Callable[[Scale], Figure]] = {
     "fig11": _other_metric("fig11", "f1"),
     "fig12": _other_metric("fig12", "jaccard"),
     "prompt": prompt,
-    "newsgroups": newsgroups,
 }
 """By the name used on the command line."""
-
-ALL = tuple(name for name in FIGURES if name != "newsgroups")
-"""What the word `all` means: the figures whose results are in the repository."""
 
 DURATIONS: dict[str, tuple[str, str]] = {
     "fig1": ("30 min", "20 s"),
@@ -386,7 +377,6 @@ DURATIONS: dict[str, tuple[str, str]] = {
     "fig11": ("hours", "25 s"),
     "fig12": ("hours", "25 s"),
     "prompt": ("15 min, on a GPU", "10 min"),
-    "newsgroups": ("an hour, on a GPU", "half an hour"),
 }
 """About how long a figure takes on two cores: at full size, and with --quick."""
 

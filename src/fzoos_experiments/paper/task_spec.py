@@ -5,19 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fzoos_experiments.tasks import TASKS, Noisy
 from fzoos_experiments.tasks.data import data_digest
 from fzoos_experiments.tasks.display import Shown
 
-if TYPE_CHECKING:
-    from fzoos_experiments.tasks.prompt.texts import Source
-
 __all__ = ["TaskSpec", "build"]
-
-_TEXTS: dict[str, Source] = {"prompt": "debian", "newsgroups": "newsgroups"}
-"""The texts of the tasks that tune a prompt."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +19,7 @@ class TaskSpec:
     """A task by name and settings; `build` makes it. Light, so that a figure can be described without any data.
 
     Args:
-        name: of a synthetic task, "attack", "metric", "prompt" or "newsgroups".
+        name: of a synthetic task, "attack", "metric" or "prompt".
         settings: its arguments as (name, value) pairs; a synthetic task may have `noise`, the standard deviation of its
             observations as a share of F(x0) - F*.
     """
@@ -41,12 +35,12 @@ class TaskSpec:
     @property
     def is_prompt(self) -> bool:
         """Whether it is a language model's prompt."""
-        return self.name in _TEXTS
+        return self.name == "prompt"
 
     @property
     def dataset(self) -> str | None:
         """The name of the data that it is made of, if any."""
-        known = {"metric": "covtype", **_TEXTS}
+        known = {"metric": "covtype", "prompt": "debian"}
         name: str | None = known.get(self.name) or dict(self.settings).get("dataset")
         return name
 
@@ -60,7 +54,7 @@ class TaskSpec:
         if self.is_prompt:
             from fzoos_experiments.tasks.prompt.texts import texts_digest
 
-            return texts_digest(_TEXTS[self.name], folder)
+            return texts_digest(folder)
         return None if self.dataset is None else data_digest(self.dataset, folder)
 
     @property
@@ -118,8 +112,8 @@ def _build(wanted: _Wanted) -> Any:
         if wanted.folder is not None:
             from fzoos_experiments.tasks.prompt.texts import load_texts
 
-            settings["data"] = load_texts(wanted.folder, _TEXTS[spec.name])
-        return Prompt(**settings) if spec.name == "prompt" else Prompt.newsgroups(**settings)
+            settings["data"] = load_texts(wanted.folder)
+        return Prompt(**settings)
     noise = settings.pop("noise", 0.0)
     synthetic = TASKS[spec.name](**settings)
     return Noisy(synthetic, noise, synthetic.seed) if noise else synthetic

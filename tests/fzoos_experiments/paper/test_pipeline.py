@@ -233,7 +233,7 @@ def test_every_figure_can_be_described(name, quick):
     assert made.name == name
     assert made.runs
     labels = {line.label for panel in made.panels for line in panel.lines}
-    if not name.startswith(("fig6", "prompt", "newsgroups")):
+    if not name.startswith(("fig6", "prompt")):
         others = {"FedLineSearch (Auto)"} if name != "fig4" else set()  # which has no steps within a round
         assert {"FedZO", "FedProx", "ScaffoldI", "ScaffoldII", "FZooS, nearest 150"} | others <= labels
     assert len({r.fingerprint for r in made.runs}) == len(made.runs)

