@@ -62,7 +62,7 @@ def settings() -> Iterator[tuple[str, Any]]:
     for name, kind in ALGORITHMS.items():
         if name != "auto":
             yield name, make_quick(kind(), limit=24)
-    quick = make_quick(FZooS())
+    quick: Any = make_quick(FZooS())
     yield "fzoos without active queries", replace(quick, active=None, refresh=None, local_steps=4)
     yield "fzoos measured", replace(quick, length=Measured(), local_steps=3)
     yield "fzoos fixed vector, nearest", replace(quick, vector="fixed", points=20, feature_points=30, local_steps=3)
