@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from benchmarks.beyond import constraints
 from benchmarks.beyond.constraints_problems import PROBLEMS
-from benchmarks.beyond.fair import ablation, compare, price, switches
+from benchmarks.beyond.fair import ablation, switches
 from benchmarks.beyond.fair.kept import FOLDER, Kept
 from benchmarks.beyond.fair.race import race
 from benchmarks.beyond.fair.switches import replaced
@@ -21,9 +21,9 @@ ROOT = Path(__file__).parents[1]
 BEYOND = ROOT / "docs" / "beyond.md"
 
 
-@pytest.mark.parametrize("command", [compare, price, ablation, constraints])
+@pytest.mark.parametrize("command", [ablation, constraints])
 def test_the_tables_of_beyond_are_printed_from_the_stored_runs(command, capsys) -> None:
-    name = {compare: "rivals", price: "price", ablation: "ablation", constraints: "constraints"}[command]
+    name = {ablation: "ablation", constraints: "constraints"}[command]
     assert command.main(["--tables"]) == 0
     expected = capsys.readouterr().out.partition("\n\nMade by:")[0]
     _, mark, rest = BEYOND.read_text(encoding="utf-8").partition(f"<!-- {name} -->")

@@ -1,8 +1,8 @@
-"""The numbers behind docs/results/README.md, from the curves that lie beside it.
+"""The numbers behind docs/results/README.md, from the curves next to it.
 
-    python -m benchmarks.paper.claims [FOLDER]
+    python -m benchmarks.paper.claims [FOLDER] > docs/results/tables.md
 
-FOLDER holds one folder per figure, each with a curves.csv as `fzoos reproduce` leaves it; default: docs/results.
+FOLDER contains one folder per figure, each with a curves.csv as `fzoos reproduce` writes it; default: docs/results.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ def afforded(quantity: str, curve: dict[int, tuple[float, float, int]]) -> str:
 
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / "docs" / "results"
+    print("# Numbers of the figures\n\nPrinted by `python -m benchmarks.paper.claims` from the curves of each figure.")
     for path in sorted(folder.glob("*/curves.csv"), key=lambda path: (len(path.parent.name), path.parent.name)):
         if path.parent.name == "prompt":  # has a table of its own
             continue
@@ -81,10 +82,7 @@ def main() -> None:
         if quantity in AFFORDED:
             head.append(f"with {AFFORDED[quantity]:,} queries")
         name = path.parent.name
-        print(f"\n![{name}]({name}/{name}.png)")
-        if (path.parent / f"{name}-companion.png").exists():
-            print(f"\n![{name} with companion lines]({name}/{name}-companion.png)")
-        print(f"\n{name}: {NAMES[quantity]} after some {unit}, mean ± standard error\n")
+        print(f"\n## {name}\n\n{NAMES[quantity]} after some {unit}, mean ± standard error:\n")
         print("| panel | line | " + " | ".join(head) + " |\n| --- | --- |" + " --- |" * len(head))
         for (panel, line), curve in curves.items():
             digits = 2 if quantity in ("success", "percent") else 3
@@ -102,21 +100,22 @@ def main() -> None:
                 cells.append(afforded(quantity, curve))
             print(f"| {panel} | {line} | " + " | ".join(cells) + " |")
         if quantity == "success":
-            print(f"\n{name}: what half and nine tenths of the images cost\n")
+            print("\nCost of half and of nine tenths of the images:\n")
             print((path.parent / "table.md").read_text(encoding="utf-8").strip())
     print_times(folder)
 
 
 def print_times(folder: Path) -> None:
-    """How long the runs of the figures took, one after another."""
+    """Print the hours that the runs of each figure took, one after another."""
     times = {}
     for path in sorted(folder.glob("*/settings.json")):
         times[path.parent.name] = sum(json.loads(path.read_text(encoding="utf-8")).get("seconds", {}).values()) / 3600
     known = {name: hours for name, hours in times.items() if hours}
-    print("\n| figure | hours of its runs, added up |\n| --- | ---: |")
+    print("\n## Time\n\nHours of all runs of a figure; runs that two figures share are counted in both.\n")
+    print("| figure | hours |\n| --- | ---: |")
     for name, hours in known.items():
         print(f"| {name} | {hours:.2f} |")
-    print(f"| all of these | {sum(known.values()):.2f} |")
+    print(f"| sum | {sum(known.values()):.2f} |")
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ def rivals_table(kept: Kept) -> str:
     """A row for each algorithm, a column for each problem: mean and worst, the least mean in bold."""
     first = {problem: ROWS[problem](SEEDS[0]) for problem in ROWS}
     rows = [["queries", *(f"{instance.budget:,}" for instance in first.values())]]
-    rows += [["*the middle of the box, not asked*", *(number(_middle(instance)) for instance in first.values())]]
+    rows += [["*the centre of the box, no queries*", *(number(_middle(instance)) for instance in first.values())]]
     ends = {(problem, label): results(kept, problem, label) for problem in ROWS for label in (*RIVALS, OURS)}
     means = {key: float(np.mean([value for _, value in found])) for key, found in ends.items() if found}
     least = {problem: min((mean for (p, _), mean in means.items() if p == problem), default=0.0) for problem in ROWS}

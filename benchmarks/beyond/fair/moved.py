@@ -75,7 +75,7 @@ def moved_table(kept: Kept) -> str:
     """A row for each algorithm, a column for each problem: mean and worst."""
     first = {problem: moved(problem, SEEDS[0]) for problem in PROBLEMS}
     rows = [["*at x0, seed 1*", *(number(p.excess(p.x0)) for p in first.values())]]
-    rows += [["*the middle of the box*", *(number(p.excess(np.full(len(p.x0), 0.5))) for p in first.values())]]
+    rows += [["*the centre of the box*", *(number(p.excess(np.full(len(p.x0), 0.5))) for p in first.values())]]
     for label in (*RIVALS, OURS):
         lines = [kept.get(problem, label) for problem in PROBLEMS]
         cells = [

@@ -103,7 +103,7 @@ _OUTLIERS: Replaced = {
 MANY: dict[str, Replaced] = {
     OURS: {},
     "always shared": {(server, "_ALIKE"): 0.0},
-    "always dealt": {(server, "_ALIKE"): math.inf},
+    "always split": {(server, "_ALIKE"): math.inf},
     "no memory line": {(server, "best_step"): _first_line_only},
     "radius 0.1": {(server, "next_scales"): _same_radius},
     "all directions": {(server, "first_size"): _all_directions, (server, "next_size"): _all_directions},
