@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks import simplicity
 from benchmarks.beyond import constraints
 from benchmarks.beyond.constraints_problems import PROBLEMS
 from benchmarks.beyond.fair import ablation, switches
@@ -100,3 +101,29 @@ def test_rows_of_constraints_come_from_kept_runs_at_equal_queries() -> None:
         after = constraints.table(kept).splitlines()
         assert [a == b for a, b in zip(before, after, strict=True)] == [j != k + 2 for j in range(len(before))]
         before = after
+
+
+def test_simplicity_counts_what_a_tree_contains(tmp_path: Path) -> None:
+    """Numbers counted by hand: 5 of the 10 lines of base.py are code, and two modules import each other."""
+    texts = {
+        "src/fzoos/algorithms/base.py": "# a comment\n\nfrom fzoos import loop\nclass Algorithm:\n"
+        '    """One\n    two."""\n    name: ClassVar[str]\n    def client(self): ...\n\n    def __init__(self): ...\n',
+        "src/fzoos/loop.py": "from fzoos.algorithms import base\nhalf.steered, half.votes\nhalf.rounds\n",
+        "tests/test_loop.py": "def test_a(): ...\nclass B:\n    def test_b(self): ...\ndef helper(): ...\n",
+    }
+    for name, text in texts.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert simplicity.sizes(tmp_path) == {
+        "src/fzoos": "2 / 13 / 8",
+        "  algorithms": "1 / 10 / 5",
+        "  (top level)": "1 / 3 / 3",
+        "src/fzoos_experiments": "0 / 0 / 0",
+        "tests": "1 / 4 / 4",
+        "benchmarks": "0 / 0 / 0",
+    }
+    assert list(simplicity.members(tmp_path).values()) == [1, 1, 1]
+    assert list(simplicity.questions(tmp_path).values()) == ["1 in 1 files, 0"]
+    assert simplicity.tests(tmp_path, collect=False) == {"test functions": 2}
+    assert list(simplicity.cycles(tmp_path).values()) == ["2"]
