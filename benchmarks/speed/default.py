@@ -35,7 +35,7 @@ import scipy
 from benchmarks.machine import describe
 from benchmarks.speed import star
 from fzoos._util.arrays import FloatArray
-from fzoos.surrogates import likeliest
+from fzoos.surrogates import maximum_evidence
 
 N = 2
 REGION, STAR = (2, 10, 20, 50), (100, 300, 1_000, 2_000, 5_000, 20_000)
@@ -75,17 +75,17 @@ def rounds(dim: int, last: int) -> Measured:
         queries.append(sum(asked))
         factors.append(made[0])
 
-    compute = likeliest._Search._compute
+    compute = maximum_evidence._Search._compute
 
-    def counted(search: likeliest._Search, *which: int) -> float:
+    def counted(search: maximum_evidence._Search, *which: int) -> float:
         made[0] += 1
         return compute(search, *which)
 
-    likeliest._Search._compute = counted  # type: ignore[assignment,method-assign]
+    maximum_evidence._Search._compute = counted  # type: ignore[assignment,method-assign]
     try:
         star.solve([site(k) for k in range(N)], dim, last, note)
     finally:
-        likeliest._Search._compute = compute  # type: ignore[method-assign]
+        maximum_evidence._Search._compute = compute  # type: ignore[method-assign]
     seconds, first, end = np.diff(spent) / N, EARLY - CYCLE // 2, EARLY + CYCLE // 2
     return Measured(
         float(np.mean(seconds[first:end])),

@@ -90,7 +90,7 @@ def values_of_star(points, fresh, curvature, true):
 def _slope(points, values):
     """By the wide arms, which are every second one, and by the narrow ones."""
     parts = [[0, *range(first, len(points), 2)] for first in (1, 2)]
-    slopes = [fit_slope(points[part], np.append(0.0, values[1:])[part], X, 1e-8) for part in parts]
+    slopes = [fit_slope(points[part] - X, np.append(0.0, values[1:])[part], 1e-8) for part in parts]
     return slopes[0].gradient + slopes[1].gradient, 0.5 * (slopes[0].curvature + slopes[1].curvature)
 
 

@@ -67,7 +67,9 @@ def test_the_posterior_is_that_of_all_points(polynomial, parts):
     few, _ = dense(points[:FIRST], choice)
     unit = 1.0 / choice.length**2 + polynomial.linear / process.rho2
     gained = to_slope @ inverse @ to_slope.T - to_slope[:, :FIRST] @ np.linalg.inv(few) @ to_slope[:, :FIRST].T
-    np.testing.assert_allclose(fresh.unknown(AT) - process.unknown(AT), gained / unit, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(
+        fresh.grad_covariance(AT) - process.grad_covariance(AT), gained / unit, rtol=1e-3, atol=1e-6
+    )
     assert before(AT)[0] == alone
     assert process.choice == choice
 
@@ -106,10 +108,10 @@ def test_what_shares_a_factor_does_not_disturb():
     first = RegionProcess(points[:30], values[:30], CENTRE, Choice(0.8, BOWL, 1e-3)).extended(
         points[30:31], values[30:31]
     )
-    alone = first.unknown(AT)
+    alone = first.grad_covariance(AT)
     ways = [first.extended(points[at], values[at]) for at in ([31, 32], [33, 34])]
     again = [first.extended(points[at], values[at]) for at in ([33, 34], [31, 32])]
-    np.testing.assert_allclose(first.unknown(AT), alone, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(first.grad_covariance(AT), alone, rtol=1e-12, atol=1e-15)
     for one, other in zip(ways, again[::-1], strict=True):
-        np.testing.assert_allclose(one.unknown(AT), other.unknown(AT), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(one.grad_covariance(AT), other.grad_covariance(AT), rtol=1e-9, atol=1e-12)
         assert one(AT)[0] == pytest.approx(other(AT)[0], rel=1e-12)

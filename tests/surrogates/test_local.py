@@ -108,12 +108,12 @@ def test_new_queries_are_used_while_x_stays(trajectory):
     assert_conditioned_on(surrogate.at(at), nearest(np.concatenate([x, new]), at, 8))
 
 
-def test_after_a_rest_it_is_the_same(trajectory, device):
+def test_released_it_is_the_same(trajectory, device):
     surrogate = LocalSurrogate(trajectory, KERNEL, NOISE, points=8, device=device)
     x, at = points(30), np.full(3, 0.5)
     trajectory.query(x)
     surrogate.at(at)
-    surrogate.rest()
+    surrogate.release()
     assert_conditioned_on(surrogate.at(at), nearest(x, at, 8))
 
 

@@ -66,7 +66,7 @@ def test_posterior(polynomial, ridge):
     mu, slope, unknown = exact(points, values, choice)
     assert process(AT)[0] == pytest.approx(mu, rel=1e-8)
     np.testing.assert_allclose(process(AT)[1], slope, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(process.unknown(AT), unknown, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(process.grad_covariance(AT), unknown, rtol=1e-6, atol=1e-9)
     assert process.choice == choice
 
 
@@ -132,7 +132,7 @@ def log_likelihood(points, values, choice):
 @pytest.mark.parametrize(
     ("function", "noise"), [("ripple", 0.0), ("ripple", 0.3), ("bowl", 0.05), ("quadratic", 0.02), ("slope", 0.5)]
 )
-def test_the_choice_is_the_likeliest(function, noise):
+def test_the_choice_has_maximum_evidence(function, noise):
     """The evidence of all 135 choices by brute force; those of the smallest ridge are left to the arithmetic.
 
     Ties within 1e-4 may go either way.
@@ -158,7 +158,7 @@ def test_the_choice_is_the_likeliest(function, noise):
         assert noise == 0.0
 
 
-def test_a_bowl_from_a_star():
+def test_a_bowl_from_few_points():
     """d + 1 points in d = 20: what their values have in common is a bowl. Where the slope's coordinates have mean zero
     both are found: at the minimum most of the slope is gone (a plane would keep all of it)."""
     dim = 20
@@ -182,7 +182,7 @@ def test_units(scale, shift):
     # shifting by 1e3 costs 1e-13 / 1e-3 of the digits, and -y has other rounding
     assert scaled(AT)[0] - shift == pytest.approx(scale * plain(AT)[0], rel=1e-5)
     np.testing.assert_allclose(scaled(AT)[1], scale * plain(AT)[1], rtol=1e-4)
-    np.testing.assert_array_equal(scaled.unknown(AT), plain.unknown(AT))
+    np.testing.assert_array_equal(scaled.grad_covariance(AT), plain.grad_covariance(AT))
 
 
 def test_sigma():
@@ -209,7 +209,7 @@ def misfit(points, values, choice, without):
 
 
 def by_refitting(points, values, choice):
-    """The rule of `outliers`, with a fit anew for every point that might go."""
+    """The rule of `outliers`, with a new fit for every point that might leave."""
     out, found, whole = [], [], misfit(points, values, choice, [])
     for k in (1, 2, 3):
         left = {j: misfit(points, values, choice, [*out, j]) for j in range(len(points)) if j not in out}

@@ -95,8 +95,8 @@ def _whatever_was_used(method: Callable[..., float]) -> Callable[..., float]:
 
 OUTLIER_RULE = "no outlier rule"
 _OUTLIERS: Replaced = {
-    (star, "without_outliers"): _all_credible,
-    (neighbours, "without_outliers"): _all_credible,
+    (star, "credible_values"): _all_credible,
+    (neighbours, "credible_values"): _all_credible,
     (surrogate.RegionProcess, "outliers"): lambda self: [],
 }
 

@@ -240,7 +240,7 @@ class _Client(GradientHalf):
 
     def rest(self) -> None:
         """Release what can be computed again from the trajectory."""
-        self._surrogate.rest()
+        self._surrogate.release()
         self._fourier = None
 
     def _query_actively(self, x: FloatArray, design: ActiveQueries, radius: float, purpose: Purpose) -> None:

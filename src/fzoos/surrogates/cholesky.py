@@ -9,7 +9,7 @@ W         (n, n)        L^{-1}, lower triangular, so that A^{-1} = W^T W
 B, C      (m, n) (m,m)  the new points' rows of A: against the old points, and among themselves
 ========  ============  =========================================================================
 
-Appending a block leaves the old rows of W as they are:
+Appending a block does not change the old rows of W:
 
     L_21 = B W^T,   S = C - L_21 L_21^T,   L_22 = chol(S),   new rows of W = L_22^{-1} [-L_21 W, I].
 
@@ -28,7 +28,7 @@ from fzoos._util.buffer import Buffer
 __all__ = ["GrowingCholesky"]
 
 _JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)  # relative to the largest diagonal entry of the new block
-_SMALLEST_PIVOT = 1e-13  # a squared pivot below this share of the diagonal is rounding error
+_SMALLEST_PIVOT = 1e-13  # a squared pivot below this fraction of the diagonal is rounding error
 
 
 class GrowingCholesky:
@@ -59,11 +59,11 @@ class GrowingCholesky:
 
     @property
     def inverse_factor(self) -> Array:
-        """W = L^{-1}, shape (n, n)."""
+        """The inverse factor W = L^{-1}, shape (n, n)."""
         return self._w.array
 
     def append(self, cross: Array, block: Array) -> None:
-        """Add m rows and columns.
+        """Append m rows and columns.
 
         Args:
             cross: B, shape (m, n), the new rows against the old columns.
@@ -82,13 +82,13 @@ class GrowingCholesky:
         self.jitter = max(self.jitter, jitter)
 
     def solve(self, b: Array) -> Array:
-        """A^{-1} b = W^T (W b)."""
+        """Return A^{-1} b = W^T (W b)."""
         w = self._w.array
         return w.T @ (w @ b)
 
 
 def _cholesky(schur: Array, diagonal: float) -> tuple[Array, float]:
-    """chol(S + jitter I) with the smallest jitter that makes the pivots larger than rounding error, and that jitter.
+    """Return chol(S + jitter I) and the smallest jitter with which all pivots exceed rounding errors.
 
     The jitter is added to the new points only, as if their observations were a little noisier.
     """

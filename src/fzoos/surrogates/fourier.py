@@ -7,7 +7,7 @@ M          scalar      number of features
 V, b       (M, d) (M,) frequencies of the kernel's spectrum and phases, from a shared seed
 phi(x)     (M,)        sqrt(2/M) cos(V x + b), so that phi(x).phi(x') estimates k(x, x')
 Phi        (n, M)      the features of the points in use, one row each
-w          (M,)        scale * Phi^T (Phi Phi^T + sigma^2 I)^{-1} y: all that travels
+w          (M,)        scale * Phi^T (Phi Phi^T + sigma^2 I)^{-1} y: all that is sent
 =========  ==========  =====================================================================
 
     grad mu_hat(x) = grad phi(x)^T w = -sqrt(2/M) V^T (sin(V x + b) o w)
@@ -41,7 +41,7 @@ from fzoos.surrogates.standardise import Standardised
 
 __all__ = ["FourierFeatures", "FourierSurrogate", "shared_features"]
 
-_PANEL = 512  # rows of V that stay in cache between the two products with them
+_PANEL = 512  # rows of V that stay in cache between two products with them
 
 
 class FourierFeatures:
@@ -71,18 +71,18 @@ class FourierFeatures:
         self.frequencies = to_device(kernel.frequencies(count, dim, rng), device)  # V
         self.phases = to_device(rng.uniform(0.0, 2.0 * math.pi, count), device)  # b
         self._amplitude = math.sqrt(2.0 / count)
-        # On a CPU V comes from memory once, not once for each product; a GPU reads a panel faster than it begins one.
+        # A CPU reads V from memory once instead of twice; a GPU reads a panel faster than it launches a kernel.
         self._panel = count if device is not None and device.startswith("cuda") else _PANEL
 
     def __call__(self, x: FloatArray, out: Array | None = None) -> Array:
-        """phi at each row of x, shape (n, d) -> (n, M), on the device, written to `out` if that is given."""
+        """Return phi at each row of x, shape (n, d) -> (n, M), on the device, in `out` if it is given."""
         x = to_device(x, self.device)
         angles = namespace(x).matmul(x, self.frequencies.T, out=out)
         angles += self.phases
         return cos_in_place(angles, self._amplitude)
 
     def grad(self, x: FloatArray, w: Array) -> FloatArray:
-        """grad phi(x)^T w at one point, shape (d,)."""
+        """Return grad phi(x)^T w at one point, shape (d,)."""
         x, w = to_device(x, self.device), to_device(w, self.device)
         gradient = namespace(x).zeros_like(x)
         for start in range(0, len(self.phases), self._panel):
@@ -94,15 +94,15 @@ class FourierFeatures:
 
 @lru_cache(maxsize=2)
 def shared_features(seed: int, count: int, dim: int, kernel: Kernel, device: str | None) -> FourierFeatures:
-    """One copy of the feature map for all clients of a process: V is large, and the same for everybody."""
+    """Return one feature map for all clients of a process: V is large, and the same for all of them."""
     return FourierFeatures(seed, count, dim, kernel, device)
 
 
 class FourierSurrogate:
-    """The weights w of a client's surrogate in feature space.
+    """A client's surrogate in feature space.
 
-    Points are known by their index in the client's trajectory. The features of a point, and its inner products with
-    those of the others, are computed when it comes into use and stored until it leaves.
+    Points are identified by their index in the client's trajectory. The features of a point and their inner products
+    with those of other points are stored while the point is in use.
 
     Args:
         features: the feature map.
@@ -127,7 +127,7 @@ class FourierSurrogate:
         self._factor = GrowingCholesky(features.phases)  # of Phi Phi^T + sigma^2 I
 
     def weights(self, index: NDArray[np.int64], x: FloatArray, y: FloatArray) -> FloatArray:
-        """w = scale * Phi^T (Phi Phi^T + sigma^2 I)^{-1} y, shape (M,).
+        """Return w = scale * Phi^T (Phi Phi^T + sigma^2 I)^{-1} y, shape (M,).
 
         Args:
             index: the points in use, shape (n,).
@@ -144,17 +144,17 @@ class FourierSurrogate:
         return observed.scale * to_numpy(alpha @ self._phi.array)
 
     def _replace(self, left: NDArray[np.int64], new: NDArray[np.int64], x: FloatArray) -> None:
-        """Put new points into the rows of those that have left: as many, since the nearest n stay n."""
+        """Replace rows by new points."""
         self._index[left] = new
         rows, phi, gram, features = left.tolist(), self._phi.array, self._gram.array, self._features(x[new])
         phi[rows, :] = features
         products = features @ phi.T
         gram[rows, :] = products
         gram[:, rows] = products.T
-        self._factor = GrowingCholesky(phi)  # the points in use have not only grown
+        self._factor = GrowingCholesky(phi)  # it cannot be extended
 
     def _append(self, new: NDArray[np.int64], x: FloatArray) -> None:
-        """Add new points, and to the factor all that are not yet in it."""
+        """Append new points, and to the factor all that it lacks."""
         n, m = len(self._index), len(new)
         if m:
             phi, gram = self._phi.grow(m), self._gram.grow(m)

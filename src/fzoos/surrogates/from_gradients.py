@@ -1,4 +1,4 @@
-"""A function that is known by its gradients at a few points only: a Gaussian process for it, up to a constant."""
+"""A Gaussian process for a function of which only gradients at a few points are known: its mean, up to a constant."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from fzoos._util.arrays import FloatArray
 
 __all__ = ["GradientProcess"]
 
-_sum = np.add.reduce  # np.sum without what it asks before: this is called some fifty times a round
-_SMALL = 200  # equations that take no longer than finding the plane
+_sum = np.add.reduce  # np.sum without its overhead: this is called some fifty times a round
+_SMALL = 200  # equations that take no longer to solve than the plane takes to find
 
 
 class GradientProcess:
-    """Posterior mean of a process with k(x, x') = exp(-|x - x'|^2 / 2 l^2), given noisy gradients.
+    """The posterior mean of a process with k(x, x') = exp(-|x - x'|^2 / 2 l^2), given noisy gradients.
 
         Cov(grad(x), grad(x')) = k(x, x') (I - (x - x') (x - x')^T / l^2) / l^2
 
-    With n <= d points n (n - 1) equations are enough, and n for what is orthogonal to all x - x'.
+    If n <= d, n (n - 1) equations are enough, and n more for the part that is orthogonal to all x - x'.
 
     Args:
         points: where the gradients are known, shape (n, d).
         gradients: shape (n, d).
         length: l.
-        ridges: variance of each gradient's noise over the prior's 1 / l^2, shape (n,).
+        ridges: the variance of each gradient's noise over the prior's 1 / l^2, shape (n,).
 
     Example:
         >>> import numpy as np
@@ -44,14 +44,14 @@ class GradientProcess:
         if len(points) > points.shape[1] or points.size <= _SMALL:
             self._weights = _weights(near, gap, length, gradients, ridges)
             return
-        # Fewer points than dimensions: across the plane that they span the coordinates do not know of each other.
+        # Fewer points than dimensions: coordinates orthogonal to the plane of the points are independent.
         basis = np.linalg.qr((points[1:] - points[0]).T)[0]
         within = gradients @ basis
         across = np.linalg.solve(near + np.diag(ridges), gradients - within @ basis.T)
         self._weights = across + _weights(near, gap @ basis, length, within, ridges) @ basis.T
 
     def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
-        """Its mean, up to a constant, and the mean's gradient."""
+        """Return the mean at x, up to a constant, and its gradient."""
         gap = x - self._points
         near = _sum(gap * gap, 1)
         near /= -2.0 * self._length2
@@ -64,12 +64,12 @@ class GradientProcess:
 
     @property
     def rounding(self) -> float:
-        """The error of the mean near the last point due to rounding, about."""
+        """The approximate rounding error of the mean near the last point."""
         terms = _sum((self._points[-1] - self._points) * self._weights, 1)
         return float(np.finfo(float).eps) * math.sqrt(float(terms @ terms))
 
     def curved(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """The same, and second derivatives, shape (d, d)."""
+        """Return the mean at x, its gradient and its second derivatives, shape (d, d)."""
         gap = x - self._points
         near = _sum(gap * gap, 1)
         near /= -2.0 * self._length2
@@ -88,17 +88,17 @@ class GradientProcess:
 
 
 def _weights(near: FloatArray, gap: FloatArray, length: float, gradients: FloatArray, ridges: FloatArray) -> FloatArray:
-    """The covariance's inverse times the gradients, times l^2."""
+    """Return the inverse covariance times the gradients, times l^2."""
     right = np.ascontiguousarray(gradients).ravel()
     matrix = _covariance(near, gap, length, ridges)
-    _, found, failed = scipy.linalg.lapack.dposv(matrix.T, right, lower=1, overwrite_a=1)
-    if failed:  # rounding has left it no longer positive
-        found = np.linalg.solve(_covariance(near, gap, length, ridges), right)
-    return np.asarray(found, dtype=np.float64).reshape(gradients.shape)
+    _, weights, failed = scipy.linalg.lapack.dposv(matrix.T, right, lower=1, overwrite_a=1)
+    if failed:  # with rounding it is not positive definite
+        weights = np.linalg.solve(_covariance(near, gap, length, ridges), right)
+    return np.asarray(weights, dtype=np.float64).reshape(gradients.shape)
 
 
 def _covariance(near: FloatArray, gap: FloatArray, length: float, ridges: FloatArray) -> FloatArray:
-    """Of all coordinates of all gradients, over l^-2, with the ridges."""
+    """Return the covariance of all coordinates of all gradients, over l^-2, with the ridges."""
     count, _, dim = gap.shape
     blocks = np.empty((count, dim, count, dim))
     scaled = gap * (near / -(length**2))[:, :, None]

@@ -35,11 +35,11 @@ from fzoos.surrogates.standardise import Standardised
 
 __all__ = ["DerivedGP"]
 
-_PANEL = 256  # rows of an n x n matrix worked on at a time, so that temporaries stay in cache
+_PANEL = 256  # rows of an n x n matrix that are processed at a time, so that temporaries stay in cache
 
 
 class DerivedGP:
-    """Gaussian-process posterior of a gradient, growing as observations arrive.
+    """The Gaussian-process posterior of a gradient, which grows as observations arrive.
 
     Args:
         kernel: the kernel, its length scale in units of the cube.
@@ -64,7 +64,7 @@ class DerivedGP:
         self.factor = GrowingCholesky(like)  # of A
         self._x = Buffer(like, columns=dim)  # X
         self._distances = Buffer(like)  # D
-        self._inverse = Buffer(like)  # A^{-1}, of the points that were in use when it was last needed
+        self._inverse = Buffer(like)  # A^{-1} of the points in use when it was last computed
         self._observed = Standardised.of(np.empty(0))  # y
         self._y = np.empty(0)  # in the objective's units
         self._alpha: Array | None = None
@@ -79,9 +79,9 @@ class DerivedGP:
 
     @property
     def amplitude(self) -> float:
-        """The prior's standard deviation of maximum likelihood, a^2 = y^T A^{-1} y / n, in the units of y.
+        """The prior's standard deviation by maximum likelihood, a^2 = y^T A^{-1} y / n, in the units of y.
 
-        The standard deviation of observations close together says nothing of how much the function varies further away;
+        The standard deviation of observations close together does not tell how much the function varies further away;
         their differences do.
         """
         if not len(self):
@@ -102,7 +102,7 @@ class DerivedGP:
         self._observe(np.concatenate([self._y, y]))
 
     def replace(self, rows: NDArray[np.int64], x: FloatArray, y: FloatArray) -> None:
-        """Put observations in the place of others, in these rows: D is updated, A is factorised again."""
+        """Replace the observations in these rows: D is updated, A is factorised again."""
         at = rows.tolist()
         self._x.array[at, :] = to_device(x, self.device)
         new = self._distances_of(at)
@@ -115,17 +115,17 @@ class DerivedGP:
         self._observe(values)
 
     def _distances_of(self, rows: list[int]) -> Array:
-        """Rows of D: those of some points to all."""
+        """Return these rows of D."""
         points = self._x.array
         xp = namespace(points)
         z = points - xp.mean(points[rows, :], axis=0)  # without centring, rounding errors are relative to |x|^2
         squares = xp.vecdot(z, z)
         distances = xp.clip(squares[rows, None] + squares - 2.0 * (z[rows, :] @ z.T), 0.0, None)
-        distances[list(range(len(rows))), rows] = 0.0  # of a point to itself: exactly
+        distances[list(range(len(rows))), rows] = 0.0  # exactly
         return distances
 
     def _extend_factor(self) -> None:
-        """Append to the factor of A = kappa(D) + sigma^2 I the rows that it lacks."""
+        """Append the missing rows to the factor of A = kappa(D) + sigma^2 I."""
         n, distances = len(self.factor), self._distances.array
         covariance = self.kernel.kappa(distances[n:, :])
         m = len(covariance)
@@ -136,14 +136,14 @@ class DerivedGP:
         self._y, self._observed, self._alpha = y, Standardised.of(y), None
 
     def mean(self, x: FloatArray) -> float:
-        """mu(x) in the units of y; zero without observations."""
+        """Return mu(x) in the units of y; zero without observations."""
         if not len(self):
             return 0.0
         s = squared_distances(self._x.array, to_device(x[None], self.device))[:, 0]
         return self._observed.mean + self._observed.scale * float(self._weights() @ self.kernel.kappa(s))
 
     def grad_mean(self, x: FloatArray) -> FloatArray:
-        """grad mu(x) in the units of y, shape (d,), eq. (1); zero without observations."""
+        """Return grad mu(x) in the units of y, shape (d,), eq. (1); zero without observations."""
         if not len(self):
             return np.zeros(self.dim)
         offset = to_device(x, self.device) - self._x.array
@@ -151,7 +151,7 @@ class DerivedGP:
         return self._observed.scale * to_numpy((self._weights() * c) @ offset)
 
     def grad_uncertainty(self, points: FloatArray) -> FloatArray:
-        """trace Sigma_grad at points, shape (m, d) -> (m,), eq. (2), in units of the amplitude squared."""
+        """Return trace Sigma_grad at points, shape (m, d) -> (m,), eq. (2), in units of the amplitude squared."""
         if not len(self):
             return np.full(len(points), self.prior_trace)
         s = squared_distances(self._x.array, to_device(points, self.device))
@@ -166,13 +166,13 @@ class DerivedGP:
         return np.maximum(self.prior_trace - to_numpy(reduction), 0.0)
 
     def _weights(self) -> Array:
-        """alpha, computed once per set of observations."""
+        """Return alpha, which is computed once per set of observations."""
         if self._alpha is None:
             self._alpha = self.factor.solve(to_device(self._observed.values, self.device))
         return self._alpha
 
     def _inverted(self) -> Array:
-        """A^{-1} = W^T W, to which each row of W adds a term: only the new rows need to be added."""
+        """Return A^{-1} = W^T W, to which the terms of new rows of W are added."""
         w, n = self.factor.inverse_factor, self._inverse.rows
         if n < len(w):
             inverse, new = self._inverse.grow(len(w) - n), w[n:, :]

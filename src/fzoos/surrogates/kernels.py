@@ -10,7 +10,7 @@ kappa'    as s     its derivative with respect to s
 V         (M, d)   spectral frequencies: k(x, x') = E_v cos(v . (x - x'))
 ========  =======  ==============================================================
 
-All that a surrogate needs of a kernel follows from these four things: the gradient is
+All that a surrogate needs of a kernel follows from these four: the gradient is
 grad_x k(x, x') = 2 kappa'(s) (x - x'), and the prior covariance of the gradient is -2 kappa'(0) I.
 """
 
@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +30,7 @@ __all__ = ["Kernel", "Matern52", "SquaredExponential"]
 
 @dataclass(frozen=True)
 class Kernel(ABC):
-    """What a surrogate needs to know of an isotropic kernel.
+    """An isotropic kernel.
 
     Args:
         length_scale: l, in units of the unit cube (the search box scaled to [0, 1] in every coordinate).
@@ -44,11 +43,11 @@ class Kernel(ABC):
 
     @abstractmethod
     def kappa(self, s: Array) -> Array:
-        """kappa(s), the covariance of f at two points whose squared distance is s."""
+        """Return kappa(s), the covariance of f at two points whose squared distance is s."""
 
     @abstractmethod
     def dkappa(self, s: Array) -> Array:
-        """kappa'(s), the derivative of `kappa` with respect to s."""
+        """Return kappa'(s), the derivative of `kappa` with respect to s."""
 
     @property
     @abstractmethod
@@ -71,21 +70,16 @@ class SquaredExponential(Kernel):
     """
 
     def kappa(self, s: Array) -> Array:
-        """exp(-s / (2 l^2))."""
-        xp: Any = namespace(s)
-        return xp.exp(s * (-0.5 / self.length_scale**2))
+        return namespace(s).exp(s * (-0.5 / self.length_scale**2))
 
     def dkappa(self, s: Array) -> Array:
-        """-kappa(s) / (2 l^2)."""
         return self.kappa(s) * self.dkappa0
 
     @property
     def dkappa0(self) -> float:
-        """-1 / (2 l^2)."""
         return -0.5 / self.length_scale**2
 
     def frequencies(self, count: int, dim: int, rng: np.random.Generator) -> FloatArray:
-        """Normal vectors with standard deviation 1 / l."""
         return rng.standard_normal((count, dim)) / self.length_scale
 
 
@@ -93,8 +87,8 @@ class SquaredExponential(Kernel):
 class Matern52(Kernel):
     r"""kappa = (1 + a + a^2/3) exp(-a) with a = sqrt(5 s) / l; its spectrum is a multivariate t.
 
-    With da/ds = 5 / (2 l^2 a) and d kappa / da = -(a/3)(1 + a) exp(-a), the singular 1/a cancels:
-    kappa'(s) = -(5 / (6 l^2)) (1 + a) exp(-a), which is finite at s = 0.
+    The t has 5 degrees of freedom and scale 1 / l. With da/ds = 5 / (2 l^2 a) and d kappa / da = -(a/3)(1 + a) exp(-a),
+    the singular 1/a cancels: kappa'(s) = -(5 / (6 l^2)) (1 + a) exp(-a), which is finite at s = 0.
 
     Example:
         >>> from fzoos.surrogates.kernels import Matern52
@@ -103,28 +97,21 @@ class Matern52(Kernel):
     """
 
     def _scaled(self, s: Array) -> Array:
-        xp: Any = namespace(s)
-        return xp.sqrt(s) * (math.sqrt(5.0) / self.length_scale)
+        return namespace(s).sqrt(s) * (math.sqrt(5.0) / self.length_scale)
 
     def kappa(self, s: Array) -> Array:
-        """(1 + a + a^2/3) exp(-a)."""
-        xp: Any = namespace(s)
         a = self._scaled(s)
-        return (1.0 + a + a * a / 3.0) * xp.exp(-a)
+        return (1.0 + a + a * a / 3.0) * namespace(s).exp(-a)
 
     def dkappa(self, s: Array) -> Array:
-        """-(5 / (6 l^2)) (1 + a) exp(-a)."""
-        xp: Any = namespace(s)
         a = self._scaled(s)
-        return self.dkappa0 * (1.0 + a) * xp.exp(-a)
+        return self.dkappa0 * (1.0 + a) * namespace(s).exp(-a)
 
     @property
     def dkappa0(self) -> float:
-        """-5 / (6 l^2)."""
         return -5.0 / (6.0 * self.length_scale**2)
 
     def frequencies(self, count: int, dim: int, rng: np.random.Generator) -> FloatArray:
-        """Multivariate t vectors with 2 nu = 5 degrees of freedom and scale 1 / l."""
         normal = rng.standard_normal((count, dim))
         chi2 = rng.chisquare(5.0, size=(count, 1))
         return normal * np.sqrt(5.0 / chi2) / self.length_scale

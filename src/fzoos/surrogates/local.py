@@ -17,14 +17,14 @@ _LEAST_NOISE = 1e-12  # with less, rounding errors decide whether the kernel mat
 class LocalSurrogate:
     """The Gaussian process conditioned on the whole trajectory, or on the `points` of it that are nearest to x.
 
-    While the points in use only grow, the Cholesky factor is extended, O(n^2) per point. When some of the nearest are
-    others, the process is fitted again, O(n^3).
+    While the points in use only grow, the Cholesky factor is extended, O(n^2) per point. When points leave, the
+    process is fitted again, O(n^3).
 
     Args:
         trajectory: the client's queries.
         kernel: the kernel, with its length scale.
         noise: sigma^2, relative to the variance of the observations in use; at least 1e-12 is used.
-        points: how many of the nearest points are used; None: all.
+        points: the number of nearest points that are used; None: all.
         device: None for NumPy, or a PyTorch device.
 
     Example:
@@ -46,26 +46,26 @@ class LocalSurrogate:
     ) -> None:
         self._trajectory, self._kernel, self._noise = trajectory, kernel, max(noise, _LEAST_NOISE)
         self._points, self._device = points, device
-        self.rest()
+        self.release()
 
-    def rest(self) -> None:
+    def release(self) -> None:
         """Release the process; it is fitted again when it is needed."""
         self._gp = DerivedGP(self._kernel, self._noise, self._trajectory.dim, self._device)
         self._in_use = np.empty(0, dtype=np.int64)
         self._version = self._trajectory.version
 
     def at(self, x: FloatArray) -> DerivedGP:
-        """The process conditioned on the points in use around x."""
+        """Return the process conditioned on the points in use around x."""
         trajectory = self._trajectory
-        if self._version != trajectory.version:  # multipliers of constraints have changed, and with them all y
-            self.rest()
+        if self._version != trajectory.version:  # the multipliers of constraints have changed, and with them all y
+            self.release()
         wanted = trajectory.nearest(x, self._points)
         missing = np.zeros(len(trajectory), dtype=bool)
         missing[wanted] = True
         left = np.flatnonzero(~missing[self._in_use])
         missing[self._in_use] = False
         new = np.flatnonzero(missing)
-        if len(left):  # of the nearest n: as many are new, at least
+        if len(left):  # at least as many are new
             into, new = new[: len(left)], new[len(left) :]
             self._gp.replace(left, trajectory.x[into], trajectory.y[into])
             self._in_use[left] = into

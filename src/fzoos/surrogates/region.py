@@ -1,11 +1,11 @@
-"""A surrogate for a trust region: a Gaussian process with a polynomial beside it, all of it found by evidence.
+"""The surrogate of a trust region: a Gaussian process plus a polynomial, both chosen by maximum evidence.
 
     k(u, u') = exp(-|u - u'|^2 / 2 l^2) + b_1 s + b_2 s^2 + b_3 |u|^2 |u'|^2 / rho^4,     s = u.u' / rho^2
     u = x - centre,  rho = rms |u|;  constant mean
 
-The polynomial is none, a plane and a bowl (b_2 = 0), which a star of points is enough to find, or any quadratic, which
-needs (d + 1)(d + 2) / 2 of them. Which one, l and the ridge are those of the greatest evidence; amplitude and mean
-follow in closed form.
+The polynomial is none, a plane and a bowl (b_2 = 0), for which d + 1 points are enough, or any quadratic, which needs
+(d + 1)(d + 2) / 2 of them. The evidence chooses the polynomial, l and the ridge; amplitude and mean follow in closed
+form.
 """
 
 from __future__ import annotations
@@ -17,34 +17,41 @@ import numpy as np
 import scipy
 
 from fzoos._util.arrays import FloatArray
-from fzoos.surrogates.extended import extended, solved
-from fzoos.surrogates.likeliest import Choice, Fit, Grid, Known, Polynomial, likeliest
+from fzoos.surrogates.maximum_evidence import (
+    Choice,
+    Fit,
+    Grid,
+    Polynomial,
+    SearchState,
+    extended_fit,
+    maximum_evidence,
+    solve_lower,
+)
 
 __all__ = ["Choice", "Polynomial", "RegionProcess"]
 
 _LENGTHS = np.geomspace(0.3, 30.0, 5)  # l, in units of rho
 _RIDGES = (1e-13, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 _SMOOTH = 1e-8  # the ridge where there is no noise
-_EXACT = 1e-12  # a ridge below it is for the arithmetic, not for noise
-_MOST_OUTLIERS = 3  # at once
-_LEAST_RHO = 1e-12  # points may all be the same
+_EXACT = 1e-12  # a smaller ridge is for the arithmetic, not for noise
+_MOST_OUTLIERS = 3  # at a time
+_LEAST_RHO = 1e-12  # all points may be the same
 _TINY = 1e-300
 _EPSILON = float(np.finfo(float).eps)
-_sum = np.add.reduce  # np.sum without what it asks before
-
+_sum = np.add.reduce  # np.sum without its overhead
 
 _NONE, _BOWL, _QUADRATIC = Polynomial(), Polynomial(200.0, 0.0, 100.0, 101.0), Polynomial(200.0, 100.0, 100.0, 101.0)
 
 
 class RegionProcess:
-    """Posterior of the process, conditioned on values around a centre.
+    """The posterior of the process, conditioned on values around a centre.
 
     Args:
         points: shape (n, d), in the unit cube.
         values: shape (n,), of any scale: they are divided by their range.
         centre: where the quadratic is expanded, shape (d,).
-        like: take this choice, or search from here; None: of all that of the greatest evidence.
-        plain: whether there is neither a polynomial nor noise to choose.
+        like: the choice to take, or where to start the search; None: search all choices.
+        plain: whether only the length is chosen, without polynomial and noise.
 
     Example:
         >>> import numpy as np
@@ -61,7 +68,7 @@ class RegionProcess:
         points: FloatArray,
         values: FloatArray,
         centre: FloatArray,
-        like: Choice | Known | None = None,
+        like: Choice | SearchState | None = None,
         *,
         plain: bool = False,
     ) -> None:
@@ -72,34 +79,34 @@ class RegionProcess:
         products = self.offsets @ self.offsets.T
         squares = products.diagonal()[:, None] + products.diagonal() - 2.0 * products
         scaled = (values - self._lowest) / self._range
-        known = like if isinstance(like, Known) else None
-        self._take(likeliest(squares, products / self.rho2, scaled, self._grid(like, plain), known))
+        before = like if isinstance(like, SearchState) else None
+        self._set_fit(maximum_evidence(squares, products / self.rho2, scaled, self._grid(like, plain), before))
 
-    def _take(self, fit: Fit) -> None:
+    def _set_fit(self, fit: Fit) -> None:
         length, b, _ = fit.choice
         self._fit, self._length2 = fit, length**2
         self._bowl = b.bowl * float(fit.alpha @ self._squares) / self.rho2**2
-        self._plane = (fit.alpha * b.linear) @ self.offsets / self.rho2  # the slope, where there is no square
+        self._plane = (fit.alpha * b.linear) @ self.offsets / self.rho2  # its slope, if b_2 = 0
 
     def extended(self, points: FloatArray, values: FloatArray) -> RegionProcess | None:
-        """With these points beside its own, the same choice and centre; None where they contradict it: see `extended`.
+        """Return the process with more points and the same choice and centre; None where they contradict it.
 
         Args:
             points: shape (k, d).
             values: shape (k,).
         """
         new = points - self.centre
-        fit = extended(self._fit, *self._rows(new), (values - self._lowest) / self._range)
+        fit = extended_fit(self._fit, *self._rows(new), (values - self._lowest) / self._range)
         if fit is None:
             return None
         other = RegionProcess.__new__(RegionProcess)
         other.centre, other.rho2, other._range, other._lowest = self.centre, self.rho2, self._range, self._lowest
         other.offsets = np.concatenate([self.offsets, new])
-        other._take(fit)
+        other._set_fit(fit)
         return other
 
     def _rows(self, new: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Rows of K: new offsets against those there are, and among themselves with the ridge."""
+        """Return rows of K: the new offsets against the old ones, and among themselves with the ridge."""
         _, b, ridge = self._fit.choice
         every, squares = np.concatenate([self.offsets, new]), _sum(new * new, 1)
         products, lengths = new @ every.T, np.concatenate([self._squares, squares])
@@ -113,34 +120,34 @@ class RegionProcess:
         block.ravel()[:: len(new) + 1] += ridge * b.unit
         return rows[:, :n], block
 
-    def _grid(self, like: Choice | Known | None, plain: bool) -> Grid:
-        """l, polynomials and ridges to try. A star of d + 1 points says nothing of l, nor of a quadratic."""
+    def _grid(self, like: Choice | SearchState | None, plain: bool) -> Grid:
+        """Return what is searched. A design of d + 1 points determines neither l nor a quadratic."""
         rho = math.sqrt(self.rho2)
         if isinstance(like, Choice):
             return Grid((like.length,), (like.polynomial,), (like.ridge,))
         count, dim = self.offsets.shape
-        star = count <= dim + 1
-        lengths = [float(length) for length in rho * (_LENGTHS[-1:] if star else _LENGTHS)]
+        few = count <= dim + 1
+        lengths = [float(length) for length in rho * (_LENGTHS[-1:] if few else _LENGTHS)]
         if plain:
             return Grid(lengths, (_NONE,), (_SMOOTH,))
-        return Grid(lengths, (_NONE, _BOWL) if star else (_NONE, _BOWL, _QUADRATIC), _RIDGES)
+        return Grid(lengths, (_NONE, _BOWL) if few else (_NONE, _BOWL, _QUADRATIC), _RIDGES)
 
     @property
     def choice(self) -> Choice:
-        """l, b and the ridge in use."""
+        """The length, polynomial and ridge in use."""
         return self._fit.choice
 
     @property
-    def known(self) -> Known:
-        """Where the search ended: the next one begins there."""
-        return self._fit.known
+    def search(self) -> SearchState:
+        """Where the search ended; the next one can start there."""
+        return self._fit.search
 
     def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
-        """mu(x) and grad mu(x)."""
+        """Return mu(x) and grad mu(x)."""
         return self._mean(x)[:2]
 
     def curved(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """mu(x), grad mu(x) and the second derivatives there, shape (d, d)."""
+        """Return mu(x), grad mu(x) and the second derivatives at x, shape (d, d)."""
         value, slope, near, gap = self._mean(x)
         bend: FloatArray = (near[:, None] * gap).T @ gap
         bend /= self._length2
@@ -151,7 +158,7 @@ class RegionProcess:
         return value, slope, bend
 
     def gradients(self, x: FloatArray) -> FloatArray:
-        """grad mu at many points at once, shape (m, d)."""
+        """Return grad mu at many points, shape (m, d)."""
         (_, b, _), alpha, offsets = self._fit.choice, self._fit.alpha, self.offsets
         u = x - self.centre
         products = u @ offsets.T
@@ -165,7 +172,7 @@ class RegionProcess:
         return slopes
 
     def _mean(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray, FloatArray]:
-        """mu(x), grad mu(x), alpha_j exp(-|x - x_j|^2 / 2 l^2) and x - x_j."""
+        """Return mu(x), grad mu(x), alpha_j exp(-|x - x_j|^2 / 2 l^2) and x - x_j."""
         (_, b, _), _, mean, alpha, *_ = self._fit
         offsets, u = self.offsets, x - self.centre
         gap = u - offsets
@@ -200,7 +207,7 @@ class RegionProcess:
 
     @cached_property
     def _bend(self) -> FloatArray:
-        """Second derivatives of the polynomial, which are the same everywhere."""
+        """The second derivatives of the polynomial, the same everywhere."""
         b, offsets, dim = self._fit.choice.polynomial, self.offsets, self.offsets.shape[1]
         bend = np.zeros((dim, dim))
         if b.square:
@@ -211,21 +218,21 @@ class RegionProcess:
 
     @cached_property
     def rounding(self) -> float:
-        """The error of mu near the centre due to rounding, about: that of a sum, each term of which has its own."""
+        """The approximate rounding error of mu near the centre: that of a sum with independent errors of its terms."""
         b, far = self._fit.choice.polynomial, np.sqrt(self._squares / self.rho2)
         sizes = self._fit.alpha * (1.0 + far * (b.linear + far * (b.square + b.bowl)))
         return _EPSILON * (abs(self._lowest) + self._range * (1.0 + math.sqrt(float(sizes @ sizes))))
 
     @property
     def sigma(self) -> float:
-        """Standard deviation of an observation, as the evidence has it."""
+        """The standard deviation of an observation, by the evidence."""
         _, b, ridge = self._fit.choice
         if ridge <= _EXACT:
             return 0.0
         return self._range * math.sqrt(self._fit.amplitude * ridge * b.unit)
 
-    def unknown(self, x: FloatArray) -> FloatArray:
-        """Posterior covariance of the gradient at x over its prior variance at the centre, shape (d, d)."""
+    def grad_covariance(self, x: FloatArray) -> FloatArray:
+        """Return the posterior covariance of the gradient at x over its prior variance at the centre, shape (d, d)."""
         length, b, _ = self._fit.choice
         u = x - self.centre
         gap = u - self.offsets
@@ -235,51 +242,52 @@ class RegionProcess:
             s = self.offsets @ u
             gap += ((b.linear + (2.0 * b.square / self.rho2) * s) / self.rho2)[:, None] * self.offsets
             gap += ((2.0 * b.bowl / self.rho2**2) * self._squares)[:, None] * u
-        seen = solved(self._fit.lower, gap)
+        explained = solve_lower(self._fit.lower, gap)
         prior = np.eye(len(x)) * (1.0 / length**2 + b.linear / self.rho2 + 2.0 * b.square * (u @ u) / self.rho2**2)
         prior = prior + (2.0 * b.square + 4.0 * b.bowl) * np.outer(u, u) / self.rho2**2
-        left: FloatArray = prior - seen.T @ seen
-        return left / (1.0 / length**2 + b.linear / self.rho2)
+        posterior: FloatArray = prior - explained.T @ explained
+        return posterior / (1.0 / length**2 + b.linear / self.rho2)
 
-    def rest(self) -> None:
-        """Give back what only `unknown` and `outliers` need, an n x n matrix; mean and choice stay."""
+    def release(self) -> None:
+        """Release the Cholesky factor, which `grad_covariance` and `outliers` need; mean and choice stay."""
         self._fit = self._fit._replace(lower=np.empty((0, 0)))
 
     def outliers(self) -> list[int]:
-        """The k <= 3 points without which the misfit (y - m)^T K^-1 (y - m) falls below 10^-k of what it was.
+        """Return the k <= 3 points without which the misfit (y - m)^T K^-1 (y - m) is below 10^-k of what it was.
 
-        Greedily the largest alpha_j^2 / [K^-1]_jj, which is what the misfit falls by; then a rank-one downdate, of the
-        diagonal alone: of the inverse only the columns of these points are needed.
+        Points leave greedily by the largest alpha_j^2 / [K^-1]_jj, by which the misfit falls. A rank-one downdate of
+        the diagonal follows, for which only the columns of K^-1 at these points are needed.
         """
         alpha, columns = self._fit.alpha.copy(), list[FloatArray]()
-        diagonal, left, out, found = self._inverse_diagonal(), 1.0, list[int](), list[int]()
+        diagonal, left, removed, outliers = self._inverse_diagonal(), 1.0, list[int](), list[int]()
         for k in range(1, _MOST_OUTLIERS + 1):
             falls = alpha**2 / np.maximum(diagonal, _TINY)
-            falls[out] = 0.0
+            falls[removed] = 0.0
             worst = int(np.argmax(falls))
             left -= falls[worst] / (len(alpha) * self._fit.amplitude)
-            out.append(worst)
+            removed.append(worst)
             if left < 0.1**k:
-                found = list(out)
+                outliers = list(removed)
             if k == _MOST_OUTLIERS:
                 break
             unit = np.zeros(len(alpha))
             unit[worst] = 1.0
-            column = solved(self._fit.lower, solved(self._fit.lower, unit), transposed=1)  # of K^-1
+            column = solve_lower(self._fit.lower, solve_lower(self._fit.lower, unit), transposed=1)  # of K^-1
             for before in columns:
                 column = column - before * before[worst]
-            if not column[worst] > 0.0:  # rounding has left nothing of it
+            if not column[worst] > 0.0:  # it is below rounding
                 break
             alpha = alpha - column * alpha[worst] / column[worst]
             columns.append(column / math.sqrt(column[worst]))
             diagonal = diagonal - columns[-1] ** 2
-        return found
+        return outliers
 
     def _inverse_diagonal(self) -> FloatArray:
-        """Of K^-1 = L^-T L^-1."""
-        if self._fit.diagonal is None:
+        """Return the diagonal of K^-1 = L^-T L^-1."""
+        diagonal = self._fit.diagonal
+        if diagonal is None:
             roots, _ = scipy.linalg.lapack.dtrtri(self._fit.lower, lower=1)
             roots = np.tril(roots)[: len(self.offsets), : len(self.offsets)]
-            self._fit = self._fit._replace(diagonal=np.einsum("ij,ij->j", roots, roots))
-        assert self._fit.diagonal is not None
-        return self._fit.diagonal
+            diagonal = np.einsum("ij,ij->j", roots, roots)
+            self._fit = self._fit._replace(diagonal=diagonal)
+        return diagonal

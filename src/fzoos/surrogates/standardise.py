@@ -28,7 +28,7 @@ class Standardised:
 
     @classmethod
     def of(cls, y: FloatArray) -> Standardised:
-        """Standardise observations, shape (n,)."""
+        """Return standardised observations, shape (n,)."""
         if not len(y):
             return cls(y, 0.0, 1.0)
         mean = float(np.mean(y))

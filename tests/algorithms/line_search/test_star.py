@@ -58,7 +58,7 @@ def star_points(rows, x, length):
 
 def fresh_of(points, values, x):
     """The gradients by the wide arms alone and by the narrow ones add up; of the curvature the mean."""
-    parts = [fit_slope(points[part], values[part], x, 1e-8) for part in (_every(points, 1), _every(points, 2))]
+    parts = [fit_slope(points[part] - x, values[part], 1e-8) for part in (_every(points, 1), _every(points, 2))]
     return Slope(parts[0].gradient + parts[1].gradient, 0.5 * (parts[0].curvature + parts[1].curvature))
 
 
@@ -104,7 +104,7 @@ def test_fresh_and_memory():
     assert numbers(reply).curvature == pytest.approx(fresh.curvature, rel=1e-6)
     nearest = np.argsort(np.linalg.norm(points - X, axis=1))[: 2 * D + 1]
     assert len(nearest) == len(points) == 39  # all of them
-    memory = fit_slope(points[nearest], values[nearest], X, 1e-3).gradient
+    memory = fit_slope(points[nearest] - X, values[nearest], 1e-3).gradient
     np.testing.assert_allclose(reply["memory"], memory, rtol=1e-6, atol=1e-9)
     rows = star_directions(control(used=12), D).common
     assert numbers(reply).common == pytest.approx(np.sum((rows @ fresh.gradient) ** 2))
@@ -119,7 +119,7 @@ def test_memory_takes_the_nearest():
     points = np.array(asked)
     nearest = np.argsort(np.linalg.norm(points - X, axis=1), kind="stable")[: 2 * D + 1]
     values = np.array([function(p) for p in points[nearest]]) - function(X)
-    np.testing.assert_allclose(reply["memory"], fit_slope(points[nearest], values, X, 1e-3).gradient, rtol=1e-6)
+    np.testing.assert_allclose(reply["memory"], fit_slope(points[nearest] - X, values, 1e-3).gradient, rtol=1e-6)
 
 
 def test_what_only_one_client_asked():
@@ -144,7 +144,7 @@ def test_what_only_one_client_asked():
         nearest = np.argsort(np.linalg.norm(points[kept] - X, axis=1), kind="stable")[: 2 * D + 1]
         used = points[kept][nearest]
         values = np.array([function(p) for p in used]) - function(X)
-        np.testing.assert_allclose(reply["memory"], fit_slope(used, values, X, 1e-3).gradient, rtol=1e-5, atol=1e-8)
+        np.testing.assert_allclose(reply["memory"], fit_slope(used - X, values, 1e-3).gradient, rtol=1e-5, atol=1e-8)
 
 
 def test_a_dealt_direction_counts_one_over_omega():
@@ -364,7 +364,7 @@ def test_parts_of_a_star_are_those_of_the_plain_formula(monkeypatch, together, f
     values, good = rng.standard_normal(D + 1), ~np.isin(np.arange(D + 1), failed)
     count = 2 * math.ceil((D + 1) / (2 * together))
     parts = [[0, *(j for j in range(1, D + 1) if good[j] and (j - 1) % count == k)] for k in range(count)]
-    slopes = [fit_slope(points[part], values[part], x, 1e-8) for part in parts]
+    slopes = [fit_slope(points[part] - x, values[part], 1e-8) for part in parts]
     slope = found.slope(values, good)
     np.testing.assert_allclose(slope.gradient, sum(s.gradient for s in slopes), rtol=1e-12, atol=1e-12)
     assert slope.curvature == pytest.approx(np.mean([s.curvature for s in slopes]), rel=1e-12)

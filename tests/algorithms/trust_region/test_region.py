@@ -88,7 +88,7 @@ def test_the_direction_of_which_least_is_known():
         if choice is not None:
             points = np.array(asked[:-1])
             values = np.sum((points - 0.4) ** 2 * [1.0, 2.0, 3.0], axis=1)
-            widest = np.linalg.eigh(RegionProcess(points, values, centre, choice).unknown(centre))[1][:, -1]
+            widest = np.linalg.eigh(RegionProcess(points, values, centre, choice).grad_covariance(centre))[1][:, -1]
             way = (asked[-1] - centre) / np.linalg.norm(asked[-1] - centre)
             assert abs(way @ widest) == pytest.approx(1.0, abs=1e-6)
 

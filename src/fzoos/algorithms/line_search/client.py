@@ -30,8 +30,8 @@ from fzoos.algorithms.line_search.memory import Memory
 from fzoos.algorithms.line_search.star_points import TOGETHER, StarPoints
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays, Message
-from fzoos.surrogates.kept_kernel import KeptKernel
-from fzoos.surrogates.trend import Slope, slope_around, without_outliers
+from fzoos.surrogates.cached_kernel import CachedKernel
+from fzoos.surrogates.trend import Slope, credible_values, fit_slope
 
 __all__ = ["HIGH", "LINE", "LOW", "PRIVATE", "StarClient", "StarNumbers", "halves", "inward", "looks_back"]
 
@@ -96,7 +96,7 @@ class StarClient(SteeredHalf):
     def __init__(self, context: ClientContext) -> None:
         super().__init__(context)
         self._context = context
-        self._memory, self._kernel = Memory(context.trajectory), KeptKernel()
+        self._memory, self._kernel = Memory(context.trajectory), CachedKernel()
         self._round = -1  # of the last star
         self._centre = math.nan  # f_i(x)
         self._had_centre = False
@@ -108,7 +108,7 @@ class StarClient(SteeredHalf):
         """Exchange 1: the star."""
         control, round = Control.of(request.scalars), request.round
         if round != self._round + 1:  # a client that slept has given its kernel back, and must compute as if it had
-            self._kernel.forget()
+            self._kernel.release()
         self._round = round
         keep_freed_memory()
         length, (rows, common) = control.radius * math.sqrt(len(x)), star_rows(control, len(x))
@@ -149,10 +149,10 @@ class StarClient(SteeredHalf):
         first = len(trajectory)
         values = trajectory.query(points.asked, "refresh")
         good = np.isfinite(values)
-        if len(values) > 1 and good.all() and without_outliers(values[1:]).all():
+        if len(values) > 1 and good.all() and credible_values(values[1:]).all():
             return points, values, good
         arms = np.flatnonzero(good[1:]) + 1
-        credible = without_outliers(values[arms]) if len(arms) else np.empty(0, dtype=bool)
+        credible = credible_values(values[arms]) if len(arms) else np.empty(0, dtype=bool)
         index = first + np.cumsum(good) - 1  # where the trajectory has them: failed ones are left out
         if looks_back(len(x)):
             self._memory.leave_out(index[arms[~credible]])
@@ -169,12 +169,12 @@ class StarClient(SteeredHalf):
         near = self._memory.around(
             x, _POINTS * len(x) + 1, private=private, arranged=self._kernel.order if kept else None
         )
-        values, kernel = trajectory.y[near.numbers] - self._centre, self._kernel.renewed(*near) if kept else None
-        return slope_around(near.offsets, values, control.ridge, near.squares, kernel).gradient
+        values, kernel = trajectory.y[near.numbers] - self._centre, self._kernel.kernel(*near) if kept else None
+        return fit_slope(near.offsets, values, control.ridge, near.squares, kernel).gradient
 
     def rest(self) -> None:
         """Give the kernel back."""
-        self._kernel.forget()
+        self._kernel.release()
 
     def _own_pairs(self, x: FloatArray, length: float, slope: Slope, rows: FloatArray) -> dict[str, float]:
         """f_i(x + H v) - f_i(x - H v) along both parts of the own gradient: as it is, and as predicted."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.panels import panels
-from fzoos.surrogates.trend import Slope, slope_around
+from fzoos.surrogates.trend import Slope, fit_slope
 
 __all__ = ["SPREAD", "TOGETHER", "StarPoints"]
 
@@ -81,7 +81,7 @@ class StarPoints:
                 usable = np.append(True, good[1 + k :: parts])
                 rows, own, known = rows[usable], own[usable], known[usable]
             if len(own) > 1:
-                found.append(slope_around(rows, own, _FLOOR, known))
+                found.append(fit_slope(rows, own, _FLOOR, known))
         return Slope(np.sum([s.gradient for s in found], axis=0), float(np.mean([s.curvature for s in found])))
 
 

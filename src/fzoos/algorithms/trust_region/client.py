@@ -30,7 +30,7 @@ from fzoos.algorithms.trust_region.multipliers import Multipliers
 from fzoos.algorithms.trust_region.neighbours import Neighbours
 from fzoos.algorithms.trust_region.newton import Curved, newton_point
 from fzoos.messages.message import Arrays, Message
-from fzoos.surrogates.merit import MeritProcess
+from fzoos.surrogates.augmented_lagrangian import LagrangianProcess
 from fzoos.surrogates.region import RegionProcess
 
 __all__ = [
@@ -111,13 +111,13 @@ class RegionClient(SteeredHalf):
         self._silent = 0  # rounds since it had any
         self._gradient = np.zeros(context.dim)  # as sent
         self._answered = -1  # round
-        self.process: RegionProcess | MeritProcess | None = None
+        self.process: RegionProcess | LagrangianProcess | None = None
 
     def refresh(self, x: FloatArray, request: Message) -> Arrays:
         """Exchange 1: ask at x and around it."""
         control, round = RegionControl.of(request.scalars), request.round
         if round != self._answered + 1:  # a client that slept has given its factor back, and must compute as if it had
-            self._neighbours.forget()
+            self._neighbours.release()
         if control.quiet:
             return self._remember(x, control.radius)
         delta, process = control.radius, self.process
@@ -139,7 +139,7 @@ class RegionClient(SteeredHalf):
             self._gradient = self.process(x)[1]
             self._multipliers.send(self.process, x)
             power = (0.0 if broken else -1.0) if failed else self._power(x, delta, predicted, before, value)
-            unknown = float(np.trace(self.process.unknown(x))) / len(x)
+            unknown = float(np.trace(self.process.grad_covariance(x))) / len(x)
             numbers = RegionNumbers(math.log(delta) + math.log(2.0) * power, unknown, float(failed and not broken))
         shift = {"shift": self._multipliers.ahead} if control.constrained else {}
         return {"gradient": self._gradient, "region": np.array(numbers), **shift}
@@ -151,7 +151,7 @@ class RegionClient(SteeredHalf):
         if self._good is not None and self._neighbours.count >= 2:
             self.process = self._neighbours.fit(x, delta)
             self._gradient = self.process(x)[1]
-            numbers = numbers._replace(unknown=float(np.trace(self.process.unknown(x))) / len(x))
+            numbers = numbers._replace(unknown=float(np.trace(self.process.grad_covariance(x))) / len(x))
         return {"gradient": self._gradient, "region": np.array(numbers)}
 
     def _ask_around(self, x: FloatArray, control: RegionControl, first: bool) -> None:
@@ -169,7 +169,7 @@ class RegionClient(SteeredHalf):
             rows = np.linalg.qr(self._context.rng.standard_normal((dim, 1)))[0].T
         else:
             process = self._neighbours.fit(centre, delta, self.process.choice)
-            rows = np.linalg.eigh(process.unknown(centre))[1][:, -1:].T
+            rows = np.linalg.eigh(process.grad_covariance(centre))[1][:, -1:].T
         self._neighbours.ask_aside(centre, rows * (delta * math.sqrt(dim)))
         if first:
             self._neighbours.doubt_star(len(rows))
@@ -199,7 +199,7 @@ class RegionClient(SteeredHalf):
             self._walk = [*self._walk[-1:], x]
             if "shift" in mean:
                 self._excess.shift(mean["shift"], share * self._multipliers.ahead)
-            own = process.with_share(share)(x)[1] if isinstance(process, MeritProcess) else self._gradient
+            own = process.with_weight(share)(x)[1] if isinstance(process, LagrangianProcess) else self._gradient
             if "history" in mean:
                 self._excess.correct(mean["history"], round)
             self._excess.add(x, mean["gradient"], own, round)
@@ -212,9 +212,9 @@ class RegionClient(SteeredHalf):
             return self._context.project(x + delta * t)
 
         low, high = self._bounds(x, delta)
-        if isinstance(process, MeritProcess):
+        if isinstance(process, LagrangianProcess):
             local, bounds = (
-                self._local(process.with_share(share), x, delta, mean["gradient"]),
+                self._local(process.with_weight(share), x, delta, mean["gradient"]),
                 [*zip(low, high, strict=True)],
             )
             t = self._multipliers.meet(process, place, lambda start: least_point(local, start, bounds))
@@ -226,9 +226,9 @@ class RegionClient(SteeredHalf):
 
     def rest(self) -> None:
         """Others take part for a while: without the surrogate's factor."""
-        self._neighbours.forget()
+        self._neighbours.release()
         if self.process is not None:
-            self.process.rest()
+            self.process.release()
 
     def _bounds(self, x: FloatArray, delta: float) -> tuple[FloatArray, FloatArray]:
         """Of t: within the region, and within the box if there is one."""
@@ -260,7 +260,7 @@ class RegionClient(SteeredHalf):
         return local, (process.rounding + excess.rounding) / unit
 
     def _local(
-        self, process: MeritProcess, x: FloatArray, delta: float, gradient: FloatArray
+        self, process: LagrangianProcess, x: FloatArray, delta: float, gradient: FloatArray
     ) -> Callable[[FloatArray], tuple[float, FloatArray]]:
         """t -> [mu_i + delta_i](x + Delta t) in units of |g| Delta, and what keeps away from where values failed."""
         excess = self._excess.process(process)

@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos.surrogates.augmented_lagrangian import LagrangianProcess
 from fzoos.surrogates.from_gradients import GradientProcess
-from fzoos.surrogates.merit import MeritProcess
 from fzoos.surrogates.region import RegionProcess
 
 __all__ = ["Excess"]
@@ -85,7 +85,7 @@ class Excess:
         """All multipliers have changed, and past gradients with them: on average, and those of this client."""
         self._rows = [(x, g + averaged, g_own + own) for x, g, g_own in self._rows]
 
-    def process(self, mine: RegionProcess | MeritProcess) -> GradientProcess | Plane:
+    def process(self, mine: RegionProcess | LagrangianProcess) -> GradientProcess | Plane:
         """delta_i and its gradient, given the client's surrogate as it is now."""
         centres, averaged, sent = (np.array(rows) for rows in zip(*self._rows, strict=True))
         if len(centres) == 1:

@@ -22,7 +22,7 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext
 from fzoos.objectives.constraints import Merit
-from fzoos.surrogates.merit import MeritProcess
+from fzoos.surrogates.augmented_lagrangian import LagrangianProcess
 
 __all__ = ["Multipliers"]
 
@@ -58,8 +58,8 @@ class Multipliers:
 
     def send(self, process: object, x: FloatArray) -> None:
         """This surrogate's gradient at x is being sent."""
-        if isinstance(process, MeritProcess):
-            self._sent = process.forces(x)
+        if isinstance(process, LagrangianProcess):
+            self._sent = process.constraint_gradient(x)
 
     def hear(self, gradient: FloatArray) -> None:
         """The averaged gradient at x, where this client's constraints were asked."""
@@ -81,7 +81,7 @@ class Multipliers:
 
     def meet(
         self,
-        process: MeritProcess,
+        process: LagrangianProcess,
         place: Callable[[FloatArray], FloatArray],
         least: Callable[[FloatArray], FloatArray],
     ) -> FloatArray:
@@ -111,6 +111,6 @@ class Multipliers:
             t = least(t)
         merit.multipliers = np.maximum(0.0, before + self._boost * (merit.multipliers - before))
         x = place(np.zeros_like(t))
-        self.ahead = process.forces(x) - self._sent
+        self.ahead = process.constraint_gradient(x) - self._sent
         self._context.trajectory.observe_again()
         return t

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext
-from fzoos.surrogates.likeliest import Known
-from fzoos.surrogates.merit import Choices, MeritProcess
+from fzoos.surrogates.augmented_lagrangian import Choices, LagrangianProcess
+from fzoos.surrogates.maximum_evidence import SearchState
 from fzoos.surrogates.region import Choice, RegionProcess
-from fzoos.surrogates.trend import without_outliers
+from fzoos.surrogates.trend import credible_values
 
 __all__ = ["Neighbours"]
 
@@ -55,7 +55,7 @@ class Neighbours:
         self._outliers: set[int] = set()  # of the trajectory
         self._fence: RegionProcess | None = None
         self._noisy = False
-        self._known: Known | None = None  # where the last search ended
+        self._search: SearchState | None = None  # where the last search ended
         self._kept: _Kept | None = None  # the last surrogate, where there is noise
 
     @property
@@ -98,7 +98,7 @@ class Neighbours:
         values = self._context.trajectory.y[-count:]
         if len(values) >= _STAR:
             first = len(self._context.trajectory) - len(values)
-            self._outliers.update(first + int(k) for k in np.flatnonzero(~without_outliers(values)))
+            self._outliers.update(first + int(k) for k in np.flatnonzero(~credible_values(values)))
 
     def credible(self, x: FloatArray) -> bool:
         """Whether the last value at x is not an outlier."""
@@ -142,7 +142,7 @@ class Neighbours:
 
     def fit(
         self, centre: FloatArray, delta: float, like: Choice | Choices | None = None
-    ) -> RegionProcess | MeritProcess:
+    ) -> RegionProcess | LagrangianProcess:
         """The surrogate around a centre: with this choice, or by evidence and then again without its outliers."""
         near = self._near(centre, delta)
         kept = self._renewed(near, centre, searches=like is None)
@@ -154,7 +154,7 @@ class Neighbours:
                 return process
             out = process.outliers() if len(near) > len(centre) + 2 else []
             if isinstance(process, RegionProcess):
-                self._known = process.known if len(process.known.places) > 1 else self._known
+                self._search = process.search if len(process.search.places) > 1 else self._search
             if not out:
                 self._noisy = self._noisy or process.choice.ridge >= _NOISY
                 if self._noisy and len(near) > _POINTS and isinstance(process, RegionProcess):
@@ -165,13 +165,13 @@ class Neighbours:
 
     def _process(
         self, near: NDArray[np.intp], centre: FloatArray, like: Choice | Choices | None
-    ) -> RegionProcess | MeritProcess:
+    ) -> RegionProcess | LagrangianProcess:
         trajectory = self._context.trajectory
         if trajectory.merit is not None:
             assert not isinstance(like, Choice)
-            return MeritProcess(trajectory.x[near], trajectory.table[near], centre, trajectory.merit, like)
+            return LagrangianProcess(trajectory.x[near], trajectory.table[near], centre, trajectory.merit, like)
         assert not isinstance(like, Choices)
-        return RegionProcess(trajectory.x[near], trajectory.y[near], centre, self._known if like is None else like)
+        return RegionProcess(trajectory.x[near], trajectory.y[near], centre, self._search if like is None else like)
 
     def _renewed(self, near: NDArray[np.intp], centre: FloatArray, searches: bool) -> RegionProcess | None:
         """The last surrogate with what is new of these points; None where shapes are to be compared again.
@@ -200,7 +200,7 @@ class Neighbours:
             self._kept = _Kept(larger, numbers, first, asked, used)
         return larger
 
-    def forget(self) -> None:
+    def release(self) -> None:
         """Make the next surrogate anew."""
         self._kept = None
 

@@ -1,4 +1,4 @@
-"""The search for the greatest evidence: against the whole grid, solving and eigendecompositions."""
+"""The search for the maximum evidence: against the whole grid, solving and eigendecompositions."""
 
 import itertools
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy
 
-from fzoos.surrogates import likeliest as module
-from fzoos.surrogates.likeliest import Grid, Known, Polynomial, likeliest
+from fzoos.surrogates import maximum_evidence as module
+from fzoos.surrogates.maximum_evidence import Grid, Polynomial, SearchState, maximum_evidence
 
 NONE, BOWL, QUADRATIC = Polynomial(), Polynomial(200.0, 0.0, 100.0, 101.0), Polynomial(200.0, 100.0, 100.0, 101.0)
 LENGTHS = (0.3, 0.3 * 10**0.5, 3.0, 3 * 10**0.5, 30.0)
@@ -43,26 +43,26 @@ def whole_grid(squares, s, values, ridges=RIDGES[1:]):
 
 @pytest.mark.parametrize("dim", [1, 3, 8])
 @pytest.mark.parametrize("noise", [1e-6, 1e-2, 0.3])
-def test_nothing_on_the_grid_is_likelier(dim, noise):
+def test_nothing_on_the_grid_has_more_evidence(dim, noise):
     """Without the ridge of 1e-13, whose costs rounding decides; within a unit of log density."""
     problem = data(40, dim, noise)
     grid = GRID._replace(ridges=RIDGES[1:])
-    found = likeliest(*problem, grid)
+    found = maximum_evidence(*problem, grid)
     assert cost(*problem, found.choice) == pytest.approx(whole_grid(*problem), abs=1.0)
 
 
 @pytest.mark.parametrize("noise", [1e-6, 1e-2, 0.3])
 def test_from_where_the_last_search_ended(noise):
-    """With two more points: as likely as by a search through all lengths, with half of the factors or fewer."""
+    """With two more points: as good as by a search through all lengths, with half of the factors or fewer."""
     grid, counts, costs = GRID._replace(ridges=RIDGES[1:]), [], []
     squares, s, values = data(42, 3, noise)
-    before = likeliest(squares[:40, :40], s[:40, :40], values[:40], grid)
-    for known in (before.known, None):
+    before = maximum_evidence(squares[:40, :40], s[:40, :40], values[:40], grid)
+    for known in (before.search, None):
         tried = []
         with pytest.MonkeyPatch.context() as patch:
             compute = module._Search._compute
             patch.setattr(module._Search, "_compute", lambda self, *k, c=compute, t=tried: t.append(k) or c(self, *k))
-            found = likeliest(squares, s, values, grid, known)
+            found = maximum_evidence(squares, s, values, grid, known)
         counts.append(len(tried))
         costs.append(cost(squares, s, values, found.choice))
     assert costs[0] == pytest.approx(costs[1], abs=0.5)
@@ -76,21 +76,21 @@ def test_every_eighth_search_goes_through_all_lengths():
         with pytest.MonkeyPatch.context() as patch:
             kernel_of = module._Search._kernel
             patch.setattr(module._Search, "_kernel", lambda self, i, j, k=kernel_of, t=seen: t.add(i) or k(self, i, j))
-            known = likeliest(*problem, GRID, known).known
+            known = maximum_evidence(*problem, GRID, known).search
         lengths.append(len(seen))
     assert [k for k, count in enumerate(lengths) if count == len(LENGTHS)] == [0, 8, 16]
 
 
-def test_a_search_with_other_polynomials_begins_anew():
+def test_a_search_with_other_polynomials_starts_over():
     problem = data(30, 2, 1e-3)
-    star = likeliest(*problem, Grid(LENGTHS[-1:], (NONE, BOWL), RIDGES)).known
-    assert likeliest(*problem, GRID, star).choice == likeliest(*problem, GRID).choice
+    few = maximum_evidence(*problem, Grid(LENGTHS[-1:], (NONE, BOWL), RIDGES)).search
+    assert maximum_evidence(*problem, GRID, few).choice == maximum_evidence(*problem, GRID).choice
 
 
 def test_the_fit():
     """Mean, amplitude and weights by solving; L L^T is the kernel with its ridge."""
     squares, s, values = data(25, 2, 1e-2)
-    found = likeliest(squares, s, values, Grid((0.7,), (QUADRATIC,), (1e-4,)))
+    found = maximum_evidence(squares, s, values, Grid((0.7,), (QUADRATIC,), (1e-4,)))
     k = kernel(squares, s, 0.7, QUADRATIC) + 1e-4 * 101.0 * np.eye(25)
     inverse = np.linalg.inv(k)
     mean = inverse.sum(axis=0) @ values / inverse.sum()
@@ -105,15 +105,15 @@ def test_where_rounding_leaves_no_factor(monkeypatch):
     """By eigenvalues: the same fit. And a matrix that has none: thirty points of a line, a ridge below rounding."""
     squares, s, values = data(25, 2, 1e-2)
     grid = Grid((0.7,), (QUADRATIC,), (1e-4,))
-    expected = likeliest(squares, s, values, grid)
+    expected = maximum_evidence(squares, s, values, grid)
     monkeypatch.setattr(scipy.linalg.lapack, "dpotrf", lambda *given, **options: (None, 1))
-    found = likeliest(squares, s, values, grid)
+    found = maximum_evidence(squares, s, values, grid)
     monkeypatch.undo()
     assert found.choice == expected.choice
     np.testing.assert_allclose(found.alpha, expected.alpha, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(np.tril(found.lower), np.tril(expected.lower), rtol=1e-6, atol=1e-8)
     x = np.linspace(0.4, 0.6, 30)
-    nothing = likeliest((x[:, None] - x) ** 2, np.outer(x, x), np.sin(9.0 * x), Grid((10.0,), (NONE,), (1e-18,)))
+    nothing = maximum_evidence((x[:, None] - x) ** 2, np.outer(x, x), np.sin(9.0 * x), Grid((10.0,), (NONE,), (1e-18,)))
     assert np.all(np.isfinite(nothing.alpha))
 
 
@@ -121,7 +121,7 @@ def test_a_ridge_without_a_factor_is_passed_over():
     """From the smallest ridge on, which has none, to one that has."""
     x = np.linspace(0.4, 0.6, 30)
     grid = Grid((10.0,), (NONE,), (1e-18, 1e-17, 1e-8, 1e-6))
-    found = likeliest((x[:, None] - x) ** 2, np.outer(x, x), np.sin(9.0 * x), grid, Known(((0, 0),), 1))
+    found = maximum_evidence((x[:, None] - x) ** 2, np.outer(x, x), np.sin(9.0 * x), grid, SearchState(((0, 0),), 1))
     assert found.choice.ridge >= 1e-8
 
 
@@ -129,4 +129,4 @@ def test_values_that_are_not_finite():
     squares, s, values = data(10, 2, 0.0)
     values[3] = np.nan
     with pytest.raises(ValueError, match="not finite"):
-        likeliest(squares, s, values, GRID)
+        maximum_evidence(squares, s, values, GRID)
