@@ -53,7 +53,10 @@ def benchmark(
     output: Annotated[Path, typer.Option(help="Folder of the runs, the table and the plot.")] = Path("suites"),
     quiet: Quiet = False,
 ) -> int:
-    """Compare algorithms on a public suite; end with a table and data profiles. Interrupted, it continues later."""
+    """Compare algorithms on a public suite, with a table and data profiles.
+
+    A command that was interrupted continues where it stopped when it is given again.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

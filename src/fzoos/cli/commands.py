@@ -16,7 +16,7 @@ COMMANDS = {
     "compare": ("compare", "Run several algorithms on a task; end with a table and a plot."),
     "run": ("run", "Run one algorithm on a task; end with what it reached and what it cost."),
     "reproduce": ("reproduce", "Make figures of the paper again: plots, a table of all curves, the settings."),
-    "benchmark": ("benchmark", "Compare algorithms on a public suite; end with a table and data profiles."),
+    "benchmark": ("benchmark", "Compare algorithms on a public suite, with a table and data profiles."),
     "scaffold": ("study", "Make the files of a study across machines: edit two of them, follow its README."),
     "study": ("study", "Run a study with all its sites on this machine; Ctrl-C and --resume lose nothing."),
     "ask": ("study", "Print the points to evaluate next, as a table to fill in (CSV) and to hand to `fzoos tell`."),
