@@ -133,7 +133,7 @@ def test_half_of_the_values(folder, run):
         ("site,id\n", "has no column 'value'"),
         ("site,id,value\nwest,a,1\n", "line 2: there is no site 'west'"),
         ("site,id,value\nnorth,a,much\n", "line 2: value must be a number, got 'much'"),
-        ("site,id,value\nnorth,a,1\n", "'a' is not among the points that north is asked for"),
+        ("site,id,value\nnorth,a,1\n", "'a' is not among the points requested from north"),
     ],
 )
 def test_wrong_values(folder, run, text, message):

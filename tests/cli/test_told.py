@@ -72,7 +72,7 @@ def test_decimal_commas(lab, separator):
         row |= {name: row[name].replace(".", ",") for name in ("x1", "x2")} | {"value": f"{k},5"}
     code, out, _ = lab.tell(rows, separator)
     assert (code, out) == (0, f"4 new values taken; next: fzoos ask {lab.folder}\n")
-    assert sorted(ManualObjective(lab.folder / "people", "north").values().values()) == [0.5, 1.5, 2.5, 3.5]
+    assert sorted(ManualObjective(lab.folder, "north").values().values()) == [0.5, 1.5, 2.5, 3.5]
 
 
 def test_a_point_that_was_changed(lab):
@@ -85,7 +85,7 @@ def test_a_point_that_was_changed(lab):
     code, out, _ = lab.tell(rows)
     assert code == 0
     assert out.splitlines()[0] == f"line 3: taken as evaluated at x1 = 333 for {asked[1][0]:.6g}"
-    objective = ManualObjective(lab.folder / "people", "north")
+    objective = ManualObjective(lab.folder, "north")
     moved = objective.asked_instead(np.array(asked))
     assert {row: point.tolist() for row, point in moved.items()} == {1: [333.0, asked[1][1]]}
     study = Study.load(lab.folder / "study.toml")
@@ -136,7 +136,7 @@ def test_constraints_are_columns(lab):
     for row in rows:
         row |= {"value": "1.5", "constraint1": "-0.5", "constraint2": "0,25"}
     assert lab.tell(rows, ";")[0] == 0
-    site = ManualObjective(lab.folder / "people", "north")
+    site = ManualObjective(lab.folder, "north")
     assert site.constraints == 2
     lab.run("ask", lab.folder, "--output", lab.table)
     head = lab.table.read_text().splitlines()[0]
@@ -162,7 +162,7 @@ def test_wrong_constraints(lab, columns, message):
     code, _, said = lab.tell([row | columns for row in rows])
     assert code != 0
     assert message in " ".join(said.split())
-    assert ManualObjective(lab.folder / "people", "north").values() == {}
+    assert ManualObjective(lab.folder, "north").values() == {}
 
 
 def test_rows_of_a_site_with_and_without_constraints(lab):

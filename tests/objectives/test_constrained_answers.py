@@ -197,7 +197,7 @@ def test_wrong_constraints_are_refused(person, value, message):
 def test_other_constraints_than_those_given_before(person):
     site, ids = person
     site.tell([(ids[0], (1.5, -0.5))])
-    with pytest.raises(ValueError, match=r"was given before: 1.5 -0.5, not 1.5 -0.25"):
+    with pytest.raises(ValueError, match=r"was entered before: 1.5 -0.5, not 1.5 -0.25"):
         site.tell([(ids[0], (1.5, -0.25))])
     with pytest.raises(ValueError, match=r"has no constraints, and other points of a have 1 constraint"):
         site.tell([(ids[1], 1.0)])

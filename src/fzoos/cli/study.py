@@ -20,7 +20,7 @@ from fzoos.cli.told import read_told
 from fzoos.engines import LocalStudy
 from fzoos.federation.journal import JournalError
 from fzoos.federation.study import Study
-from fzoos.objectives.manual import ManualObjective
+from fzoos.objectives.manual import ManualObjective, ValueTable
 from fzoos.objectives.program import Program
 from fzoos.result import Result
 from fzoos.runs.store import Store
@@ -94,19 +94,21 @@ def ask(
 ) -> int:
     """Print the points to evaluate next, as a table to fill in (CSV) and to hand to `fzoos tell`."""
     settings = Study.load(folder / "study.toml")
-    manual = _manual_objectives(settings, folder, site)
+    if site is not None and site not in settings.sites:
+        raise ValueError(f"there is no site {site!r}; the sites are {', '.join(settings.sites)}")
+    sites, table = settings.sites if site is None else (site,), ValueTable(folder)
     result = None
     try:
         # All sites are waited for, and a batch is asked for at once.
         patient = replace(settings, vectorized=True, retries=0, min_clients=None)
-        people = [ManualObjective(folder / "people", s) for s in settings.sites]
-        result = LocalStudy(patient, folder, people, site_seed=site_seed).run(resume=True)
+        objectives = [ManualObjective(folder, name) for name in settings.sites]
+        result = LocalStudy(patient, folder, objectives, site_seed=site_seed).run(resume=True)
     except JournalError as error:  # a site's own process has it, and asks
         if "in use" not in str(error):
             raise
-    constraints = max(group.constraints for group in manual.values())
+    constraints = max(map(table.constraints, sites))
     empty = [""] * (1 + constraints)
-    rows = [[name, id, *_shown(settings, x), *empty] for name, group in manual.items() for id, x in group.wanted()]
+    rows = [[name, id, *_shown(settings, x), *empty] for name in sites for id, x in table.requested(name)]
     if not rows:
         if result is not None and result.status != "stopped":
             _show(folder, result)
@@ -132,16 +134,12 @@ def tell(
     ],
 ) -> int:
     """Hand in values for points of `fzoos ask`; some of them will do, the rest can come later."""
-    settings = Study.load(folder / "study.toml")
-    manual = _manual_objectives(settings, folder, None)
-    told = read_told(values, settings, manual)
-    failures = settings.on_failure == "skip"
-    count = sum(
-        manual[name].tell(group.values, instead=group.instead, failures=failures) for name, group in told.items()
-    )
-    for line in (line for group in told.values() for line in group.remarks):
-        typer.echo(line)
-    left = sum(len(group.wanted()) for group in manual.values())
+    settings, table = Study.load(folder / "study.toml"), ValueTable(folder)
+    told = read_told(values, settings, table)
+    count = table.enter(told.entries, failures=settings.on_failure == "skip")
+    for remark in told.remarks:
+        typer.echo(remark)
+    left = sum(len(table.requested(site)) for site in settings.sites)
     typer.echo(
         f"{count} new values taken" + (f"; {left} are still asked for" if left else f"; next: fzoos ask {folder}")
     )
@@ -153,12 +151,6 @@ def _shown(settings: Study, x: list[float]) -> list[str]:
     if settings.space is None:
         return list(map(repr, x))
     return [str(value) for value in settings.space.variables(x).values()]
-
-
-def _manual_objectives(settings: Study, folder: Path, site: str | None) -> dict[str, ManualObjective]:
-    if site is not None and site not in settings.sites:
-        raise ValueError(f"there is no site {site!r}; the sites are {', '.join(settings.sites)}")
-    return {name: ManualObjective(folder / "people", name) for name in settings.sites if site in (None, name)}
 
 
 def _show(folder: Path, result: Result) -> None:

@@ -1,4 +1,4 @@
-"""The table that people fill in: values, and points that they changed. Of any spreadsheet's dialect."""
+"""The table of values that is filled in by hand, in the dialect of any spreadsheet; its points may be changed, too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from fzoos.federation.study import Study
-from fzoos.objectives.manual import ManualObjective
+from fzoos.objectives.manual import Entry, ValueTable
 
 __all__ = ["Told", "read_told"]
 
@@ -22,21 +22,20 @@ _SAME = 1e-6  # of a coordinate: a spreadsheet may have rounded it so far
 
 @dataclass
 class Told:
-    """What a table says of one site: ids and values, other points than those asked for, and remarks for the reader."""
+    """The entries of a table, by site, and remarks for whoever filled it in."""
 
-    values: list[tuple[str, float | tuple[float, list[float]]]] = field(default_factory=list)
-    instead: dict[str, list[float]] = field(default_factory=dict)
+    entries: dict[str, list[Entry]] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
 
 
-def read_told(path: Path, study: Study, manual: Mapping[str, ManualObjective]) -> dict[str, Told]:
-    """What a table says, by site; rows without a value are left out.
+def read_told(path: Path, study: Study, table: ValueTable) -> Told:
+    """What a table of values says; rows without a value are left out.
 
     Args:
         path: the file; its columns are separated by commas, or by semicolons or tabs with decimal commas. Constraints
             are in columns constraint1, constraint2, ...
         study: the study's settings.
-        manual: the sites' objectives, which know what is asked for.
+        table: the requested points.
 
     Raises:
         ValueError: it cannot be read, a column is missing, or a row is wrong; the message has the line.
@@ -52,23 +51,21 @@ def read_told(path: Path, study: Study, manual: Mapping[str, ManualObjective]) -
     if missing:
         raise ValueError(f"{path} has no column {min(missing)!r}; it must have site, id and value")
     columns = _constraint_columns(reader.fieldnames or (), study)
-    asked = {name: dict(group.wanted()) for name, group in manual.items()}
-    found: dict[str, Told] = {}
+    requested = {site: dict(table.requested(site)) for site in study.sites}
+    found = Told()
     for number, row in enumerate(reader, start=2):
         where, site = f"{path}, line {number}", row["site"]
-        if site not in manual:
+        if site not in requested:
             raise ValueError(f"{where}: there is no site {site!r}")
         c = _constraints(where, row, columns, separator)
         if not (row["value"] or "").strip():
             if c:
                 raise ValueError(f"{where}: there are constraints but no value")
             continue
-        entry = found.setdefault(site, Told())
-        value = _number(where, "value", row["value"], separator)
-        entry.values.append((row["id"], (value, c) if c else value))
-        point = asked[site].get(row["id"])
-        if point is not None:
-            _compare(where, row, point, study, separator, entry)
+        value, point = _number(where, "value", row["value"], separator), requested[site].get(row["id"])
+        evaluated, remark = (None, "") if point is None else _compare(where, row, point, study, separator)
+        found.entries.setdefault(site, []).append(Entry(row["id"], (value, c) if c else value, evaluated))
+        found.remarks += [remark] if remark else []
     return found
 
 
@@ -92,13 +89,13 @@ def _constraints(where: str, row: Mapping[str, str], columns: Sequence[str], sep
 
 
 def _compare(
-    where: str, row: Mapping[str, str], point: Sequence[float], study: Study, separator: str, entry: Told
-) -> None:
-    """Whether the point of this row is the one asked for; if it was changed, it is what was asked."""
+    where: str, row: Mapping[str, str], point: Sequence[float], study: Study, separator: str
+) -> tuple[list[float] | None, str]:
+    """The point of this row and a remark, if it is not the requested one."""
     space = study.space
     names = [f"x{j + 1}" for j in range(len(point))] if space is None else list(space.names)
     if not all((row.get(name) or "").strip() for name in names):
-        return  # columns of x may be left out
+        return None, ""  # columns of x may be left out
     if space is None:
         given = [_number(where, name, row[name], separator) for name in names]
         shown = dict(zip(names, point, strict=True))
@@ -117,12 +114,11 @@ def _compare(
         same = np.allclose(study.box.to_cube(np.array(given)), study.box.to_cube(np.array(point)), atol=_SAME)
         outside = False
     if same:
-        return
+        return None, ""
     if outside:
         raise ValueError(f"{where}: the point is outside the bounds")
     words = ", ".join(f"{name} = {_short(now)} for {_short(was)}" for name, (was, now) in changed.items())
-    entry.instead[row["id"]] = list(given)
-    entry.remarks.append(f"line {where.rpartition(' ')[2]}: taken as evaluated at {words}")
+    return list(given), f"line {where.rpartition(' ')[2]}: taken as evaluated at {words}"
 
 
 def _number(where: str, name: str, text: str, separator: str) -> float:

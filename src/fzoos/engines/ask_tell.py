@@ -15,6 +15,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count
+from fzoos._util.private import make_private
 from fzoos.engines.local_study import LocalStudy
 from fzoos.federation.study import Study
 from fzoos.objectives.manual import ManualObjective, point_id
@@ -69,6 +70,7 @@ class AskTell:
             raise ValueError(f"folder {place} has an optimizer: go on with AskTell.load")
         place.mkdir(parents=True, exist_ok=True)
         kept = {**study.settings, _SITE_SEED: settings.get("seed")}
+        make_private(place / _SETTINGS)  # it has the sites' seed
         (place / _SETTINGS).write_text(json.dumps(kept), encoding="utf-8")
         self._open(kept, place)
 
@@ -91,7 +93,7 @@ class AskTell:
         self._site_seed: int | None = settings.get(_SITE_SEED)  # a journal that is there has its own
         # All clients are waited for, and a batch is asked for at once.
         self.study, self.folder = replace(study, vectorized=True, retries=0, min_clients=None), folder
-        self._clients = [ManualObjective(folder / "people", site) for site in study.sites]
+        self._clients = [ManualObjective(folder, site) for site in study.sites]
         self._given: list[set[str]] = [set() for _ in study.sites]  # ids that were handed out here and not told yet
         self._ended = False
 

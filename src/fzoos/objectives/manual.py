@@ -1,47 +1,199 @@
-"""Objectives evaluated by hand: points are written to a file, values are entered later, after days if need be.
+"""Objectives evaluated by hand: points are requested, and their values are entered later, after days if need be.
 
-A folder holds, for each site, `SITE.asked.csv` (the points to evaluate now) and `SITE.told.csv` (every value
-entered so far; rows are only added). A point is identified by its id, which depends on the point alone. Where another
-point was evaluated in its place, its coordinates stand behind the value. Constraints stand in one cell with the value,
-after it, with spaces between them.
+All sites of a folder share one SQLite file, `values.db`:
+
+=========  =============================================================================================================
+table      row
+=========  =============================================================================================================
+requested  site, id, x: a point to evaluate now (float64 bytes)
+entered    site, id, value: f, c_1, ..., c_k (float64 bytes); constraints: k, or NULL where a point failed and k is not
+           known; evaluated: the point that was evaluated in place of the requested one, or NULL
+=========  =============================================================================================================
+
+An id depends on the point alone. Values are entered in one transaction: all of them or none, on a full disk as well. Of
+two processes that enter values at the same time one waits. Only the file's owner can read it (0600).
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import math
-import os
+import sqlite3
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.private import make_private
 from fzoos.objectives.constraints import as_returned
 from fzoos.result import NotAsked
 
-__all__ = ["ManualObjective", "point_id"]
+__all__ = ["Entry", "ManualObjective", "ValueTable", "point_id"]
 
 _POLL = 0.5  # seconds
+_TIMEOUT = 30.0  # seconds that another process may have the file
+_VERSION = 1
+_TABLES = f"""
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS requested (site TEXT, id TEXT, x BLOB NOT NULL, UNIQUE (site, id)) STRICT;
+CREATE TABLE IF NOT EXISTS entered (
+  site TEXT, id TEXT, value BLOB NOT NULL, constraints INTEGER, evaluated BLOB, PRIMARY KEY (site, id)) STRICT;
+PRAGMA user_version = {_VERSION};
+COMMIT;
+"""
 
-Numbers = tuple[float, ...]
-"""f, or f, c_1, ..., c_k."""
+
+class Entry(NamedTuple):
+    """The value of a requested point: a number, or a pair (f, c), and the point evaluated in its place, if another."""
+
+    id: str
+    value: float | tuple[float, Any]
+    evaluated: Sequence[float] | None = None
+
+
+class ValueTable:
+    """The requested points and entered values of a folder.
+
+    Args:
+        folder: the folder of `values.db`; both are created when they are missing.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.path = Path(folder) / "values.db"
+
+    @contextmanager
+    def _transaction(self, kind: str = "DEFERRED") -> Iterator[sqlite3.Connection]:
+        """A transaction: an exception undoes its changes."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self.path)
+            with closing(sqlite3.connect(self.path, timeout=_TIMEOUT, isolation_level=None)) as db:
+                version = db.execute("PRAGMA user_version").fetchone()[0]
+                if not version:
+                    db.executescript(_TABLES)
+                elif version != _VERSION:
+                    raise ValueError(f"{self.path} was written by another version of the program")
+                db.execute(f"BEGIN {kind}")
+                yield db
+                db.execute("COMMIT")
+        except (OSError, sqlite3.Error) as error:
+            raise OSError(f"{self.path} cannot be used, and nothing was changed: {error}") from None
+
+    def request(self, site: str, points: Mapping[str, FloatArray]) -> None:
+        """Request the values of these points, by id, in place of those that the site requested before."""
+        with self._transaction("IMMEDIATE") as db:
+            db.execute("DELETE FROM requested WHERE site = ?", (site,))
+            rows = [(site, id, _to_bytes(point)) for id, point in points.items()]
+            db.executemany("INSERT INTO requested VALUES (?, ?, ?)", rows)
+
+    def requested(self, site: str) -> list[tuple[str, list[float]]]:
+        """Id and coordinates of every requested point that has no value yet."""
+        text = (
+            "SELECT id, x FROM requested LEFT JOIN entered USING (site, id) WHERE site = ? AND value IS NULL "
+            "ORDER BY requested.rowid"
+        )
+        with self._transaction() as db:
+            return [(id, list(_numbers_in(x))) for id, x in db.execute(text, (site,))]
+
+    def find(self, site: str, ids: Iterable[str]) -> dict[str, tuple[float, ...]]:
+        """f, c_1, ..., c_k of those of these points that have a value."""
+        with self._transaction() as db:
+            return {id: row[0] for id in ids if (row := _entered(db, site, id)) is not None}
+
+    def evaluated(self, site: str, ids: Sequence[str]) -> dict[int, FloatArray]:
+        """The points that were evaluated in place of some of these, by their positions."""
+        with self._transaction() as db:
+            rows = enumerate(_entered(db, site, id) for id in ids)
+            return {i: np.array(row[1]) for i, row in rows if row is not None and row[1] is not None}
+
+    def values(self, site: str) -> dict[str, float]:
+        """Every value of a site, by the point's id, without constraints."""
+        with self._transaction() as db:
+            rows = db.execute("SELECT id, value FROM entered WHERE site = ? ORDER BY rowid", (site,))
+            return {id: _numbers_in(value)[0] for id, value in rows}
+
+    def constraints(self, site: str) -> int:
+        """How many constraints a site's values have; 0: none, or no value has been entered yet."""
+        with self._transaction() as db:
+            return _constraint_count(db, site) or 0
+
+    def enter(self, entries: Mapping[str, Iterable[Entry]], *, failures: bool = False) -> int:
+        """Enter values, by site: all of them or none.
+
+        Args:
+            entries: the values of each site.
+            failures: whether NaN may be a value, or among constraints: the point could not be evaluated.
+
+        Returns:
+            How many were new: a value may be entered again.
+
+        Raises:
+            ValueError: a point was not requested, a value is not a number, differs from the one entered before, or has
+                more or fewer constraints than others of the site.
+            OSError: the file cannot be written, or another process has it.
+        """
+        with self._transaction("IMMEDIATE") as db:
+            return sum(_enter(db, site, entry, failures) for site, found in entries.items() for entry in found)
+
+
+def _enter(db: sqlite3.Connection, site: str, entry: Entry, failures: bool) -> bool:
+    """Enter one value; whether it is new."""
+    id, numbers = entry.id, _numbers_of(entry)
+    before = _entered(db, site, id)
+    if before is not None:
+        if not np.array_equal(before[0], numbers, equal_nan=True):
+            raise ValueError(f"the value of {id} was entered before: {_words(before[0])}, not {_words(numbers)}")
+        return False
+    if db.execute("SELECT 1 FROM requested WHERE site = ? AND id = ?", (site, id)).fetchone() is None:
+        raise ValueError(f"{id!r} is not among the points requested from {site}")
+    _check_finite(id, numbers, failures)
+    count = len(numbers) - 1 if len(numbers) > 1 or math.isfinite(numbers[0]) else None
+    others = _constraint_count(db, site)
+    if None not in (count, others) and count != others:
+        raise ValueError(
+            f"{id} has {_constraints(count)}, and other points of {site} have {_constraints(others)}: "
+            "all must have as many"
+        )
+    evaluated = None if entry.evaluated is None else _to_bytes(np.array(entry.evaluated, dtype=np.float64))
+    row = (site, id, _to_bytes(np.array(numbers)), count, evaluated)
+    db.execute("INSERT INTO entered VALUES (?, ?, ?, ?, ?)", row)
+    return True
+
+
+def _entered(db: sqlite3.Connection, site: str, id: str) -> tuple[tuple[float, ...], tuple[float, ...] | None] | None:
+    """f, c_1, ..., c_k of a point, and the point that was evaluated in its place, if it was another."""
+    row = db.execute("SELECT value, evaluated FROM entered WHERE site = ? AND id = ?", (site, id)).fetchone()
+    return None if row is None else (_numbers_in(row[0]), None if row[1] is None else _numbers_in(row[1]))
+
+
+def _constraint_count(db: sqlite3.Connection, site: str) -> int | None:
+    text = "SELECT constraints FROM entered WHERE site = ? AND constraints IS NOT NULL LIMIT 1"
+    row = db.execute(text, (site,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _to_bytes(numbers: FloatArray) -> bytes:
+    return np.ascontiguousarray(numbers, "<f8").tobytes()
+
+
+def _numbers_in(data: bytes) -> tuple[float, ...]:
+    return tuple(np.frombuffer(data, "<f8").tolist())
 
 
 def point_id(x: FloatArray) -> str:
     """A point's id: twelve letters and digits."""
-    return hashlib.sha256(np.ascontiguousarray(x, "<f8").tobytes()).hexdigest()[:12]
+    return hashlib.sha256(_to_bytes(x)).hexdigest()[:12]
 
 
 class ManualObjective:
     """A vectorised objective whose values are entered by hand, with constraints or without.
 
     Args:
-        folder: the folder of the two files.
+        folder: the folder of the points and values; sites may share one.
         site: name of the site.
         wait: whether a call waits until the values are entered; otherwise it raises `NotAsked`, and the study stops
             there until it is resumed.
@@ -77,72 +229,41 @@ class ManualObjective:
     takes_coordinates = True  # of a space, too: whoever shows the points gives them their names
 
     def __init__(self, folder: str | Path, site: str, wait: bool = False) -> None:
-        self._site, self._wait = site, wait
-        self._folder = Path(folder)
-        self._asked, self._answered = (self._folder / f"{site}.{what}.csv" for what in ("asked", "told"))
+        self._table, self._site, self._wait = ValueTable(folder), site, wait
 
     def __call__(self, x: FloatArray) -> Any:
         """The values of the rows of x, shape (n, d), or of one point of shape (d,); with constraints a pair (f, c)."""
-        points = np.atleast_2d(x)
-        ids = [point_id(point) for point in points]
-        values = self._entered()
-        if not all(id in values for id in ids):
-            self._ask(points, ids, values)
-            if not self._wait:
-                count = len({id for id in ids if id not in values})
-                raise NotAsked(f"{self._site} waits for the values of {count} point{'s' if count > 1 else ''}")
-            while not all(id in values for id in ids):
-                time.sleep(_POLL)
-                values = self._entered()
-        self._asked.unlink(missing_ok=True)
-        width = max(len(values[id]) for id in ids)
-        table = np.array([values[id] + (math.nan,) * (width - len(values[id])) for id in ids])
+        points = {point_id(point): point for point in np.atleast_2d(x)}
+        found = self._table.find(self._site, points)
+        missing = {id: point for id, point in points.items() if id not in found}
+        if missing or self.wanted():
+            self._table.request(self._site, missing)
+        if missing and not self._wait:
+            raise NotAsked(f"{self._site} waits for the values of {len(missing)} point{'s'[: len(missing) > 1]}")
+        while len(found) < len(points):
+            time.sleep(_POLL)
+            found = self._table.find(self._site, points)
+        width = max(map(len, found.values()))
+        rows = (found[point_id(point)] for point in np.atleast_2d(x))
+        table = np.array([row + (math.nan,) * (width - len(row)) for row in rows])
         return as_returned(table if width > 1 else table[:, 0])
-
-    def _ask(self, points: FloatArray, ids: list[str], values: Mapping[str, Numbers]) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["id", *(f"x{j + 1}" for j in range(points.shape[1]))])
-        for id, point in dict(zip(ids, points, strict=True)).items():
-            if id not in values:
-                writer.writerow([id, *(repr(float(v)) for v in point)])
-        temporary = self._asked.with_suffix(".tmp")
-        temporary.write_text(text.getvalue(), encoding="utf-8")
-        temporary.replace(self._asked)
 
     def wanted(self) -> list[tuple[str, list[float]]]:
         """The points to evaluate now, each with its id, without those whose values have been entered since."""
-        if not self._asked.exists():
-            return []
-        values = self.values()
-        rows = list(csv.reader(io.StringIO(self._asked.read_text(encoding="utf-8"))))[1:]
-        return [(id, [float(v) for v in x]) for id, *x in rows if id not in values]
+        return self._table.requested(self._site)
 
     def values(self) -> dict[str, float]:
         """Every value entered so far, by the point's id, without constraints."""
-        return {id: numbers[0] for id, numbers in self._entered().items()}
+        return self._table.values(self._site)
 
     @property
     def constraints(self) -> int:
         """How many constraints values have; 0: none, or nothing has been entered yet."""
-        return max((len(numbers) - 1 for numbers in self._entered().values()), default=0)
-
-    def _entered(self) -> dict[str, Numbers]:
-        """f, c_1, ..., c_k of every point that has them."""
-        if not self._answered.exists():
-            return {}
-        rows = csv.reader(io.StringIO(self._answered.read_text(encoding="utf-8")))
-        return {row[0]: tuple(map(float, row[1].split())) for row in rows if len(row) >= 2}
+        return self._table.constraints(self._site)
 
     def asked_instead(self, points: FloatArray) -> dict[int, FloatArray]:
         """Which of these rows, shape (n, d), were not evaluated themselves, and the points that were in their place."""
-        if not self._answered.exists():
-            return {}
-        rows = csv.reader(io.StringIO(self._answered.read_text(encoding="utf-8")))
-        moved = {row[0]: np.array(row[2:], dtype=np.float64) for row in rows if len(row) > 2}
-        ids = [point_id(point) for point in np.atleast_2d(points)] if moved else []
-        return {i: moved[id] for i, id in enumerate(ids) if id in moved}
+        return self._table.evaluated(self._site, [point_id(point) for point in np.atleast_2d(points)])
 
     def tell(
         self,
@@ -155,53 +276,19 @@ class ManualObjective:
 
         Args:
             values: ids and values; a value is a number, or a pair (f, c) of a number and constraints.
-            instead: points that were evaluated in the place of those asked for, by their ids.
+            instead: points that were evaluated in the place of those requested, by their ids.
             failures: whether NaN may be a value, or among constraints: the point could not be evaluated.
 
         Raises:
-            ValueError: a point that is not asked for, a value that is no number, one that differs from the value
-                entered before, or one with more or fewer constraints than others of the site.
+            ValueError, OSError: as `ValueTable.enter`.
         """
-        known, wanted = self._entered(), {id for id, _ in self.wanted()}
-        new: dict[str, Numbers] = {}
-        moved = dict(instead or {})
-        for id, value in values:
-            numbers = _numbers(id, value)
-            before = known.get(id, new.get(id))
-            if before is not None and not np.array_equal(before, numbers, equal_nan=True):
-                raise ValueError(f"the value of {id} was given before: {_words(before)}, not {_words(numbers)}")
-            if before is None:
-                if id not in wanted:
-                    raise ValueError(f"{id!r} is not among the points that {self._site} is asked for")
-                _check_finite(id, numbers, failures)
-                new[id] = numbers
-        self._check_alike({**known, **new}, new)
-        if new:
-            with open(self._answered, "a", encoding="utf-8") as file:
-                for id, numbers in new.items():
-                    cells = [id, " ".join(map(repr, numbers)), *(repr(float(v)) for v in moved.get(id, ()))]
-                    file.write(",".join(cells) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-        return len(new)
-
-    def _check_alike(self, values: Mapping[str, Numbers], new: Mapping[str, Numbers]) -> None:
-        """Raise unless all values have as many constraints; one that failed may have none."""
-        counts = {
-            id: len(numbers) - 1 for id, numbers in values.items() if len(numbers) > 1 or math.isfinite(numbers[0])
-        }
-        if len(set(counts.values())) < 2:
-            return
-        first = next(iter(counts.values()))
-        id = next(id for id in new if counts.get(id, first) != first)
-        raise ValueError(
-            f"{id} has {_constraints(counts[id])}, and other points of {self._site} have {_constraints(first)}: "
-            "all must have as many"
-        )
+        entries = [Entry(id, value, (instead or {}).get(id)) for id, value in values]
+        return self._table.enter({self._site: entries}, failures=failures)
 
 
-def _numbers(id: str, value: float | tuple[float, Any]) -> Numbers:
+def _numbers_of(entry: Entry) -> tuple[float, ...]:
     """f, or f, c_1, ..., c_k."""
+    id, value = entry.id, entry.value
     try:
         f, c = value if isinstance(value, tuple) else (value, ())
         numbers = (float(f), *(float(v) for v in np.atleast_1d(np.asarray(c, dtype=np.float64))))
@@ -212,16 +299,16 @@ def _numbers(id: str, value: float | tuple[float, Any]) -> Numbers:
     return numbers
 
 
-def _check_finite(id: str, numbers: Numbers, failures: bool) -> None:
+def _check_finite(id: str, numbers: tuple[float, ...], failures: bool) -> None:
     for name, value in zip(("value", *["constraint"] * (len(numbers) - 1)), numbers, strict=True):
         if not math.isfinite(value) and not (failures and math.isnan(value)):
             why = "" if failures or not math.isnan(value) else '; with on_failure = "skip" nan means failed'
             raise ValueError(f"the {name} of {id} must be a finite number, got {value}{why}")
 
 
-def _words(numbers: Numbers) -> str:
+def _words(numbers: tuple[float, ...]) -> str:
     return " ".join(f"{number:g}" for number in numbers)
 
 
-def _constraints(count: int) -> str:
-    return f"{count} constraint{'s'[: count > 1]}" if count else "no constraints"
+def _constraints(count: int | None) -> str:
+    return f"{count} constraint{'s'[: (count or 0) > 1]}" if count else "no constraints"
