@@ -46,3 +46,8 @@ class Buffer:
         """Add rows to a matrix of fixed width."""
         first = self.rows
         self.grow(rows.shape[0])[first:, :] = rows
+
+    def load(self, array: Array) -> None:
+        """Replace the whole matrix."""
+        self._storage = self.array = array
+        self.rows = array.shape[0]

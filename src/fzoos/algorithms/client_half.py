@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.states import StateDict
 from fzoos.messages.message import Arrays, Message
 from fzoos.objectives.trajectory import Purpose, Trajectory
 
@@ -75,6 +76,14 @@ class ClientHalf:
     def diagnostics(self) -> dict[str, float]:
         """What the client reports of its round besides x; without corrections their length is 0."""
         return {"correction_length": 0.0}
+
+    def state(self) -> StateDict:
+        """Named arrays and numbers that later requests depend on, beside the trajectory and the random generator."""
+        return {}
+
+    def restore(self, state: StateDict) -> None:
+        """Replace all by what `state` returned, after the trajectory was restored; what is not in it stays as it is."""
+        return
 
 
 class SteeredHalf(ClientHalf, ABC):

@@ -30,6 +30,7 @@ import scipy
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_number
+from fzoos._util.states import StateDict
 from fzoos.algorithms.base import ClientContext, ClientHalf
 from fzoos.algorithms.fedzo import FiniteDifferenceAlgorithm, FiniteDifferenceClient
 from fzoos.algorithms.finite_differences import FiniteDifferences
@@ -152,3 +153,12 @@ class _Client(FiniteDifferenceClient):
         """FD(x) along directions of covariance (2)."""
         u = draw_along(self._basis, self._settings.alpha, self._differences, self.context.rng)
         return self._differences.along(u, partial(self.context.query, purpose="difference"), x)
+
+    def state(self) -> StateDict:
+        steps = np.stack(self._steps) if self._steps else None
+        return {**super().state(), "x": self._x, "steps": steps, "count": self._count, "basis": self._basis}
+
+    def restore(self, state: StateDict) -> None:
+        super().restore(state)
+        self._x, self._steps = state.get("x"), list(state.get("steps", ()))
+        self._count, self._basis = state["count"], state["basis"]

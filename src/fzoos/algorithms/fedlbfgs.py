@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_number, check_positive
+from fzoos._util.states import StateDict
 from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf, ServerHalf, State
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays, Message
@@ -150,6 +151,12 @@ class _Client(ClientHalf):
 
     def end(self, x: FloatArray) -> Arrays:
         return {"g": self._gradient}
+
+    def state(self) -> StateDict:
+        return {"gradient": self._gradient}
+
+    def restore(self, state: StateDict) -> None:
+        self._gradient = state["gradient"]
 
 
 class _QuasiNewton(ServerHalf):

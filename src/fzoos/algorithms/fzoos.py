@@ -38,6 +38,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray, check_device, check_device_name
 from fzoos._util.checks import check_count, check_positive, check_type
+from fzoos._util.states import StateDict, part_of, prefixed
 from fzoos.algorithms.base import ClientContext, ClientHalf, PayloadPart
 from fzoos.algorithms.correction_lengths import CorrectionLength, Measured, Moment, Reciprocal
 from fzoos.algorithms.local_steps import GradientHalf, GradientSteps
@@ -277,3 +278,17 @@ class _Client(GradientHalf):
         distance = lambda: float(np.mean(np.sum((trajectory.x - x) ** 2, axis=1)))  # noqa: E731
         error = lambda: float(np.sum((self.local_gradient(x) - self._features.grad(x, self._own)) ** 2))  # noqa: E731
         return settings.length(Moment(*place, *known, distance, error, self._heterogeneity))
+
+    def state(self) -> StateDict:
+        own = {"w": self._own, "last": self._last, "shared_seed": self._seed}
+        fourier = {} if self._fourier is None else prefixed("fourier", self._fourier.state())
+        return {**super().state(), **own, **prefixed("local", self._surrogate.state()), **fourier}
+
+    def restore(self, state: StateDict) -> None:
+        super().restore(state)
+        self._own, self._last, self._seed = state.get("w"), state.get("last"), state["shared_seed"]
+        self._surrogate.restore(part_of("local", state))
+        self._fourier = None
+        if fourier := part_of("fourier", state):
+            self._fourier = FourierSurrogate(self._features, self._settings.noise)
+            self._fourier.restore(fourier)

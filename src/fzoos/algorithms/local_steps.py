@@ -15,6 +15,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_type
+from fzoos._util.states import StateDict
 from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf
 from fzoos.algorithms.descent import Descent
 from fzoos.algorithms.optimizers import Adam, Optimizer
@@ -146,3 +147,12 @@ class GradientHalf(LocalStepsHalf):
     def diagnostics(self) -> dict[str, float]:
         """The mean length of the corrections over the local steps."""
         return {"correction_length": float(np.mean(self._lengths))}
+
+    def state(self) -> StateDict:
+        moments = {f"moment{k}": part for k, part in enumerate(self.descent.state)}
+        return {**super().state(), "largest": self.descent.largest, **moments}
+
+    def restore(self, state: StateDict) -> None:
+        super().restore(state)
+        self.descent.largest = state["largest"]
+        self.descent.state = tuple(state[f"moment{k}"] for k in range(len(self.descent.state)))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.states import StateDict
 from fzoos.algorithms.base import ClientContext, ClientHalf
 from fzoos.algorithms.fedzo import FiniteDifferenceAlgorithm, FiniteDifferenceClient
 from fzoos.messages.message import Arrays, Message
@@ -32,6 +33,13 @@ class _ControlledClient(FiniteDifferenceClient):
 
     def correction(self, x: FloatArray, t: int) -> tuple[float, FloatArray] | None:
         return None if self._correction is None else (1.0, self._correction)
+
+    def state(self) -> StateDict:
+        return {**super().state(), "own": self.own}
+
+    def restore(self, state: StateDict) -> None:
+        super().restore(state)
+        self.own = state.get("own")
 
 
 class _FreshClient(_ControlledClient):

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.states import StateDict, part_of, prefixed
 from fzoos.objectives.constraints import Merit
 from fzoos.surrogates.region import Choice, RegionProcess
 
@@ -126,6 +127,22 @@ class LagrangianProcess:
         """Release the Cholesky factors."""
         for process in self._each:
             process.release()
+
+    def state(self) -> StateDict:
+        """Arrays and numbers for `restored`, without the Cholesky factors."""
+        return {
+            name: value
+            for k, process in enumerate(self._each)
+            for name, value in prefixed(f"of{k}", process.state(factor=False)).items()
+        }
+
+    @classmethod
+    def restored(cls, state: StateDict, lagrangian: Merit) -> LagrangianProcess:
+        """The process of which `state` returned this."""
+        process, count = cls.__new__(cls), 1 + lagrangian.count
+        process._each = [RegionProcess.restored(part_of(f"of{k}", state)) for k in range(count)]
+        process._lagrangian, process.centre, process._weight = lagrangian, process._each[0].centre, 1.0
+        return process
 
     def outliers(self) -> list[int]:
         """Return the points that are an outlier of any process."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.states import StateDict
 from fzoos.surrogates.trend import fill_kernel
 
 __all__ = ["CachedKernel"]
@@ -36,6 +37,14 @@ class CachedKernel:
         """Release the kernel; the next one is computed as a whole."""
         self._numbers: NDArray[np.intp] = np.empty(0, dtype=np.intp)
         self._kernel = np.empty((0, 0))
+
+    def state(self) -> StateDict:
+        """The points and their kernel."""
+        return {"numbers": self._numbers, "kernel": self._kernel}
+
+    def restore(self, state: StateDict) -> None:
+        """Replace them by what `state` returned."""
+        self._numbers, self._kernel = state["numbers"], state["kernel"]
 
     def order(self, numbers: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return these points in the order that `kernel` needs: known ones first."""

@@ -62,6 +62,10 @@ class GrowingCholesky:
         """The inverse factor W = L^{-1}, shape (n, n)."""
         return self._w.array
 
+    def load(self, inverse_factor: Array) -> None:
+        """Replace the matrix, given its W."""
+        self._w.load(inverse_factor)
+
     def append(self, cross: Array, block: Array) -> None:
         """Append m rows and columns.
 

@@ -35,6 +35,7 @@ from fzoos._util.arrays import (
 )
 from fzoos._util.buffer import Buffer
 from fzoos._util.checks import check_count
+from fzoos._util.states import StateDict
 from fzoos.surrogates.cholesky import GrowingCholesky
 from fzoos.surrogates.kernels import Kernel
 from fzoos.surrogates.standardise import Standardised
@@ -142,6 +143,17 @@ class FourierSurrogate:
         observed = Standardised.of(y[self._index])
         alpha = self._factor.solve(to_device(observed.values, self._features.device))
         return observed.scale * to_numpy(alpha @ self._phi.array)
+
+    def state(self) -> StateDict:
+        """The points in use, their features and the factor, whose last bits depend on how they grew."""
+        arrays = {"phi": self._phi.array, "gram": self._gram.array, "factor": self._factor.inverse_factor}
+        return {"index": self._index, **{name: to_numpy(array) for name, array in arrays.items()}}
+
+    def restore(self, state: StateDict) -> None:
+        """Replace all by what `state` returned."""
+        self._index = state["index"]
+        for name, buffer in (("phi", self._phi), ("gram", self._gram), ("factor", self._factor)):
+            buffer.load(to_device(state[name], self._features.device))
 
     def _replace(self, left: NDArray[np.int64], new: NDArray[np.int64], x: FloatArray) -> None:
         """Replace rows by new points."""

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from fzoos._util.arrays import Array, FloatArray, device_of, namespace, squared_distances, to_device, to_numpy
 from fzoos._util.buffer import Buffer
+from fzoos._util.states import StateDict
 from fzoos.surrogates.cholesky import GrowingCholesky
 from fzoos.surrogates.kernels import Kernel
 from fzoos.surrogates.standardise import Standardised
@@ -134,6 +135,18 @@ class DerivedGP:
 
     def _observe(self, y: FloatArray) -> None:
         self._y, self._observed, self._alpha = y, Standardised.of(y), None
+
+    def state(self) -> StateDict:
+        """D, the factor and A^{-1}, whose last bits depend on how they grew; the observations are known elsewhere."""
+        arrays = {"distances": self._distances.array, "factor": self.factor.inverse_factor}
+        return {name: to_numpy(array) for name, array in (arrays | {"inverse": self._inverse.array}).items()}
+
+    def restore(self, state: StateDict, x: FloatArray, y: FloatArray) -> None:
+        """Replace all by what `state` returned, with these observations."""
+        self._x.load(to_device(x, self.device))
+        for name, buffer in (("distances", self._distances), ("factor", self.factor), ("inverse", self._inverse)):
+            buffer.load(to_device(state[name], self.device))
+        self._observe(y)
 
     def mean(self, x: FloatArray) -> float:
         """Return mu(x) in the units of y; zero without observations."""

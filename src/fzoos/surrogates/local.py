@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.states import StateDict
 from fzoos.objectives.trajectory import Trajectory
 from fzoos.surrogates.gp import DerivedGP
 from fzoos.surrogates.kernels import Kernel
@@ -53,6 +54,19 @@ class LocalSurrogate:
         self._gp = DerivedGP(self._kernel, self._noise, self._trajectory.dim, self._device)
         self._in_use = np.empty(0, dtype=np.int64)
         self._version = self._trajectory.version
+
+    def state(self) -> StateDict:
+        """The points in use and the process, unless it is out of date."""
+        if self._version != self._trajectory.version:
+            return {}
+        return {"in_use": self._in_use, **self._gp.state()}
+
+    def restore(self, state: StateDict) -> None:
+        """Replace the process by what `state` returned; the trajectory must have been restored."""
+        self.release()
+        if "in_use" in state:
+            self._in_use = state["in_use"]
+            self._gp.restore(state, self._trajectory.x[self._in_use], self._trajectory.y[self._in_use])
 
     def at(self, x: FloatArray) -> DerivedGP:
         """Return the process conditioned on the points in use around x."""

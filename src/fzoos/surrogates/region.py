@@ -17,6 +17,7 @@ import numpy as np
 import scipy
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.states import StateDict
 from fzoos.surrogates.maximum_evidence import (
     Choice,
     Fit,
@@ -251,6 +252,35 @@ class RegionProcess:
     def release(self) -> None:
         """Release the Cholesky factor, which `grad_covariance` and `outliers` need; mean and choice stay."""
         self._fit = self._fit._replace(lower=np.empty((0, 0)))
+
+    def state(self, *, factor: bool) -> StateDict:
+        """Arrays and numbers for `restored`: the mean and the choice, and the factor if it was extended."""
+        (length, polynomial, ridge), amplitude, mean, alpha, lower, _, z, diagonal = self._fit
+        grown = {"lower": lower, "z": z, "diagonal": diagonal} if factor else {}
+        own = {"centre": self.centre, "offsets": self.offsets, "rho2": self.rho2, "lowest": self._lowest}
+        fit = {"amplitude": amplitude, "mean": mean, "alpha": alpha, "length": length, "ridge": ridge}
+        return {**own, "range": self._range, **fit, **polynomial._asdict(), **grown}
+
+    @classmethod
+    def restored(cls, state: StateDict) -> RegionProcess:
+        """The process of which `state` returned this."""
+        polynomial = Polynomial(*(state[name] for name in Polynomial._fields))
+        nothing = np.empty((0, 0))
+        process = cls.__new__(cls)
+        process.centre, process.offsets, process.rho2 = state["centre"], state["offsets"], state["rho2"]
+        process._lowest, process._range = state["lowest"], state["range"]
+        fit = Fit(
+            Choice(state["length"], polynomial, state["ridge"]),
+            state["amplitude"],
+            state["mean"],
+            state["alpha"],
+            state.get("lower", nothing),
+            SearchState(()),
+            state.get("z", nothing),
+            state.get("diagonal"),
+        )
+        process._set_fit(fit)
+        return process
 
     def outliers(self) -> list[int]:
         """Return the k <= 3 points without which the misfit (y - m)^T K^-1 (y - m) is below 10^-k of what it was.

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.heap import keep_freed_memory
+from fzoos._util.states import StateDict, part_of, prefixed
 from fzoos.algorithms.base import LARGEST, ClientContext, SteeredHalf
 from fzoos.algorithms.line_search.control import Control, Mode
 from fzoos.algorithms.line_search.directions import common_rows, star_rows
@@ -229,6 +230,22 @@ class StarClient(SteeredHalf):
         if control.line > len(self._lines):
             raise MessageError(f"there was no line {control.line} in the last round")
         return self._context.project(self._x + control.length * self._lines[control.line - 1])
+
+    def state(self) -> StateDict:
+        own = {"round": self._round, "value": np.array(self._centre), "had_value": self._had_centre, "x": self._x}
+        lines, (gradient, x, mode) = np.stack(self._lines) if self._lines else None, self._carried
+        carried = {} if mode is None else {"gradient": gradient, "gradient_x": x, "gradient_mode": int(mode)}
+        parts = {**prefixed("memory", self._memory.state()), **prefixed("cache", self._kernel.state())}
+        return {**own, "lines": lines, **carried, **parts}
+
+    def restore(self, state: StateDict) -> None:
+        self._round, self._centre, self._had_centre = state["round"], float(state["value"]), bool(state["had_value"])
+        self._x, self._lines = state["x"], list(state.get("lines", ()))
+        self._carried = _Carried()
+        if "gradient" in state:
+            self._carried = _Carried(state["gradient"], state["gradient_x"], Mode(state["gradient_mode"]))
+        self._memory.restore(part_of("memory", state))
+        self._kernel.restore(part_of("cache", state))
 
 
 def inward(line: FloatArray, x: FloatArray, projected: bool) -> FloatArray:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.panels import row_squares
+from fzoos._util.states import StateDict
 from fzoos.objectives.trajectory import Trajectory
 
 __all__ = ["Memory", "Near"]
@@ -104,6 +105,16 @@ class Memory:
             numbers = arranged(numbers)
             places = np.searchsorted(near, numbers)
         return Near(numbers, offsets[places], squares[places])
+
+    def state(self) -> StateDict:
+        """The marks, and the bounds on distances."""
+        marks = {"left_out": self._left_out, "private": self._private}
+        return {**marks, "bounds": self._bounds, "at": self._at}
+
+    def restore(self, state: StateDict) -> None:
+        """Replace them by what `state` returned."""
+        self._left_out, self._private = (state[name].astype(bool) for name in ("left_out", "private"))
+        self._bounds, self._at = state["bounds"], state["at"]
 
     def _may_be_near(self, usable: NDArray[np.intp], x: FloatArray, count: int) -> NDArray[np.intp]:
         """Those that may be among the nearest, by distances to fewer digits: one pass over the points, no copy."""

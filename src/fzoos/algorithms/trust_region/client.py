@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.states import StateDict, part_of, prefixed
 from fzoos.algorithms.base import ClientContext, SteeredHalf
 from fzoos.algorithms.trust_region.control import RegionControl
 from fzoos.algorithms.trust_region.excess import Excess
@@ -229,6 +230,35 @@ class RegionClient(SteeredHalf):
         self._neighbours.release()
         if self.process is not None:
             self.process.release()
+
+    def state(self) -> StateDict:
+        walk, process = np.stack(self._walk) if self._walk else None, self.process
+        own = {"walk": walk, "good": self._good, "silent": self._silent, "gradient": self._gradient}
+        surrogate: StateDict = {}
+        if isinstance(process, RegionProcess):
+            surrogate = prefixed("process", process.state(factor=self._neighbours.keeps))
+        elif process is not None:
+            surrogate = prefixed("lagrangian", process.state())
+        return {
+            **own,
+            "answered": self._answered,
+            **surrogate,
+            **prefixed("points", self._neighbours.state()),
+            **prefixed("excess", self._excess.state()),
+            **prefixed("multipliers", self._multipliers.state()),
+        }
+
+    def restore(self, state: StateDict) -> None:
+        self._walk, self._good, self._silent = list(state.get("walk", ())), state.get("good"), state["silent"]
+        self._gradient, self._answered, self.process = state["gradient"], state["answered"], None
+        merit = self._context.trajectory.merit
+        if found := part_of("process", state):
+            self.process = RegionProcess.restored(found)
+        elif merit is not None and (found := part_of("lagrangian", state)):
+            self.process = LagrangianProcess.restored(found, merit)
+        self._neighbours.restore(part_of("points", state), self.process)
+        self._excess.restore(part_of("excess", state))
+        self._multipliers.restore(part_of("multipliers", state))
 
     def _bounds(self, x: FloatArray, delta: float) -> tuple[FloatArray, FloatArray]:
         """Of t: within the region, and within the box if there is one."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.states import StateDict
 from fzoos.surrogates.augmented_lagrangian import LagrangianProcess
 from fzoos.surrogates.from_gradients import GradientProcess
 from fzoos.surrogates.region import RegionProcess
@@ -84,6 +85,15 @@ class Excess:
     def shift(self, averaged: FloatArray, own: FloatArray) -> None:
         """All multipliers have changed, and past gradients with them: on average, and those of this client."""
         self._rows = [(x, g + averaged, g_own + own) for x, g, g_own in self._rows]
+
+    def state(self) -> StateDict:
+        """All rows, shape (n, 3, d), and their rounds."""
+        return {"rows": np.array(self._rows), "rounds": np.array(self._rounds, dtype=np.int64)} if self._rows else {}
+
+    def restore(self, state: StateDict) -> None:
+        """Replace them by what `state` returned."""
+        self._rows = [(x, averaged, own) for x, averaged, own in state.get("rows", ())]
+        self._rounds = [int(round) for round in state.get("rounds", ())]
 
     def process(self, mine: RegionProcess | LagrangianProcess) -> GradientProcess | Plane:
         """delta_i and its gradient, given the client's surrogate as it is now."""

@@ -20,6 +20,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.states import StateDict
 from fzoos.algorithms.base import ClientContext
 from fzoos.objectives.constraints import Merit
 from fzoos.surrogates.augmented_lagrangian import LagrangianProcess
@@ -114,3 +115,11 @@ class Multipliers:
         self.ahead = process.constraint_gradient(x) - self._sent
         self._context.trajectory.observe_again()
         return t
+
+    def state(self) -> StateDict:
+        """All of them; the multipliers themselves are the trajectory's."""
+        return {"ahead": self.ahead, "sent": self._sent, "boost": self._boost, "last": self._last}
+
+    def restore(self, state: StateDict) -> None:
+        """Replace them by what `state` returned."""
+        self.ahead, self._sent, self._boost, self._last = (state[name] for name in ("ahead", "sent", "boost", "last"))

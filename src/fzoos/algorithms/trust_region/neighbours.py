@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.states import StateDict, part_of, prefixed
 from fzoos.algorithms.base import ClientContext
 from fzoos.surrogates.augmented_lagrangian import Choices, LagrangianProcess
 from fzoos.surrogates.maximum_evidence import SearchState
@@ -203,6 +204,33 @@ class Neighbours:
     def release(self) -> None:
         """Make the next surrogate anew."""
         self._kept = None
+
+    def state(self) -> StateDict:
+        """All but the last surrogate, which the client half stores."""
+        failed = np.array(self._failed) if self._failed else None
+        fence = {} if self._fence is None else prefixed("fence", self._fence.state(factor=False))
+        search = None if self._search is None else np.array([*self._search.places, (self._search.searches, 0)])
+        kept = (
+            {}
+            if self._kept is None
+            else prefixed("last", {k: v for k, v in self._kept._asdict().items() if k != "process"})
+        )
+        outliers = np.array(sorted(self._outliers), dtype=np.int64)
+        return {"failed": failed, "outliers": outliers, "noisy": self._noisy, "search": search, **fence, **kept}
+
+    def restore(self, state: StateDict, process: RegionProcess | LagrangianProcess | None) -> None:
+        """Replace all by what `state` returned; `process` is the last surrogate."""
+        self._failed, self._noisy = list(state.get("failed", ())), bool(state["noisy"])
+        self._outliers = {int(number) for number in state["outliers"]}
+        fence, search = part_of("fence", state), state.get("search")
+        self._fence = RegionProcess.restored(fence) if fence else None
+        self._search = None
+        if search is not None:
+            *places, (searches, _) = search.tolist()
+            self._search = SearchState(tuple((length, ridge) for length, ridge in places), searches)
+        self._kept = None
+        if "last" in state and isinstance(process, RegionProcess):
+            self._kept = _Kept(process, state["last"], *map(int, state["last_sizes"]))
 
     def _near(self, x: FloatArray, delta: float) -> NDArray[np.intp]:
         """The nearest max(60, 3 d) credible points, thrice that with noise; those beyond the reach cost digits."""
