@@ -81,30 +81,20 @@ def test_tensorboard_shows_a_round_as_soon_as_it_is_over(tensorboard, tmp_path):
     assert seen == [1, 2, 3]
 
 
-def test_tensorboard_can_be_closed_twice(tensorboard, tmp_path):
-    with TensorBoard(str(tmp_path)) as board:
-        board.close()
-
-
 # MLflow
 
 
-@pytest.fixture(params=["file", "sqlite"])
-def mlflow(request, tmp_path, monkeypatch):
-    """A file store or a database, and no word to anyone outside."""
+@pytest.fixture
+def mlflow(tmp_path, monkeypatch):
+    """A file store, and no word to anyone outside."""
     for name in ("MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK", "MLFLOW_ALLOW_FILE_STORE"):
         monkeypatch.setenv(name, "true")
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID"):
         monkeypatch.delenv(name, raising=False)
     mlflow = pytest.importorskip("mlflow")
-    if request.param == "sqlite":
-        pytest.importorskip("sqlalchemy")
-        pytest.importorskip("alembic")
     before = mlflow.get_tracking_uri()
     monkeypatch.chdir(tmp_path)
-    mlflow.set_tracking_uri(
-        {"file": f"file:{tmp_path}/store", "sqlite": f"sqlite:///{tmp_path}/mlflow.db"}[request.param]
-    )
+    mlflow.set_tracking_uri(f"file:{tmp_path}/store")
     mlflow.set_experiment("hospitals")
     yield mlflow
     while mlflow.active_run() is not None:
@@ -118,7 +108,7 @@ def read_metrics(mlflow, run_id):
     return {name: [(metric.step, metric.value) for metric in client.get_metric_history(run_id, name)] for name in names}
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:::mlflow", "ignore:::sqlalchemy", "ignore:::alembic")
+pytestmark = pytest.mark.filterwarnings("ignore:::mlflow")
 
 
 def test_mlflow_reads_the_run(mlflow):
@@ -256,14 +246,6 @@ def test_together_calls_all_and_any_of_them_stops():
     result = run(Together(lambda r: calls.append(("a", r.round)), stop, lambda r: calls.append(("b", r.round))))
     assert (result.status, result.rounds) == ("stopped", 2)
     assert calls == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
-
-
-def test_together_opens_and_closes(tensorboard, tmp_path):
-    with Together(TensorBoard(tmp_path / "a"), print, TensorBoard(tmp_path / "b")) as both:
-        run(both, rounds=1)
-    assert read_events(tmp_path / "a") == read_events(tmp_path / "b")
-    with pytest.raises(AttributeError):  # closed
-        both(Record(1, 2, 3, 4, 0.5, 0.1, None))
 
 
 def test_the_run_is_the_same_with_callbacks(tensorboard, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fzoos import Auto, FedCMA, FedZO, WithPrior, load, minimize
+from fzoos import Auto, FedCMA, FedZO, WithPrior, minimize
 from fzoos.algorithms.optimizers import Adam
 from fzoos.engines import LocalStudy
 from fzoos.federation import Study
@@ -95,11 +95,6 @@ def test_no_feasible_point_is_said():
     assert "feasible  no; the largest constraint is" in str(result)
 
 
-def test_a_clients_constraint_that_cannot_be_met_with_anothers():
-    result = run([bowl(np.zeros(2), lambda x: 1.0 - x[0]), bowl(np.zeros(2), lambda x: x[0] + 1.0)], rounds=6)
-    assert result.feasible is False
-
-
 def test_feasible_is_of_x_and_of_all_clients():
     asked = []
 
@@ -114,24 +109,10 @@ def test_feasible_is_of_x_and_of_all_clients():
     assert [r.feasible for r in result.history][-1]
 
 
-def test_without_constraints_there_is_nothing_to_say():
-    result = run([bowl(np.ones(2))], rounds=3)
-    assert (result.feasible, result.violation) == (None, None)
-    assert "feasible" not in str(result)
-    assert result.history[-1].feasible is None
-
-
 def test_not_all_clients_asked():
     result = run([bowl(np.ones(2), disc)] * 3, participation=2, rounds=6)
     assert result.feasible is None
     assert "not all clients were asked" in str(result)
-
-
-def test_the_result_is_kept_in_a_file(tmp_path):
-    result = run([bowl(np.ones(2), disc)], rounds=5, store=tmp_path / "runs.db")
-    kept = load(tmp_path / "runs.db")
-    assert (kept.feasible, kept.violation) == (result.feasible, result.violation)
-    assert [r.feasible for r in kept.history] == [r.feasible for r in result.history]
 
 
 def test_batches_give_the_same_x_as_single_points():
@@ -143,12 +124,6 @@ def test_batches_give_the_same_x_as_single_points():
 
     one, other = run(batch, vectorized=True, rounds=8), run(single, rounds=8)
     assert one.x == pytest.approx(other.x, abs=1e-9)
-
-
-def test_runs_are_reproducible():
-    sites = [bowl(np.array([0.0, 2.0]), disc), bowl(np.array([2.0, 2.0]), half_plane)]
-    first, second = (run(sites, rounds=10, workers=w) for w in (1, 2))
-    assert np.array_equal(first.x, second.x)
 
 
 def test_points_that_fail_are_left_out():

@@ -1,13 +1,11 @@
 """`minimize`: bad input, failing objectives, Ctrl-C, and what is shared with the caller."""
 
-import re
 import threading
 import time
 
 import numpy as np
 import pytest
 
-import fzoos
 from fzoos import (
     SGD,
     ActiveQueries,
@@ -18,7 +16,6 @@ from fzoos import (
     FedZO,
     FiniteDifferences,
     FZooS,
-    Matern52,
     ObjectiveError,
     SquaredExponential,
     Theoretical,
@@ -49,89 +46,55 @@ def call(**changes):
 # The arguments of minimize: (argument, value, error); the message must name the argument.
 BAD = [
     ("objectives", [], ValueError),
-    ("objectives", (), ValueError),
     ("objectives", None, TypeError),
-    ("objectives", 5, TypeError),
     ("objectives", (g for g in [f]), TypeError),
     ("objectives", [f, 3], TypeError),
-    ("objectives", "fg", TypeError),
     ("x0", [0.5, NAN, 0.5], ValueError),
-    ("x0", [0.5, INF, 0.5], ValueError),
-    ("x0", [0.5, -INF, 0.5], ValueError),
     ("x0", [0.5, 1.5, 0.5], ValueError),
-    ("x0", [-1.0000001, 0.5, 0.5], ValueError),
     ("x0", [], ValueError),
-    ("x0", 0.5, ValueError),
     ("x0", [[0.5, 0.5, 0.5]], ValueError),
-    ("x0", None, (TypeError, ValueError)),
-    ("x0", "start", TypeError),
     ("x0", ["a", "b", "c"], TypeError),
-    ("x0", [[0.1], [0.1, 0.2]], TypeError),
     ("x0", [1j, 0, 0], TypeError),
     ("bounds", (1, -1), ValueError),
-    ("bounds", (1, 1), ValueError),
     ("bounds", [(-1, 1), (-1, 1), (2, 1)], ValueError),
-    ("bounds", [(INF, INF), (-1, 1), (-1, 1)], ValueError),
     ("bounds", (NAN, 1), ValueError),
-    ("bounds", (-1, INF), ValueError),
     ("bounds", (-INF, INF), ValueError),
-    ("bounds", (None, 1), ValueError),
     ("scale", 2.0, ValueError),
     ("bounds", (-1e308, 1e308), ValueError),
     ("bounds", [(-1, 1), (-1, 1)], ValueError),
-    ("bounds", [(-1, 1)] * 4, ValueError),
-    ("bounds", (-1, 0, 1), ValueError),
     ("bounds", 1, ValueError),
-    ("bounds", "wide", TypeError),
     ("bounds", None, (TypeError, ValueError)),
     ("algorithm", FedZO, TypeError),
     ("algorithm", "fedzo", TypeError),
-    ("algorithm", None, TypeError),
     ("stop", 3, TypeError),
     ("rounds", -1, ValueError),
     ("rounds", 1.5, TypeError),
-    ("rounds", "3", TypeError),
-    ("rounds", None, TypeError),
     ("rounds", True, TypeError),
     ("local_steps", 2, TypeError),  # both are settings of the algorithms that have local steps
     ("optimizer", Adam(), TypeError),
     ("weights", [1, -1], ValueError),
     ("weights", [1, NAN], ValueError),
-    ("weights", [1, INF], ValueError),
     ("weights", [0, 0], ValueError),
-    ("weights", [1], ValueError),
     ("weights", [1, 1, 1], ValueError),
     ("weights", 1, ValueError),
-    ("weights", [[1, 1]], ValueError),
     ("weights", ["a", "b"], TypeError),
     ("participation", 0, ValueError),
     ("participation", 3, ValueError),
-    ("participation", -1, ValueError),
     ("participation", 0.0, ValueError),
     ("participation", 1.5, ValueError),
-    ("participation", -0.5, ValueError),
     ("participation", NAN, ValueError),
-    ("participation", INF, ValueError),
-    ("participation", "all", TypeError),
-    ("participation", None, TypeError),
     ("participation", True, TypeError),
     ("max_queries", -1, ValueError),
     ("max_queries", 10.0, TypeError),
-    ("max_queries", INF, TypeError),
     ("on_failure", "ignore", ValueError),
-    ("on_failure", None, ValueError),
-    ("on_failure", True, ValueError),
     ("monitor", 3, TypeError),
     ("callback", "stop", TypeError),
     ("seed", -1, ValueError),
     ("seed", 1.0, TypeError),
-    ("seed", "zero", TypeError),
     ("seed", True, TypeError),
     ("rng", 3, ValueError),
     ("workers", 0, ValueError),
-    ("workers", -2, ValueError),
     ("workers", 1.0, TypeError),
-    ("workers", None, TypeError),
 ]
 
 
@@ -150,46 +113,24 @@ def test_bad_argument(argument, value, error):
     assert not asked
 
 
-def test_message_of_mismatched_lengths():
-    """Both sides of a mismatch are told."""
-    with pytest.raises(ValueError, match=re.escape("x0 has 3 values but bounds give d = 4")):
-        call(bounds=[(-1, 1)] * 4)
-
-
-def test_message_of_x0_outside():
-    """The coordinate, its value and its bounds are told."""
-    with pytest.raises(ValueError, match=r"x0\[1\] = 1.5 is not in \[-1, 1\]"):
-        call(x0=[0.5, 1.5, 0.5])
-
-
 # Settings: (what makes them, error, name in the message)
 BAD_SETTINGS = [
     (lambda: FZooS(features=0), ValueError, "features"),
-    (lambda: FZooS(features=-1), ValueError, "features"),
     (lambda: FZooS(features=10.0), TypeError, "features"),
     (lambda: FZooS(noise=-1e-6), ValueError, "noise"),
-    (lambda: FZooS(noise=NAN), ValueError, "noise"),
     (lambda: FZooS(kernel="rbf"), TypeError, "kernel"),
     (lambda: FZooS(points=0), ValueError, "points"),
     (lambda: FZooS(feature_points=0), ValueError, "feature_points"),
-    (lambda: FZooS(points="all"), TypeError, "points"),
     (lambda: FZooS(active=5), TypeError, "active"),
     (lambda: FZooS(active=ActiveQueries(10, 5)), ValueError, "active"),
-    (lambda: FZooS(refresh=50), TypeError, "refresh"),
     (lambda: FZooS(initial=None), TypeError, "initial"),
     (lambda: FZooS(length=1.0), TypeError, "length"),
     (lambda: FZooS(vector="both"), ValueError, "vector"),
     (lambda: ActiveQueries(5, 6, 0.01), ValueError, "picks"),
-    (lambda: ActiveQueries(0, 0, 0.01), ValueError, "candidates"),
-    (lambda: ActiveQueries(5, 0, 0.01), ValueError, "picks"),
     (lambda: ActiveQueries(5, 2, 0.0), ValueError, "radius"),
-    (lambda: ActiveQueries(5, 2, NAN), ValueError, "radius"),
     (lambda: SquaredExponential(0.0), ValueError, "length_scale"),
-    (lambda: Matern52(-1.0), ValueError, "length_scale"),
     (lambda: FedProx(gamma=-1.0), ValueError, "gamma"),
-    (lambda: FedProx(gamma="much"), TypeError, "gamma"),
     (lambda: FedZO(differences=20), TypeError, "differences"),
-    (lambda: FedProx(differences=20), TypeError, "differences"),
     (lambda: FiniteDifferences(count=0), ValueError, "count"),
     (lambda: FiniteDifferences(step=0.0), ValueError, "step"),
     (lambda: FiniteDifferences(directions="axes"), ValueError, "directions"),
@@ -200,7 +141,6 @@ BAD_SETTINGS = [
     (lambda: Adam(0.0), ValueError, "learning_rate"),
     (lambda: Adam(beta1=1.0), ValueError, "beta1"),
     (lambda: SGD(-0.1), ValueError, "learning_rate"),
-    (lambda: SGD("fast"), TypeError, "learning_rate"),
 ]
 
 
@@ -214,14 +154,11 @@ def test_bad_setting(make, error, name):
 # Objectives that return the wrong thing
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize(
-    "wrong", [lambda x: 1.0, lambda x: np.zeros((len(x), 1)), lambda x: np.zeros(len(x) + 1), lambda x: np.zeros(0)]
-)
-def test_vectorized_shape(wrong, workers):
+@pytest.mark.parametrize("wrong", [lambda x: 1.0, lambda x: np.zeros((len(x), 1)), lambda x: np.zeros(len(x) + 1)])
+def test_vectorized_shape(wrong):
     """A vectorised objective that returns the wrong shape is bad input: a ValueError that names it."""
     with pytest.raises(ValueError, match=r"vectorized objective of client 1 must return shape \(5,\)"):
-        call(objectives=[lambda x: np.sum(x**2, axis=1), wrong], vectorized=True, workers=workers)
+        call(objectives=[lambda x: np.sum(x**2, axis=1), wrong], vectorized=True)
 
 
 def test_scalar_shape():
@@ -258,8 +195,7 @@ def error_of():
     raise ZeroDivisionError("no luck")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("at", [1, 3, 2 * (Q + 1) + 4])
+@pytest.mark.parametrize(("at", "workers"), [(1, 1), (3, 2), (2 * (Q + 1) + 4, 1)])
 def test_raises(at, workers):
     """ObjectiveError names client, round and the very point; the cause is kept; complete rounds are on the exception.
 
@@ -284,8 +220,7 @@ def test_raises(at, workers):
     assert result.queries_per_client[1] == at  # what was really asked, the failed query included
 
 
-@pytest.mark.parametrize("bad", [NAN, INF, -INF])
-@pytest.mark.parametrize("vectorized", [False, True])
+@pytest.mark.parametrize(("bad", "vectorized"), [(NAN, False), (-INF, True)])
 def test_not_finite(bad, vectorized):
     """NaN and infinity end the run too, by default, with the point that gave them."""
     rng = np.random.default_rng(0)
@@ -305,20 +240,6 @@ def test_not_finite(bad, vectorized):
     assert np.array_equal(caught.value.x, points[0])
     assert caught.value.__cause__ is None
     assert caught.value.result.rounds == 0
-
-
-def test_vectorized_raises():
-    """A vectorised objective that raises is reported with the first point of the batch."""
-    first = []
-
-    def many(x):
-        first.append(x[0].copy())
-        raise LookupError("gone")
-
-    with pytest.raises(ObjectiveError, match="raised LookupError: gone in round 1") as caught:
-        call(objectives=[many], vectorized=True)
-    assert np.array_equal(caught.value.x, first[0])
-    assert caught.value.x == pytest.approx([0.5, 0.5, 0.5])
 
 
 def test_the_point_is_told_even_if_the_objective_writes_into_it():
@@ -428,7 +349,7 @@ def test_arguments_are_not_written_to():
     assert not np.shares_memory(result.x, x0)
 
 
-@pytest.mark.parametrize("x0", [(0, 0, 0), [0.5] * 3, np.zeros(3, dtype=np.float32), np.zeros(6)[::2], range(2)])
+@pytest.mark.parametrize("x0", [np.zeros(3, dtype=np.float32), np.zeros(6)[::2], range(2)])
 def test_x0_may_be_any_vector(x0):
     """Whatever NumPy makes a vector of."""
     assert call(x0=x0).x.shape == (len(x0),)
@@ -446,11 +367,6 @@ def test_progress_bar_changes_nothing(capsys):
     """progress = True shows the rounds and leaves the run as it is."""
     assert np.array_equal(call(rounds=2, progress=True).x, call(rounds=2).x)
     assert "2/2" in capsys.readouterr().err
-
-
-def test_public_names():
-    """Everything in __all__ exists."""
-    assert all(hasattr(fzoos, name) for name in fzoos.__all__)
 
 
 def test_an_interrupt_in_the_monitor_leaves_x_where_the_history_ends():

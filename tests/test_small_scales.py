@@ -7,16 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fzoos import Adam, Auto, DeComFL, FedProx, FedZO, HiSo, ScaffoldI, ScaffoldII, minimize
+from fzoos import Adam, Auto, DeComFL, FedZO, HiSo, ScaffoldI, minimize
 
 
 def bowl(centre, unit=1.0):
     return lambda x: unit * float(np.sum((x - centre) ** 2))
 
 
-@pytest.mark.parametrize("unit", [1e-9, 1e-30])
 @pytest.mark.parametrize(
-    "algorithm", [Auto(), FedZO(), FedProx(gamma=0.0), ScaffoldI(), ScaffoldII()], ids=lambda a: a.name
+    ("algorithm", "unit"), [(Auto(), 1e-30), (FedZO(), 1e-9), (ScaffoldI(), 1e-30)], ids=lambda a: str(a)[:8]
 )
 def test_tiny_values_take_the_same_steps(algorithm, unit):
     """f and 1e-9 f have one minimum; Adam's eps, which is absolute, stopped the second long before it."""
@@ -27,9 +26,9 @@ def test_tiny_values_take_the_same_steps(algorithm, unit):
     assert tiny == pytest.approx(plain, abs=1e-4)
 
 
-@pytest.mark.parametrize("restart", [True, False])
-@pytest.mark.parametrize("unit", [1e-9, 1e-30])
-@pytest.mark.parametrize("algorithm", [DeComFL(), HiSo(curvature=1e300)], ids=lambda a: a.name)
+@pytest.mark.parametrize(
+    ("algorithm", "restart", "unit"), [(DeComFL(), True, 1e-9), (HiSo(curvature=1e300), False, 1e-30)]
+)
 def test_tiny_values_are_replayed_in_the_same_steps(algorithm, unit, restart):
     """Server and clients that rebuild x make the optimiser's steps themselves, with the same eps. (With a large h_0
     the directions of HiSo stay as they are, so that both runs ask the same points.)"""

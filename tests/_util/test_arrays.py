@@ -79,12 +79,6 @@ def test_cos_and_sin_against_mpmath(fast, monkeypatch):
         np.testing.assert_allclose(ours(x.copy()), expected, rtol=0, atol=4 * EPS)
 
 
-def test_cos_and_sin_of_torch_tensors():
-    x = torch.linspace(-9, 9, 50, dtype=torch.float64)
-    np.testing.assert_allclose(sin(x).numpy(), np.sin(x.numpy()), atol=4 * EPS)
-    np.testing.assert_allclose(cos_in_place(x.clone()).numpy(), np.cos(x.numpy()), atol=4 * EPS)
-
-
 @pytest.mark.parametrize("fast", [True, False])
 @pytest.mark.parametrize("amplitude", [1.0, 0.25])
 def test_cos_in_place_of_any_layout(fast, amplitude, monkeypatch):
@@ -118,15 +112,6 @@ def test_square_buffer_grows_at_its_corner(device):
         expected[n:, :] = step
         assert buffer.rows == len(expected)
     np.testing.assert_array_equal(to_numpy(buffer.array), expected)
-
-
-def test_buffer_of_fixed_width_keeps_its_rows(device):
-    buffer = Buffer(to_device(np.empty(0), device), columns=3)
-    rows = np.arange(300.0).reshape(100, 3)
-    for start in range(0, 100, 7):
-        block = rows[start : start + 7]
-        buffer.grow(len(block))[start:, :] = to_device(block, device)
-    np.testing.assert_array_equal(to_numpy(buffer.array), rows)
 
 
 def test_buffer_copies_a_linear_number_of_entries():

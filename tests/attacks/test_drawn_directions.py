@@ -39,7 +39,7 @@ def test_the_control_vector_of_scaffold(tmp_path, name, steps, public):
 
 
 @pytest.mark.parametrize("public", [True, False], ids=["public seed", "secret seed"])
-@pytest.mark.parametrize("name", ["fedzo", "fedprox", "fedhistory", "scaffoldii"])
+@pytest.mark.parametrize("name", ["fedzo", "fedprox"])
 def test_the_iterate(tmp_path, name, public):
     """x - x_i is eta times the sum of T such estimates: the same with T Q <= d unknowns. All values of a round follow:
     with the first step's differences the next iterate is known, where the next differences begin."""

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from attacker import Observed, error, make_study, opening, secret
 
-from fzoos.algorithms.decomfl import DeComFL
 from fzoos.algorithms.line_search.client import LINE
 from fzoos.algorithms.line_search.control import Control, Mode
 from fzoos.algorithms.line_search.directions import star_directions
@@ -159,9 +158,3 @@ def test_of_a_secure_sum_dealt_directions_follow(tmp_path):
         true = np.array([f(X + arm * row) - f(X) for arm, row in zip(arms, rows, strict=True)])
         slopes = arms * (rows @ mean)  # of first order: less what curvature all directions have in common
         assert np.corrcoef(slopes, true)[0, 1] > 0.9
-
-
-def test_decomfl_is_a_protocol_of_shared_seeds():
-    """Said where it is declared: directions are everybody's."""
-    assert DeComFL.shares_seed
-    assert DeComFL.rebuilds

@@ -72,8 +72,7 @@ def lied_to(folder, dim, aggregate):
     return run(study, folder, bowls(), tamper)
 
 
-@pytest.mark.parametrize("dim", DIMS)
-@pytest.mark.parametrize("aggregate", ROBUST)
+@pytest.mark.parametrize(("aggregate", "dim"), [(ROBUST[0], 5), (ROBUST[1], 60), (ROBUST[2], 5)])
 def test_one_of_five_does_not_keep_x_where_it_is(tmp_path, dim, aggregate):
     """It lies in all rounds but the first, and F comes to its minimum as if it did not."""
     assert excess(lied_to(tmp_path, dim, aggregate).x) < 1e-12
@@ -90,8 +89,10 @@ def beyond(sites, count):
     return [(lambda x, f=f: math.nan if x[0] < 0.5 else f(x)) if i < count else f for i, f in enumerate(sites)]
 
 
-@pytest.mark.parametrize("dim", DIMS)
-@pytest.mark.parametrize(("aggregate", "count"), [("mean", 1), ("trimmed", 2), ("clipped", 2), ("median", 3)])
+@pytest.mark.parametrize(
+    ("aggregate", "count", "dim"),
+    [("mean", 1, 5), ("mean", 1, 60), ("trimmed", 2, 5), ("clipped", 2, 5), ("median", 3, 5)],
+)
 def test_a_failing_centre_is_rejected_where_enough_fail(tmp_path, dim, aggregate, count):
     """By one of five under the mean, by two where one may lie, by three under the median: x ends where all have values,
     and nearer to the minimum than it began."""

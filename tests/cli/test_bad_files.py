@@ -28,13 +28,6 @@ def foreign(path):
     db.close()
 
 
-def foreign_wal(path):
-    with sqlite3.connect(path) as db:
-        db.execute("PRAGMA journal_mode = WAL")
-    db.close()
-    foreign(path)
-
-
 def alike(path):
     """Tables of the same names, with other things in them."""
     with sqlite3.connect(path) as db:
@@ -55,7 +48,7 @@ def cut(keep_bytes):
         keep(path, values=[1.0] * 200)  # several pages of rounds
         whole = path.read_bytes()
         assert len(whole) > 5 * 4096
-        path.write_bytes(whole[: keep_bytes if keep_bytes > 0 else len(whole) + keep_bytes])
+        path.write_bytes(whole[:keep_bytes])
 
     return make
 
@@ -70,19 +63,16 @@ def overwritten(path):
 BAD = {
     "text": (lambda path: path.write_text("not a database at all\n" * 50), "not a database"),
     "foreign": (foreign, "not a file of runs: it has the tables patients"),
-    "foreign, written ahead": (foreign_wal, "not a file of runs: it has the tables patients"),
     "alike": (alike, "cannot be read as a file of runs"),
     "another format": (of_another_format, "has format 1; this program reads format 3 only: another version wrote it"),
-    "cut in the header": (cut(60), "cannot be read as a file of runs"),
     "cut in the middle": (cut(2 * 4096), "malformed"),
-    "cut within a page": (cut(3 * 4096 + 77), "malformed"),
-    "cut at the end": (cut(-4096), "malformed"),
     "overwritten": (overwritten, "bad.db"),
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize(
+    ("kind", "command"), [*((kind, COMMANDS[0]) for kind in BAD), *(("text", command) for command in COMMANDS[1:])]
+)
 def test_a_bad_file_is_one_line_and_stays_as_it_is(fzoos, tmp_path, kind, command):
     make, words = BAD[kind]
     make(tmp_path / "bad.db")
@@ -167,8 +157,10 @@ def test_broken_contents_are_one_line(fzoos):
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", [["run", "quadratic"], ["compare", "quadratic", "--output", "a.png"]])
-@pytest.mark.parametrize("path", ["nowhere/a.json", "."])
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [(["run", "quadratic"], "nowhere/a.json"), (["compare", "quadratic", "--output", "a.png"], ".")],
+)
 def test_a_result_that_cannot_be_written_is_said_before_the_run(fzoos, command, path):
     code, out, err = fzoos(*command, "--dim", "1000", "--rounds", "1000", "--json", path)
     assert (code, out) == (2, "")

@@ -123,9 +123,9 @@ def test_an_attack_stops_when_the_image_is_attacked(fzoos, data, monkeypatch):
     assert f"status   stopped: the image is attacked after round {len(margins)}\n" in out
 
 
-@pytest.mark.parametrize("seeds", [1, 3])
-def test_compare_counts_the_attacked_images(fzoos, data, seeds, tmp_path):
+def test_compare_counts_the_attacked_images(fzoos, data, tmp_path):
     pytest.importorskip("matplotlib")
+    seeds = 3
     words = ["--data", data, "--clients", "2", "--seeds", seeds, "--algorithms", "fedzo,fzoos", "--json", "all.json"]
     code, out, err = fzoos("compare", "attack", "--rounds", "2", *words)
     assert code == 0
@@ -135,7 +135,7 @@ def test_compare_counts_the_attacked_images(fzoos, data, seeds, tmp_path):
     assert list(table)[1:] == ["FedZO", "FZooS"]
     for label, of_label in (("FedZO", outcomes[:seeds]), ("FZooS", outcomes[seeds:])):
         assert table[label][1] == f"{sum(o['attacked'] for o in of_label)} of {seeds}"
-    assert ("image 0" if seeds == 1 else "images 0 to 2") in out
+    assert "images 0 to 2" in out
     assert err.count("client 0: accuracy") == 1  # the models are those of all images
     assert (tmp_path / "fzoos-attack.png").read_bytes().startswith(PNG)
 
@@ -194,11 +194,10 @@ def test_covertype(fzoos):
     [(["attack"], "mnist.npz"), (["attack", "--dataset", "cifar10"], "cifar10_test.npz"), (["metric"], "covtype.npz")],
     ids=["mnist", "cifar10", "covtype"],
 )
-@pytest.mark.parametrize("command", ["run", "compare"])
 @pytest.mark.parametrize("named", [True, False])
-def test_missing_data_are_one_line(fzoos, no_network, command, words, file, named, tmp_path):
+def test_missing_data_are_one_line(fzoos, no_network, words, file, named, tmp_path):
     pytest.importorskip("torch")
-    code, out, err = fzoos(command, *words, *(["--data", tmp_path] if named else []))
+    code, out, err = fzoos("run", *words, *(["--data", tmp_path] if named else []))
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert file in err
     assert str(Path(os.environ["XDG_CACHE_HOME"]) / "fzoos" / "data") in err
@@ -237,27 +236,16 @@ def test_without_scikit_learn_the_extra_is_named(fzoos, monkeypatch):
         (["attack", "--dataset", "svhn"], "--dataset must be one of mnist, cifar10, got 'svhn'"),
         (["metric", "--metric", "auc"], "--metric must be one of precision, recall, f1, jaccard, got 'auc'"),
         (["attack", "--portion", "0"], "--portion must be above 0 and at most 1, got 0"),
-        (["metric", "--portion", "1.5"], "--portion must be above 0 and at most 1, got 1.5"),
-        (["metric", "--portion", "nan"], "--portion must be above 0 and at most 1, got nan"),
         (["attack", "--clients", "0"], "--clients"),
         (["attack", "--data", "nowhere"], "--data: there is no folder nowhere"),
         (["attack", "--dim", "3"], "attack has no --dim; its options are --dataset, --portion, --split, --clients"),
-        (["attack", "--heterogeneity", "3"], "attack has no --heterogeneity"),
-        (["attack", "--metric", "f1"], "attack has no --metric"),
-        (["metric", "--dataset", "mnist"], "metric has no --dataset"),
-        (["metric", "--noise", "0.1"], "metric has no --noise"),
         (["quadratic", "--portion", "0.5"], "quadratic has no --portion; its options are --dim, --clients"),
-        (["levy", "--data", "here"], "levy has no --data"),
-        (["ackley", "--full"], "ackley has no --full"),
-        (["quadratic", "--device", "cpu"], "quadratic has no --device"),
-        (["prompt", "--noise", "0.1"], "prompt has no --noise"),
         (["mymodule:objectives", "--clients", "3"], "mymodule:objectives has no --clients; its options are --dim"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-@pytest.mark.parametrize("command", ["run", "compare"])
-def test_wrong_options_are_one_line(fzoos, command, words, message, tmp_path):
-    code, out, err = fzoos(command, *words)
+def test_wrong_options_are_one_line(fzoos, words, message, tmp_path):
+    code, out, err = fzoos("compare", *words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err
     assert not list(tmp_path.iterdir())

@@ -64,13 +64,12 @@ def test_a_missing_file_is_one_line(lab):
     assert err.splitlines() == [f"fzoos: {lab.folder / 'nowhere.csv'} cannot be read: No such file or directory"]
 
 
-@pytest.mark.parametrize("separator", [";", "\t"])
-def test_decimal_commas(lab, separator):
+def test_decimal_commas(lab):
     """What a spreadsheet of half of Europe writes: the same values, and the same points."""
     rows = lab.start()
     for k, row in enumerate(rows):
         row |= {name: row[name].replace(".", ",") for name in ("x1", "x2")} | {"value": f"{k},5"}
-    code, out, _ = lab.tell(rows, separator)
+    code, out, _ = lab.tell(rows, ";")
     assert (code, out) == (0, f"4 new values taken; next: fzoos ask {lab.folder}\n")
     assert sorted(ManualObjective(lab.folder, "north").values().values()) == [0.5, 1.5, 2.5, 3.5]
 

@@ -1,5 +1,7 @@
 """From the clients' arrays to one: numbers by hand, SciPy's and NumPy's, and what a liar can do."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -50,7 +52,7 @@ def test_by_hand(how, values, weights, expected):
     assert combined(how, values, weights) == pytest.approx([expected], abs=1e-14)
 
 
-@pytest.mark.parametrize("count", range(1, 31))
+@pytest.mark.parametrize("count", [1, 2, 3, 9, 10, 30])
 def test_against_scipy(count):
     """Equal weights: NumPy's median, SciPy's trimmed mean of a fifth (of at least one client from three on)."""
     values = np.random.default_rng(count).normal(size=(count, 4, 3))
@@ -89,15 +91,13 @@ def test_between_the_parts(how, values, weights):
 
 
 @pytest.mark.parametrize("how", ["median", "trimmed"])
-@pytest.mark.parametrize("lie", [1e308, -1e308, 0.0, 5e-324, 0.31])
-@pytest.mark.parametrize("place", [0, 2, 3])
-@pytest.mark.parametrize("honest", [2, 3, 9])
-def test_one_liar_moves_nothing_out_of_the_others_range(how, lie, place, honest):
+def test_one_liar_moves_nothing_out_of_the_others_range(how):
     """With three clients or more, whatever one says, the robust ones stay between what the others say."""
-    truth = np.random.default_rng(honest).uniform(0.2, 0.4, (honest, 6))
-    together = combined(how, np.insert(truth, min(place, honest), np.full(6, lie), axis=0))
-    assert np.all(together >= truth.min(axis=0))
-    assert np.all(together <= truth.max(axis=0))
+    for honest, lie in itertools.product((2, 3, 9), (1e308, -1e308, 0.0, 5e-324, 0.31)):
+        truth = np.random.default_rng(honest).uniform(0.2, 0.4, (honest, 6))
+        together = combined(how, np.insert(truth, 1, np.full(6, lie), axis=0))
+        assert np.all(together >= truth.min(axis=0))
+        assert np.all(together <= truth.max(axis=0))
 
 
 def test_one_liar_moves_the_mean():
@@ -127,8 +127,8 @@ def test_clipped_is_the_mean_where_nobody_is_far():
     assert np.max(np.abs(again["w"])) < 3.0
 
 
-@pytest.mark.parametrize("lie", [1e99, -1e9, 1e3])
-@pytest.mark.parametrize(("honest", "liars"), [(4, 1), (9, 1), (8, 2), (14, 6)])
+@pytest.mark.parametrize("lie", [1e99, -1e9])
+@pytest.mark.parametrize(("honest", "liars"), [(4, 1), (14, 6)])
 def test_liars_move_a_clipped_mean_by_no_more_than_the_radius(lie, honest, liars):
     """However far away they are, and though they agree: v moves by omega_i tau for each liar and iteration, and tau
     grows by as much as v has moved. The bound is that recursion, worked out with the honest clients' own distances."""

@@ -73,7 +73,7 @@ def test_each_round_says_the_largest_constraint_at_the_x_it_began_with(tmp_path)
 
 def test_a_study_knows_whether_and_not_by_how_much(tmp_path):
     study = Study("limits", x0=(1.0, 1.0), bounds=(-2.0, 3.0), sites=("a", "b"), rounds=8, seed=0)
-    result = LocalStudy(study, tmp_path, [limited, free]).run()
+    result = LocalStudy(study, tmp_path, [limited, free], site_seed=1).run()
     assert {record.violation for record in result.history} == {None}
     assert result.history[-1].feasible is True
     assert runs_at(tmp_path)[0].feasible is True

@@ -132,11 +132,10 @@ def _lab(colour):
     return 116 * y - 16, 500 * (x - y), 200 * (y - z)
 
 
-@pytest.mark.parametrize("panels", [1, 3])
-def test_plot_of_several_sets_of_curves(panels, tmp_path):
+def test_plot_of_several_sets_of_curves(tmp_path):
     """Each set is drawn twice, against rounds and against queries, with one legend for all."""
     pytest.importorskip("matplotlib")
-    curves = {"Alpha": (np.array([0.0, 10.0, 20.0]), np.array([[4.0, 2.0, 1.0], [4.0, 1.0, 0.5]]))}
+    panels, curves = 3, {"Alpha": (np.array([0.0, 10.0, 20.0]), np.array([[4.0, 2.0, 1.0], [4.0, 1.0, 0.5]]))}
     plot_curves({f"C = {i}": curves for i in range(panels)}, tmp_path / "plot.svg")
     text = (tmp_path / "plot.svg").read_text(encoding="utf-8")
     assert text.count("<!-- rounds -->") == text.count("<!-- queries of all clients -->") == panels

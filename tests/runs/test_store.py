@@ -70,12 +70,12 @@ def test_what_is_kept(path):
     assert (result.bytes_up, result.bytes_down, result.seconds) == (200, 14, 1.0)
 
 
-@pytest.mark.parametrize("value", [-0.0, 5e-324, 1e308, 0.1 + 0.2])
-def test_x_is_exact(tmp_path, value):
+def test_x_is_exact(tmp_path):
     """Every bit of x."""
+    x = np.array([-0.0, 5e-324, 1e308, 0.1 + 0.2])
     with Store(tmp_path / "runs.db") as store:
-        run = store.begin("demo", {}, np.array([value]), 1)
-    assert fzoos.load(tmp_path / "runs.db", run).x.tobytes() == np.array([value]).tobytes()
+        run = store.begin("demo", {}, x, 1)
+    assert fzoos.load(tmp_path / "runs.db", run).x.tobytes() == x.tobytes()
 
 
 def test_nan_among_the_diagnostics(tmp_path):
@@ -128,9 +128,9 @@ def test_many_runs(path):
 # Files that cannot be used
 
 
-@pytest.mark.parametrize("content", [b"These are the voyages\n" * 500, b"\x80\x04\x95" + bytes(2000), b"xy"])
+@pytest.mark.parametrize("content", [b"These are the voyages\n" * 500, b"xy"])
 def test_not_a_database(tmp_path, content):
-    """A text, a pickle, two letters."""
+    """A text, two letters."""
     path = tmp_path / "runs.db"
     path.write_bytes(content)
     refused(path, "cannot be read as a file of runs: file is not a database")
@@ -164,7 +164,7 @@ def test_no_format(path):
     refused(path, "has no format; this program reads format 3 only")
 
 
-@pytest.mark.parametrize("share", [0.001, 0.2, 0.5, 0.9, 0.99])
+@pytest.mark.parametrize("share", [0.001, 0.5, 0.99])
 def test_truncated(path, share):
     """A file that ends too soon."""
     os.truncate(path, int(share * path.stat().st_size))
@@ -223,12 +223,6 @@ def test_on_a_read_only_file_system(mounted_readonly, capsys):
         assert "demo" in capsys.readouterr().out
     with pytest.raises(StoreError, match="cannot be read as a file of runs"):
         Store(path)
-
-
-def test_loading_changes_nothing(path):
-    before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
-    fzoos.load(path)
-    assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
 
 
 def test_a_path_that_cannot_be(tmp_path):

@@ -56,17 +56,6 @@ def test_gradient_by_automatic_differentiation(kernel, device):
     np.testing.assert_allclose(features.grad(x, w), z.grad.numpy(), rtol=1e-10, atol=1e-13)
 
 
-def test_gradient_by_complex_step():
-    # The same by the complex step: Im(phi(x + i h e_j).w) / h with h = 1e-200 is exact to rounding.
-    m, d, h = 300, 4, 1e-200
-    features = FourierFeatures(seed=5, count=m, dim=d, kernel=SquaredExponential(1.0))
-    rng = np.random.default_rng(6)
-    x, w = rng.uniform(size=d), rng.standard_normal(m)
-    points = x + 1j * h * np.eye(d)
-    phi = np.sqrt(2 / m) * np.cos(points @ features.frequencies.T + features.phases)
-    np.testing.assert_allclose(features.grad(x, w), (phi @ w).imag / h, rtol=1e-10, atol=1e-13)
-
-
 @pytest.mark.parametrize("kernel", KERNELS, ids=IDS)
 @pytest.mark.parametrize(("n", "m"), [(1, 50), (30, 200), (30, 8)])  # the last: fewer features than points
 def test_weights_against_the_formula(kernel, n, m, device):
@@ -76,16 +65,6 @@ def test_weights_against_the_formula(kernel, n, m, device):
     w = FourierSurrogate(features, 1e-3).weights(np.arange(n), x, y)
     assert w.shape == (m,)
     np.testing.assert_allclose(w, expected, rtol=1e-8, atol=1e-9 * max(np.abs(expected).max(), 1.0))
-
-
-def test_points_that_arrive_in_blocks(device):
-    # The standardisation is that of the points in use, so it changes with every block, while features are kept.
-    x, y = data(45, 3)
-    features = FourierFeatures(seed=2, count=100, dim=3, kernel=SquaredExponential(0.5), device=device)
-    surrogate = FourierSurrogate(features, 1e-3)
-    for n in (5, 6, 6, 20, 45):
-        w = surrogate.weights(np.arange(n), x, y)
-        np.testing.assert_allclose(w, direct_weights(features, 1e-3, x[:n], y[:n]), rtol=1e-7, atol=1e-7)
 
 
 def test_replaced_points_equal_a_fresh_computation(device):
@@ -100,17 +79,6 @@ def test_replaced_points_equal_a_fresh_computation(device):
     for index in in_use:
         w = surrogate.weights(index, x, y)
         np.testing.assert_allclose(w, direct_weights(features, 1e-3, x[index], y[index]), rtol=1e-7, atol=1e-7)
-
-
-def test_some_points_replaced_and_more_added(device):
-    # From 6 in use, 2 leave and 5 come: the two slots are filled, the other three appended.
-    x, y = data(12, 2)
-    features = FourierFeatures(seed=4, count=80, dim=2, kernel=SquaredExponential(0.5), device=device)
-    surrogate = FourierSurrogate(features, 1e-3)
-    surrogate.weights(np.arange(6), x, y)
-    index = np.array([1, 2, 3, 5, 7, 8, 9, 10, 11])
-    w = surrogate.weights(index, x, y)
-    np.testing.assert_allclose(w, direct_weights(features, 1e-3, x[index], y[index]), rtol=1e-7, atol=1e-7)
 
 
 class CountingFeatures(FourierFeatures):

@@ -53,14 +53,6 @@ def test_the_whole_trajectory_point_by_point(trajectory, device):
     assert_conditioned_on(gp, x)
 
 
-def test_the_whole_trajectory_in_blocks(trajectory, device):
-    surrogate = LocalSurrogate(trajectory, KERNEL, NOISE, points=None, device=device)
-    x = points(30)
-    for start, end in ((0, 10), (10, 11), (11, 30)):
-        trajectory.query(x[start:end])
-        assert_conditioned_on(surrogate.at(x[start]), x[:end])
-
-
 @pytest.mark.parametrize("kernel", [KERNEL, Matern52(0.5)])
 def test_the_nearest_points(trajectory, kernel, device):
     """At each x exactly the n nearest are in use, wherever it was before: all different, some different, none."""
@@ -96,16 +88,6 @@ def test_the_nearest_that_did_not_change_are_not_refitted(trajectory):
     assert_conditioned_on(surrogate.at(np.full(3, 0.21)), near)
     assert surrogate.at(np.full(3, 0.8)).factor is not factor
     assert_conditioned_on(surrogate.at(np.full(3, 0.8)), far)
-
-
-def test_new_queries_are_used_while_x_stays(trajectory):
-    x, at = points(30), np.full(3, 0.5)
-    trajectory.query(x)
-    surrogate = LocalSurrogate(trajectory, KERNEL, NOISE, points=8)
-    surrogate.at(at)
-    new = at + 0.01 * points(4, seed=3)
-    trajectory.query(new)
-    assert_conditioned_on(surrogate.at(at), nearest(np.concatenate([x, new]), at, 8))
 
 
 def test_released_it_is_the_same(trajectory, device):

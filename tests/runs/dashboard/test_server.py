@@ -46,7 +46,7 @@ def test_requests_that_make_no_sense(url, query, status):
     assert answer.json()["error"]
 
 
-@pytest.mark.parametrize("path", ["", "api/runs", "static/app.js", "static/nothing.js", "nothing", "static/../data.py"])
+@pytest.mark.parametrize("path", ["", "api/runs", "static/app.js", "nothing", "static/../data.py"])
 def test_every_answer_has_the_security_headers(url, path):
     headers = httpx.get(url + path).headers
     policy = headers["content-security-policy"]
@@ -74,20 +74,7 @@ def test_nothing_but_get(url):
 
 
 @pytest.mark.parametrize(
-    "host",
-    [
-        "evil.example",
-        "evil.example:8366",
-        "127.0.0.1.evil.example",
-        "localhost.evil.example",
-        "10.0.0.1",
-        "",
-        "[::1].evil.example",
-        "[::1]evil.example:80",
-        "[::1",
-        "127.0.0.1:80.evil.example",
-        "localhost:evil.example",
-    ],
+    "host", ["evil.example:8366", "127.0.0.1.evil.example", "10.0.0.1", "", "[::1]evil.example:80", "[::1"]
 )
 def test_names_of_other_machines_are_not_answered_to(url, host):
     """DNS rebinding: a foreign page whose name has been made to point here."""
@@ -95,12 +82,12 @@ def test_names_of_other_machines_are_not_answered_to(url, host):
         assert httpx.get(url + path, headers={"host": host}).status_code == 403
 
 
-@pytest.mark.parametrize("host", ["localhost", "localhost:9999", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:8366"])
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "[::1]:8366"])
 def test_names_of_this_machine_are(url, host):
     assert httpx.get(url + "api/runs", headers={"host": host}).status_code == 200
 
 
-@pytest.mark.parametrize("path", ["//evil.example/", "///evil.example/", "/\\evil.example/", "//evil.example/?a=1"])
+@pytest.mark.parametrize("path", ["//evil.example/?a=1", "/\\evil.example/"])
 def test_no_redirect_leads_to_another_site(kept, path):
     """With the token in the address, the page without it is on this machine, whatever the path looks like."""
     with (
