@@ -28,7 +28,7 @@ from fzoos.engines.flare import client_app, recipe, run
 from fzoos.engines.flare.policy import ALLOWED
 from fzoos.engines.flare.serial_worker import Closed, Overtaken, SerialWorker
 from fzoos.engines.flare.settings import SiteSettings, factory_name, study_name
-from fzoos.engines.flare.watch import _Roll
+from fzoos.engines.flare.watch import _Attendance
 from fzoos.federation import Study
 from fzoos.testing import EngineContract
 from fzoos.testing.deployment import descendants, provision
@@ -116,7 +116,7 @@ class Simulated(EngineContract):
         self.monkeypatch = monkeypatch
 
     def run(self, study: Study, folder: Path, *, resume: bool) -> Result:
-        """FLARE's `run` always goes on with what is there."""
+        """FLARE resumes whatever is there."""
         (folder / "objective.py").write_text(
             "import os\nfrom fzoos.testing import SiteObjective\n"
             f"objective = SiteObjective(os.environ['SITE'], '{folder}')\n"
@@ -261,19 +261,19 @@ def test_a_factory_must_be_importable() -> None:
         factory_name(lambda config: None)
 
 
-def test_a_desk_answers_the_newest_request_and_none_that_waited() -> None:
-    worker, busy, go_on = SerialWorker(), threading.Event(), threading.Event()
+def test_a_worker_answers_the_newest_request_and_none_that_waited() -> None:
+    worker, busy, proceed = SerialWorker(), threading.Event(), threading.Event()
     outcomes: dict[str, object] = {}
 
     def ask(name: str, work) -> None:
         try:
-            outcomes[name] = worker.do(work)
+            outcomes[name] = worker.run(work)
         except Exception as error:
             outcomes[name] = type(error)
 
     def slow() -> bytes:
         busy.set()
-        go_on.wait()
+        proceed.wait()
         return b"slow"
 
     askers = [threading.Thread(target=ask, args=("slow", slow))]
@@ -282,38 +282,38 @@ def test_a_desk_answers_the_newest_request_and_none_that_waited() -> None:
     for name in ("old", "new"):
         askers.append(threading.Thread(target=ask, args=(name, name.encode)))
         askers[-1].start()
-        while worker._queue.qsize() < len(askers) - 1:
+        while worker._threads._queue.qsize() < len(askers) - 1:
             time.sleep(0.001)
-    go_on.set()
+    proceed.set()
     for asker in askers:
         asker.join()
     assert outcomes == {"slow": b"slow", "old": Overtaken, "new": b"new"}
 
 
-def test_a_desk_knows_how_long_it_has_been_busy() -> None:
+def test_a_worker_knows_how_long_it_has_been_busy() -> None:
     """So that a site whose objective hangs says so at once, and does not cost every later exchange its time-out."""
-    worker, busy, go_on = SerialWorker(), threading.Event(), threading.Event()
+    worker, busy, proceed = SerialWorker(), threading.Event(), threading.Event()
 
     def slow() -> bytes:
         busy.set()
-        go_on.wait()
+        proceed.wait()
         return b""
 
     assert worker.busy == 0.0
-    asker = threading.Thread(target=worker.do, args=(slow,))
+    asker = threading.Thread(target=worker.run, args=(slow,))
     asker.start()
     busy.wait()
     time.sleep(0.05)
     assert worker.busy >= 0.05
-    go_on.set()
+    proceed.set()
     asker.join()
-    assert worker.do(lambda: b"next") == b"next"
+    assert worker.run(lambda: b"next") == b"next"
     while worker.busy:
         time.sleep(0.001)
     worker.close()
 
 
-def test_a_desk_lets_go_of_work_that_never_ends() -> None:
+def test_a_closed_worker_releases_who_waits_for_endless_work() -> None:
     worker, busy = SerialWorker(), threading.Event()
 
     def endless() -> bytes:
@@ -325,7 +325,7 @@ def test_a_desk_lets_go_of_work_that_never_ends() -> None:
 
     def ask() -> None:
         try:
-            worker.do(endless)
+            worker.run(endless)
         except Closed as error:
             failed.append(type(error))
 
@@ -341,14 +341,14 @@ def test_a_job_is_sent_again_for_a_site_that_came_back_but_not_for_one_that_refu
     def row(site: str, job: str | None, status: str = "started") -> dict[str, str]:
         return {"client_name": site, "status": status} | ({"job_id": job} if job else {})
 
-    roll = _Roll(["site-1", "site-2", "site-3"])
+    sites = _Attendance(["site-1", "site-2", "site-3"])
     refused = row("site-3", None, "no_jobs")
-    assert not roll.returned("job", [row("site-1", "job"), refused])  # site-2 is away
-    assert not roll.returned("job", [row("site-1", "job"), row("site-2", None, "no_reply"), refused])
-    assert not roll.returned("job", [row("site-1", "job"), row("site-2", None, "no_jobs"), refused])  # seen once
-    assert roll.returned("job", [row("site-1", "job"), row("site-2", None, "no_jobs"), refused]) == {"site-2"}
-    assert not roll.returned("job", [row("site-1", None, "no_jobs"), row("site-2", "job"), refused])
-    assert roll.returned("job", [row("site-1", None, "no_jobs"), row("site-2", "job"), refused]) == {"site-1"}
+    assert not sites.returned("job", [row("site-1", "job"), refused])  # site-2 is away
+    assert not sites.returned("job", [row("site-1", "job"), row("site-2", None, "no_reply"), refused])
+    assert not sites.returned("job", [row("site-1", "job"), row("site-2", None, "no_jobs"), refused])  # seen once
+    assert sites.returned("job", [row("site-1", "job"), row("site-2", None, "no_jobs"), refused]) == {"site-2"}
+    assert not sites.returned("job", [row("site-1", None, "no_jobs"), row("site-2", "job"), refused])
+    assert sites.returned("job", [row("site-1", None, "no_jobs"), row("site-2", "job"), refused]) == {"site-1"}
 
 
 def test_without_flare_the_engine_says_what_to_install() -> None:

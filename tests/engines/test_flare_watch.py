@@ -1,4 +1,4 @@
-"""What is said while a job of FLARE is waited for: into a file as well, and of names that disagree."""
+"""What is shown while a FLARE job runs, in a file as well, and the error about names that disagree."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ STUDY = Study("demo", x0=0.5, dim=2, bounds=(0, 1), sites=("site-1", "site-2"), 
 
 @pytest.fixture
 def watch(monkeypatch):
-    """One whose deployment has the clients in `watch.there`."""
-    monkeypatch.setattr(module, "_GATHER", 0.2)
-    monkeypatch.setattr(module, "_LOOK", 0.01)
+    """One whose deployment has the clients in `watch.online`."""
+    monkeypatch.setattr(module, "_JOIN", 0.2)
+    monkeypatch.setattr(module, "_POLL", 0.01)
     made = Watch(STUDY, env=None, progress=True)
-    made.there = []
-    monkeypatch.setattr(made, "_clients", lambda: [{"client_name": name, "status": "ok"} for name in made.there])
+    made.online = []
+    monkeypatch.setattr(made, "_clients", lambda: [{"client_name": name, "status": "ok"} for name in made.online])
     with made:
         yield made
 
 
 def test_what_happens_is_printed_into_a_file(watch, capsys):
     """A line for each change, at once: a bar would be drawn at the end only."""
-    watch._say("submitted")
-    watch._say("update, waiting for all sites")
-    watch._say("update, waiting for all sites")
+    watch._show("submitted")
+    watch._show("update, waiting for all sites")
+    watch._show("update, waiting for all sites")
     assert capsys.readouterr().out.splitlines() == [
         "demo: 0 of 7 rounds, submitted",
         "demo: 0 of 7 rounds, update, waiting for all sites",
@@ -38,9 +38,9 @@ def test_what_happens_is_printed_into_a_file(watch, capsys):
 
 def test_names_that_disagree(watch, capsys):
     """Nobody of study.toml is there, and others are: both lists are in the error."""
-    watch.there = ["hospital-1", "hospital-2"]
+    watch.online = ["hospital-1", "hospital-2"]
     with pytest.raises(ValueError, match="site-1, site-2, but hospital-1, hospital-2 is connected") as caught:
-        watch.gather()
+        watch.wait_for_sites()
     assert "study.toml and project.yml must have the same names" in str(caught.value)
     assert "waiting for site-1, site-2 to connect; hospital-1, hospital-2 is connected" in capsys.readouterr().out
 
@@ -48,5 +48,5 @@ def test_names_that_disagree(watch, capsys):
 def test_some_are_enough(watch):
     """A job is sent to those that are connected; if nobody is, FLARE says so."""
     for there in (["site-1", "site-2"], ["site-1", "other"], []):
-        watch.there = there
-        watch.gather()
+        watch.online = there
+        watch.wait_for_sites()

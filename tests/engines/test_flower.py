@@ -216,7 +216,7 @@ def test_a_stranger_is_told_nothing(federation: Federation, caplog: pytest.LogCa
     for round in (1, 2):
         assert set(engine.exchange({0: request(round)}, 10.0).replies) == {0}
     assert not heard
-    assert "says it is 'west', is none of the sites (north, east, south)" in caplog.text
+    assert "reports the name 'west', which is none of the sites (north, east, south)" in caplog.text
 
 
 def naming(answer: Callable[[Message], Message], heard: list[str]) -> ClientApp:

@@ -131,9 +131,9 @@ def mean(replies: dict[int, Request], name: str, weights: np.ndarray | None = No
     return np.average([reply.arrays[name] for reply in replies.values()], axis=0, weights=weights)
 
 
-def quantum(name: str, reach: float = 100.0, clients: int = 3) -> float:
+def quantum(name: str, bound: float = 100.0, clients: int = 3) -> float:
     """The distance of two levels: a client's number is off by less, and so is an average of them (equal weights)."""
-    return 2 * (2.0 if name == "x" else reach) / levels(clients)
+    return 2 * (2.0 if name == "x" else bound) / levels(clients)
 
 
 # The sum is right
@@ -267,7 +267,7 @@ GOOD = {
         ({Key.STAGE: Stage.SHARE_KEYS, "1": [b"", b""]}, "keys of 1 sites"),
         ({Key.STAGE: Stage.COLLECT_MASKED_VECTORS, Key.SOURCE_LIST: [], Key.CIPHERTEXT_LIST: []}, "a sum over 1 sites"),
         ({Key.STAGE: Stage.UNMASK, Key.ACTIVE_NODE_ID_LIST: [1], Key.DEAD_NODE_ID_LIST: [2]}, "unmasking 1 sites"),
-        ({Key.STAGE: Stage.UNMASK, Key.ACTIVE_NODE_ID_LIST: [1, 2], Key.DEAD_NODE_ID_LIST: [2]}, "also called lost"),
+        ({Key.STAGE: Stage.UNMASK, Key.ACTIVE_NODE_ID_LIST: [1, 2], Key.DEAD_NODE_ID_LIST: [2]}, "also declared lost"),
     ],
 )
 def test_a_site_refuses_a_protocol_that_would_show_more_than_a_sum(
@@ -369,7 +369,7 @@ def test_too_few_sites_for_a_sum_are_asked_for_nothing(federation: Federation) -
 def test_numbers_beyond_the_range_are_not_cut_but_refused(federation: Federation) -> None:
     """SecAgg+ itself would clip them without a word. The payload here, a gradient, is larger than a tenth."""
     for site in SITES:
-        federation.add(site, reach=0.1)
+        federation.add(site, bound=0.1)
     outcome = federation.engine().exchange(dict.fromkeys(CLIENTS, request()), 10.0)
     assert not outcome.replies
     assert "array 'c' leaves [-0.1, 0.1]" in str(outcome.failures[0])
@@ -377,7 +377,7 @@ def test_numbers_beyond_the_range_are_not_cut_but_refused(federation: Federation
 
 def test_a_site_of_another_range_is_left_out(federation: Federation) -> None:
     for site in SITES:
-        federation.add(site, reach=50.0 if site == "north" else 100.0)
+        federation.add(site, bound=50.0 if site == "north" else 100.0)
     outcome = federation.engine().exchange(dict.fromkeys(CLIENTS, request()), 10.0)
     assert set(outcome.replies) == {1, 2}
     assert "50.0,2.0;c=40,x=40" in str(outcome.failures[0])

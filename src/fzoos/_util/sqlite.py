@@ -1,12 +1,13 @@
-"""SQLite files: looking into them before using them, and closing them."""
+"""SQLite files: looking into them before using them, copying and closing them."""
 
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Self
 
-__all__ = ["SqliteFile", "open_readonly"]
+__all__ = ["SqliteFile", "copy_database", "open_readonly"]
 
 
 class SqliteFile:
@@ -23,6 +24,16 @@ class SqliteFile:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """Replace the contents of one database by those of another, while other processes may read or write both.
+
+    A copy of the file alone would lack what is still in the source's write-ahead log, and would be read together with
+    the log of the target.
+    """
+    with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
+        old.backup(new)
 
 
 def open_readonly(path: Path) -> sqlite3.Connection:

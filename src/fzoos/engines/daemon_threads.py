@@ -1,4 +1,4 @@
-"""Threads that do not hold their process alive: what they wait for may never come."""
+"""Threads that do not keep their process alive: what they wait for may never come."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from typing import Any, TypeVar
 __all__ = ["DaemonThreads"]
 
 _T = TypeVar("_T")
-_Work = tuple[Future[Any], Callable[[], Any]]
 
 
 class DaemonThreads:
-    """A few threads that share a queue, like an executor of the standard library, which waits for its threads for ever.
+    """A pool of threads; unlike an executor of the standard library, it does not wait for its threads at exit.
 
     Args:
-        count: how many.
-        name: what their names begin with.
+        count: the number of threads.
+        name: the prefix of their names.
 
     Example:
         >>> from fzoos.engines.daemon_threads import DaemonThreads
@@ -32,19 +31,19 @@ class DaemonThreads:
     """
 
     def __init__(self, count: int, name: str) -> None:
-        self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
         self._threads = [threading.Thread(target=self._work, name=f"{name}-{i}", daemon=True) for i in range(count)]
         for thread in self._threads:
             thread.start()
 
     def submit(self, work: Callable[[], _T]) -> Future[_T]:
-        """Do it when a thread is free."""
+        """Call `work` when a thread is free."""
         future: Future[_T] = Future()
         self._queue.put((future, work))
         return future
 
     def close(self, patience: float | None = None) -> None:
-        """Begin nothing more, and wait so many seconds for what is under way; None: for ever."""
+        """Cancel what is queued, and wait at most `patience` seconds for what is running; None: without limit."""
         with contextlib.suppress(queue.Empty):
             while (item := self._queue.get_nowait()) is not None:
                 item[0].cancel()
@@ -57,10 +56,12 @@ class DaemonThreads:
     def _work(self) -> None:
         while (item := self._queue.get()) is not None:
             future, work = item
-            if not future.set_running_or_notify_cancel():
-                continue
-            with contextlib.suppress(InvalidStateError):
+            with contextlib.suppress(InvalidStateError):  # its caller has set an outcome meanwhile
+                if not future.set_running_or_notify_cancel():
+                    continue
                 try:
-                    future.set_result(work())
-                except BaseException as error:  # the one who waits for it decides
+                    result = work()
+                except BaseException as error:  # the caller decides what to do about it
                     future.set_exception(error)
+                else:
+                    future.set_result(result)

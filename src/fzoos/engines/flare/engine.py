@@ -1,4 +1,4 @@
-"""The server's side: calls to all sites at once, and their replies within the time-out."""
+"""The server's side: calls to all sites, and their replies within the time-out."""
 
 from __future__ import annotations
 
@@ -23,43 +23,43 @@ __all__ = ["PATIENCE", "FlareEngine"]
 PATIENCE = 60.0  # seconds: a network may be down for a moment
 
 _THREADS = 16  # per site: an abandoned call holds its thread until FLARE abandons it too
-_LOOK = 1.0  # seconds between two checks of who is still connected
-_SLACK = 1.0  # seconds that FLARE's time-out is longer than ours, so that a call that fails before is no time-out
+_POLL = 1.0  # seconds between two checks of who is still connected
+_SLACK = 1.0  # seconds by which FLARE's time-out exceeds ours, so that an earlier failure of a call is no time-out
 _NO_LIMIT = 30 * 24 * 3600.0  # seconds
-_SETTLE = 10.0  # seconds in which FLARE, after a call failed, may end the job because the site's process died
+_SETTLE = 10.0  # seconds within which FLARE ends the job, if a call failed because the site's process died
 
 
 @dataclass
 class _Call:
-    """One site's request on its way."""
+    """A request to one site that is under way."""
 
     client: int
     reply: Future[Any]
-    end: float  # when it is too late
-    sign: Future[Any] | None = None  # the last poll of the site
-    asked: float = field(default_factory=time.monotonic)  # when that was
+    end: float  # when it expires
+    ping: Future[Any] | None = None  # the last ping of the site
+    pinged: float = field(default_factory=time.monotonic)  # when that was
 
 
 class FlareEngine:
     """Carries messages through FLARE's Collab API.
 
-    A message travels as bytes, which FLARE sends as they are. Arrays it would put up for download by their receivers,
-    which takes several times as long and knows no time-out.
+    A message is sent as bytes, which FLARE sends unchanged. FLARE would offer arrays for download to their receivers,
+    which takes several times as long and has no time-out.
 
-    FLARE's own time-out begins anew when a message starts to arrive, and it does not say that a site is gone: a call to
-    it just takes the whole time-out. So the time-out is measured here, and a working site is polled now and then; it
-    answers at once, since its objective runs elsewhere.
+    FLARE's own time-out restarts when a message starts to arrive, and a call to a site that is gone takes the whole
+    time-out. So this engine measures the time itself, and pings a working site every now and then; the site answers
+    immediately, since its objective runs in another thread.
 
-    If a site's process dies FLARE ends the whole job, a few seconds later. Such an exchange has no outcome: the next
-    job repeats it, from the checkpoint.
+    If a site's process dies, FLARE ends the whole job a few seconds later. Such an exchange has no outcome: the next
+    job repeats it from the checkpoint.
 
     Args:
         study: the study's settings.
-        patience: seconds without a heartbeat after which a site is left out of this exchange. What it has done is in
-            its journal.
+        patience: seconds without a sign of life after which a site is left out of this exchange. Its work so far is
+            in its journal.
 
     Raises:
-        RunAborted: from an exchange, if FLARE ended the job.
+        RunAborted: FLARE ended the job during an exchange.
 
     Example:
         >>> from nvflare.collab import collab
@@ -74,19 +74,19 @@ class FlareEngine:
 
     def __init__(self, study: Study, *, patience: float = PATIENCE) -> None:
         self._study, self._patience = study, patience
-        self._job = collab.context  # of the function with @collab.main that makes the engine
-        self._parent = os.getppid()  # all calls go through it
+        self._job = collab.context  # of the function with @collab.main
+        self._parent = os.getppid()  # all calls pass through this process
         self._proxies = {proxy.name: proxy for proxy in collab.clients}
         self._pool = ThreadPoolExecutor(_THREADS * len(study.sites), thread_name_prefix="fzoos-call")
         self._under_way: list[_Call] = []
         self._state: dict[str, Any] = {"round": 0, "exchange": "", "waiting": [], "failed": {}}
 
     def exchange(self, requests: Mapping[int, Message], timeout: float | None) -> Outcome:
-        """Send each client its request; the replies and the failures that came within the time-out."""
+        """Send each client its request; return the replies and failures within the time-out."""
         return self._carry(requests, timeout, lambda outcome, under_way: math.inf if under_way else 0.0)
 
     def gather(self, requests: Mapping[int, Message], timeout: float | None, enough: int) -> Outcome:
-        """The same, until enough have answered; calls under way go on."""
+        """Send each client its request; return when `enough` have replied, while other calls continue."""
         return self._carry(requests, timeout, Gathering(requests, enough).left)
 
     def _carry(
@@ -95,13 +95,13 @@ class FlareEngine:
         timeout: float | None,
         left: Callable[[Outcome, Collection[int]], float],
     ) -> Outcome:
-        outcome = Outcome({}, {})
+        outcome = Outcome()
         sent = (self._send(client, request, timeout, outcome) for client, request in requests.items())
         self._under_way += [call for call in sent if call is not None]
         while (longer := left(outcome, [call.client for call in self._under_way])) > 0.0:
             self._show(requests, self._under_way, outcome)
             until = min(call.end for call in self._under_way) - time.monotonic()
-            wait([call.reply for call in self._under_way], max(min(longer, until, _LOOK), 0.0), FIRST_COMPLETED)
+            wait([call.reply for call in self._under_way], max(min(longer, until, _POLL), 0.0), FIRST_COMPLETED)
             for call in self._under_way:
                 self._collect(call, outcome, late=time.monotonic() >= call.end, timeout=timeout)
             answered = outcome.replies.keys() | outcome.failures.keys()
@@ -112,11 +112,11 @@ class FlareEngine:
         return outcome
 
     def state(self) -> dict[str, Any]:
-        """The state of the current exchange: its round, its kind, which sites are pending, which failed and why."""
+        """Return the state of the exchange: its round, its kind, which sites are pending, which failed and why."""
         return dict(self._state)
 
     def close(self) -> None:
-        """Make no further call; calls under way end by themselves."""
+        """Make no further call; running calls end by themselves."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _send(self, client: int, request: Message, timeout: float | None, outcome: Outcome) -> _Call | None:
@@ -130,17 +130,17 @@ class FlareEngine:
         return _Call(client, self._pool.submit(call, codec.encode(request, self._study.id)), end)
 
     def _collect(self, call: _Call, outcome: Outcome, *, late: bool, timeout: float | None) -> None:
-        """Collect a reply, or the reason why there will be none."""
+        """Store a reply, or the reason why there will be none."""
         site = self._study.sites[call.client]
         if call.reply.done():
             try:
                 outcome.replies[call.client] = self._read(call.reply.result())
             except Exception as error:
-                self._refuse_if_aborted()
+                self._raise_if_aborted()
                 outcome.failures[call.client] = error
         elif late:
             outcome.failures[call.client] = TimeoutError(f"{site} has not answered within {timeout:g} seconds")
-        elif self._gone(call):
+        elif self._is_gone(call):
             outcome.failures[call.client] = ConnectionError(f"{site} gave no sign for {self._patience:g} seconds")
 
     def _read(self, reply: Any) -> Message:
@@ -148,26 +148,26 @@ class FlareEngine:
             raise codec.MessageError(f"a reply must be bytes, got {type(reply).__name__}")
         return codec.decode(reply, self._study.id)
 
-    def _gone(self, call: _Call) -> bool:
-        """Whether a site was polled and has not answered."""
-        if call.sign is not None and call.sign.done() and call.sign.exception() is not None:
-            self._refuse_if_aborted()
+    def _is_gone(self, call: _Call) -> bool:
+        """Return whether the site has left a ping unanswered; ping it again if it is time."""
+        if call.ping is not None and call.ping.done() and call.ping.exception() is not None:
+            self._raise_if_aborted()
             return True
-        answered = call.sign is None or call.sign.done()
-        if answered and time.monotonic() - call.asked > self._patience / 3:
+        answered = call.ping is None or call.ping.done()
+        if answered and time.monotonic() - call.pinged > self._patience / 3:
             proxy = self._proxies[self._study.sites[call.client]]
-            call.sign, call.asked = self._pool.submit(proxy(timeout=self._patience).here), time.monotonic()
+            call.ping, call.pinged = self._pool.submit(proxy(timeout=self._patience).ping), time.monotonic()
         return False
 
     def _settle(self) -> None:
-        """Wait for FLARE to end the job, if a site's process died."""
+        """Wait until FLARE ends the job, if a site's process died."""
         end = time.monotonic() + _SETTLE
         while time.monotonic() < end:
-            self._refuse_if_aborted()
-            time.sleep(_LOOK / 10)
+            self._raise_if_aborted()
+            time.sleep(_POLL / 10)
 
-    def _refuse_if_aborted(self) -> None:
-        if self._job.is_aborted() or os.getppid() != self._parent:  # whatever the calls say then, no site did it
+    def _raise_if_aborted(self) -> None:
+        if self._job.is_aborted() or os.getppid() != self._parent:  # then failed calls are no site's failures
             raise RunAborted("FLARE has ended the job")
 
     def _show(self, requests: Mapping[int, Message], calls: Iterable[_Call], outcome: Outcome) -> None:

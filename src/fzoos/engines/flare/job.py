@@ -1,11 +1,10 @@
-"""A study as a FLARE job: made, sent, and sent again when a process died."""
+"""A study as a FLARE job, which is submitted, and submitted again if one of its processes dies."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from nvflare.collab import CollabRecipe
 from nvflare.job_config.api import FedJob
 from nvflare.recipe import ProdEnv, SimEnv
 
+from fzoos._util.sqlite import copy_database
 from fzoos.engines.flare.engine import PATIENCE
 from fzoos.engines.flare.policy import ALLOWED
 from fzoos.engines.flare.server import ERROR_FILE, RESULTS, result_file, server_app
@@ -35,7 +35,6 @@ class StudyRecipe(CollabRecipe):  # type: ignore[misc]
     """A `CollabRecipe` that sends no code: fzoos is installed at the server and at every site."""
 
     def finalize(self) -> FedJob:
-        """The job."""
         self._job.set_app_packages(["fzoos"])
         return super().finalize()
 
@@ -45,12 +44,12 @@ class StudyRecipe(CollabRecipe):  # type: ignore[misc]
 
 
 def recipe(study: Study, objective_factory: Factory | str | None = None, *, patience: float = PATIENCE) -> StudyRecipe:
-    """A study as a recipe, for FLARE's own ways to run one (`recipe.execute(env)`, `recipe.export(folder)`).
+    """Return a study as a recipe, for FLARE's own ways to run one (`recipe.execute(env)`, `recipe.export(folder)`).
 
     Args:
         study: the study's settings.
         objective_factory: makes a site's objective; see `client_app`.
-        patience: seconds without a heartbeat after which a site is left out; see `FlareEngine`.
+        patience: seconds without a sign of life after which a site is left out; see `FlareEngine`.
 
     Example:
         >>> from fzoos.engines.flare import recipe
@@ -81,21 +80,21 @@ def run(
 ) -> Result:
     """Run a study in FLARE's simulator or in a deployment, or resume it.
 
-    FLARE ends a job when one of its processes dies. The job is then sent again and goes on from the server's checkpoint
-    and the sites' journals. In a deployment a job of the study that is running already is watched, not sent again; and
-    if a site that was away comes back, the job is ended and sent again, so that the site takes part in it.
+    FLARE ends a job when one of its processes dies. The job is then submitted again and resumes from the server's
+    checkpoint and the sites' journals. In a deployment, a job of the study that is already running is watched, not
+    submitted again; and if an absent site returns, the job is ended and submitted again, so that the site takes part.
 
     Args:
         study: the study's settings.
         env: `SimEnv(clients=list(study.sites))` or `ProdEnv("path/of/a/startup/kit", username=...)`.
         objective_factory: makes a site's objective; see `client_app`.
         results: the local folder for the result.
-        resubmit: how often a job that FLARE ended is sent again.
-        patience: seconds without a heartbeat after which a site is left out; see `FlareEngine`.
+        resubmit: how often a job that FLARE ended is submitted again.
+        patience: seconds without a sign of life after which a site is left out; see `FlareEngine`.
         progress: whether to show progress (in a deployment).
 
     Raises:
-        RuntimeError: the study stopped, or FLARE ended its job once too often.
+        RuntimeError: the study stopped, or FLARE ended its job more than `resubmit` times.
 
     Example:
         >>> from nvflare.recipe import SimEnv
@@ -109,31 +108,31 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     made = recipe(study, objective_factory, patience=patience)
     if isinstance(env, SimEnv):
-        _often(lambda: _simulate(study, env, made.finalize(), folder), study, resubmit)
+        _repeat(lambda: _simulate(study, env, made.finalize(), folder), study, resubmit)
     else:
         with Watch(study, env, progress=progress) as watch:
-            _often(lambda: _deploy(study, env, made.finalize(), folder, watch), study, resubmit)
+            _repeat(lambda: _deploy(study, env, made.finalize(), folder, watch), study, resubmit)
     return load(folder / result_file(study))
 
 
-def _often(once: Callable[[], str], study: Study, resubmit: int) -> None:
+def _repeat(once: Callable[[], str], study: Study, resubmit: int) -> None:
     for left in range(resubmit, -1, -1):
         reason = once()
         if not reason:
             return
         if left:
-            _log.warning("%s: %s; the job is sent again and goes on from the checkpoint", study.name, reason)
-    raise RuntimeError(f"{study.name}: {reason}, as {resubmit} times before; run it again to go on")
+            _log.warning("%s: %s; the job is submitted again and resumes from the checkpoint", study.name, reason)
+    raise RuntimeError(f"{study.name}: {reason}, as {resubmit} times before; run it again to resume")
 
 
 def _simulate(study: Study, env: SimEnv, job: FedJob, folder: Path) -> str:
-    """Run the job in the simulator; empty if it came to its end, otherwise why not."""
+    """Run the job in the simulator; return an empty text if it completed, otherwise the reason."""
     workspace = Path(env.workspace_root) / job.name
     (workspace / "local").mkdir(parents=True, exist_ok=True)
     policy = {"format_version": 2, "class_allow_list": ALLOWED}
     (workspace / "local" / "resources.json").write_text(json.dumps(policy), encoding="utf-8")
     reason = ""
-    here = str(folder.absolute())  # the simulator's own folders are made anew for every run
+    here = str(folder.absolute())  # the simulator creates its own folders for every run
     with _environment(**{RESULTS: here, JOURNALS: here}):
         try:
             env.deploy(job)
@@ -144,27 +143,27 @@ def _simulate(study: Study, env: SimEnv, job: FedJob, folder: Path) -> str:
 
 
 def _deploy(study: Study, env: ProdEnv, job: FedJob, folder: Path, watch: Watch) -> str:
-    """Send the job, or find it running, and watch it; empty if it came to its end, otherwise why not."""
+    """Submit the job unless it is running; return an empty text when it has completed, otherwise the reason."""
     id, ending = _follow(env, job, watch)
-    while ending == "JOINED":  # a site that came back takes part from the next job on
+    while ending == "JOINED":  # a site that returned takes part in the next job
         id, ending = _follow(env, job, watch)
     if ending == "LOST":
         return "the job has no process any more"
     if ending == "FINISHED:ABORTED":
-        raise RuntimeError(f"{study.name}: somebody, or a site's policy, has ended the job; run it again to go on")
+        raise RuntimeError(f"{study.name}: somebody, or a site's policy, has ended the job; run it again to resume")
     with tempfile.TemporaryDirectory() as temporary:
         left = Path(watch.download(id, temporary)) / "workspace"
         _raise_reason(left)
         if ending != "FINISHED:COMPLETED":
             return f"the job ended with {ending} {watch.detail(id)}".strip()
-        shutil.copy(left / result_file(study), folder)
+        copy_database(left / result_file(study), folder / result_file(study))
         return ""
 
 
 def _follow(env: ProdEnv, job: FedJob, watch: Watch) -> tuple[str, str]:
     id = watch.find(job.name)
     if id is None:
-        watch.gather()
+        watch.wait_for_sites()
         id = str(env.deploy(job))
     return id, watch.follow(id)
 

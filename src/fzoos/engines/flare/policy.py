@@ -1,13 +1,13 @@
-"""What a FLARE deployment of a study allows: written into the startup kits by `nvflare provision`.
+"""What a FLARE deployment of a study permits, written into the startup kits by `nvflare provision`.
 
-By default FLARE lets whoever sends jobs do three things that a site would not expect: send code along, read files in
-the site's FLARE folder remotely, and receive the site's error log while a job runs. In `project.yml`, between the
+By default, the sender of a job can do three things that a site would not expect: send code with it, read files in the
+site's FLARE folder remotely, and receive the site's error log while the job runs. In `project.yml`, between the
 static files and the certificates,
 
     - path: fzoos.engines.flare.policy.StudyPolicy
 
-turns them off at the server and at every site, and lets a job name the classes that a study needs, and no others. A
-site can change this for itself: the files are in `local/` of its startup kit.
+forbids them at the server and at every site, and permits a job to name the classes that a study needs, and no others. A
+site can change its own policy: the files are in `local/` of its startup kit.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from nvflare.lighter.spec import Builder, Project, ProvisionContext
 __all__ = ["ALLOWED", "StudyPolicy"]
 
 ALLOWED = [
-    "fzoos.engines.flare.server.Conductor",
+    "fzoos.engines.flare.server.Server",
     "fzoos.engines.flare.site.Site",
     "nvflare.collab.runtime.controller.CollabController",
     "nvflare.collab.runtime.executor.CollabExecutor",
 ]
 
-_ROLES = ("project_admin", "lead")  # those who may send jobs
+_ROLES = ("project_admin", "lead")  # the roles that may send jobs
 _RIGHTS = ("submit_job", "clone_job", "manage_job", "download_job", "view", "operate", "app_command")
 
 
 class StudyPolicy(Builder):  # type: ignore[misc]
-    """A builder of `nvflare provision`."""
+    """A builder of `nvflare provision` that restricts what jobs may do."""
 
     def build(self, project: Project, ctx: ProvisionContext) -> None:
         """Write the policies of the server and of the sites."""
@@ -53,7 +53,7 @@ def _site(resources: dict[str, Any]) -> dict[str, Any]:
 
 
 def _server(resources: dict[str, Any], project: str) -> dict[str, Any]:
-    """Jobs are stored in a folder of the project's own: by default all servers on a machine share one."""
+    """Store jobs in a folder of the project: by default all servers on a machine share one."""
     text = json.dumps(resources).replace("/tmp/nvflare/", f"/tmp/nvflare/{project}/")
     return {**json.loads(text), "class_allow_list": ALLOWED}
 

@@ -1,98 +1,82 @@
-"""One request at a time, in one thread, whatever the number of threads that FLARE hands requests over in."""
+"""One request at a time, in one thread, however many threads FLARE delivers requests in."""
 
 from __future__ import annotations
 
 import contextlib
-import queue
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future, InvalidStateError, wait
+from functools import partial
+
+from fzoos.engines.daemon_threads import DaemonThreads
 
 __all__ = ["Closed", "Overtaken", "SerialWorker"]
 
-_Work = Callable[[], bytes]
-
 
 class Overtaken(Exception):
-    """A newer request replaced this one in the queue."""
+    """A newer request has replaced this one in the queue."""
 
 
 class Closed(Exception):
-    """The worker was closed before the answer was there."""
+    """The worker was closed before the reply was ready."""
 
 
 class SerialWorker:
-    """Does work in a thread of its own, since a journal belongs to one thread.
+    """Runs work in a thread of its own, since a journal belongs to one thread.
 
-    Work that had to wait while newer work came is not done: the server has gone on without it. Otherwise a site
-    that was slow once would answer old requests for ever after.
-
-    The thread does not hold its process alive: an objective may never return.
+    Work that waited while newer work arrived is skipped: the server has continued without it. Otherwise a site that was
+    slow once would answer expired requests from then on.
 
     Example:
         >>> from fzoos.engines.flare.serial_worker import SerialWorker
         >>> worker = SerialWorker()
-        >>> worker.do(lambda: b"an answer")
-        b'an answer'
+        >>> worker.run(lambda: b"a reply")
+        b'a reply'
         >>> worker.close()
     """
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[tuple[_Work, Future[bytes]] | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._newest: Future[bytes] | None = None
+        self._threads, self._lock = DaemonThreads(1, "fzoos-worker"), threading.Lock()
+        self._newest = 0  # the number of the last request
         self._open: set[Future[bytes]] = set()
-        self._since: float | None = None  # when the work under way was begun
-        self._thread = threading.Thread(target=self._work, name="fzoos-worker", daemon=True)
-        self._thread.start()
+        self._since: float | None = None  # when the running work was started
 
-    def do(self, work: _Work) -> bytes:
-        """Do the work when its turn comes, and wait for it.
+    def run(self, work: Callable[[], bytes]) -> bytes:
+        """Run the work when it is its turn, and return its result.
 
         Raises:
-            Overtaken: if newer work came first.
-            Closed: if the worker was closed first.
+            Overtaken: newer work arrived first.
+            Closed: the worker was closed first.
         """
-        answer: Future[bytes] = Future()
         with self._lock:
-            self._newest = answer
-            self._open.add(answer)
-            self._queue.put((work, answer))
+            self._newest += 1
+            reply = self._threads.submit(partial(self._run, self._newest, work))
+            self._open.add(reply)
         try:
-            return answer.result()
+            return reply.result()
         finally:
-            self._open.discard(answer)
+            self._open.discard(reply)
 
     @property
     def busy(self) -> float:
-        """Seconds for which the work under way has been going on; 0 where there is none."""
+        """Seconds since the running work was started; 0 if there is none."""
         since = self._since
         return 0.0 if since is None else time.monotonic() - since
 
     def close(self, last: Callable[[], None] = lambda: None, patience: float = 5.0) -> None:
-        """Take no further work, finish the last, and release callers that still wait after some seconds."""
-        self._last = last
-        self._queue.put(None)
-        self._thread.join(patience)
-        for answer in list(self._open):
+        """Run `last` after the queued work, and after `patience` seconds release callers that still wait."""
+        wait([self._threads.submit(last)], patience)
+        for reply in list(self._open):
             with contextlib.suppress(InvalidStateError):
-                answer.set_exception(Closed())
+                reply.set_exception(Closed())
+        self._threads.close(0.0)
 
-    def _work(self) -> None:
-        while (item := self._queue.get()) is not None:
-            work, answer = item
-            with contextlib.suppress(InvalidStateError):  # closed meanwhile
-                if answer is not self._newest:
-                    answer.set_exception(Overtaken())
-                    continue
-                self._since = time.monotonic()
-                try:
-                    answer.set_result(work())
-                except InvalidStateError:
-                    raise
-                except BaseException as error:
-                    answer.set_exception(error)
-                finally:
-                    self._since = None
-        self._last()
+    def _run(self, number: int, work: Callable[[], bytes]) -> bytes:
+        if number != self._newest:
+            raise Overtaken
+        self._since = time.monotonic()
+        try:
+            return work()
+        finally:
+            self._since = None

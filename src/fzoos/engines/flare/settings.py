@@ -1,24 +1,24 @@
-"""A site's own settings, in a file that never leaves it.
+"""A site's own settings, in a file that never leaves the site.
 
-    study = "study.toml"          # the study it agreed to; a server that runs another one is refused
+    study = "study.toml"          # the study that the site agreed to; any other one is refused
     objective = "objective.py"    # a Python file with a function objective(x), run in a process of its own
-    journal = "my-study.journal"  # the file of its queries
-    prior = "old.csv"             # points and values from before the study, which stay here: x1, x2, ..., value
-    workers = 4                   # so many such processes, for the points of a batch; -1: one for each core
-    max_epsilon = 5.0             # the loss of privacy at which it stops answering, in a study that has privacy
-    site_seed = 0                 # the run can be repeated; who knows it can compute values from replies; else secret
+    journal = "my-study.journal"  # the file in which queries are recorded
+    prior = "old.csv"             # earlier points and values, which stay at the site: x1, x2, ..., value
+    workers = 4                   # processes that evaluate the points of a batch; -1: one per core
+    max_epsilon = 5.0             # the privacy loss at which the site stops answering, in a private study
+    site_seed = 0                 # makes runs repeatable; whoever knows it can compute values from replies
 
-Paths are relative to the file. It is `local/fzoos.toml` in the site's FLARE folder, or what the environment variable
-FZOOS_SITE names; there "{site}" stands for the site's name, for a simulator in which all sites share an environment.
+Paths are relative to the file. It is `local/fzoos.toml` in the site's FLARE folder, or the file that the environment
+variable FZOOS_SITE names, where "{site}" stands for the site's name (in a simulator all sites share an environment).
 The objective finds the site's name in the environment variable SITE.
 
-What the file names, the job cannot change. What it leaves out comes from the job (the study; the objective, where the
-job has a factory for it) or has a default (the journal: in the folder `fzoos` of the site's FLARE folder). Instead of
+A job cannot change what the file names. What the file omits comes from the job (the study; the objective, if the job
+has a factory for it) or has a default (the journal: in the folder `fzoos` of the site's FLARE folder). Instead of
 `objective`, `factory = "my_package.black_box:make"` names a function that is called with the site's settings (a dict
-with "site", "journal", "objective" and "vectorized", and whatever else the file holds) and makes the objective.
+with "site", "journal", "objective", "vectorized" and everything else in the file) and returns the objective.
 
-A site can be a cluster: in place of `workers`, `executor = "my_package.cluster:connect"` names a function that is
-called with the same settings and makes a `concurrent.futures.Executor`, such as
+A site can be a cluster: instead of `workers`, `executor = "my_package.cluster:connect"` names a function that is
+called with the same settings and returns a `concurrent.futures.Executor`, such as
 `dask.distributed.Client(...).get_executor()`. The objective is then evaluated by its workers, which have its file at
 the same path.
 """
@@ -38,23 +38,24 @@ from fzoos.objectives.parallel import Parallel, available_cores
 from fzoos.objectives.program import Program
 from fzoos.objectives.several import FileObjective, several
 
-__all__ = ["JOURNALS", "Factory", "SiteSettings", "factory_name", "study_name"]
+__all__ = ["JOURNALS", "PREVIOUS_JOB", "Factory", "SiteSettings", "factory_name", "study_name"]
 
 Factory = Callable[[Mapping[str, Any]], Any]
 
 JOURNALS = "FZOOS_JOURNALS"  # the environment variable that names the folder of journals, for a simulator
+PREVIOUS_JOB = 60.0  # seconds to wait for the process of the previous job, which may still be ending
 
 _SETTINGS = "FZOOS_SITE"
 
 
 class SiteSettings:
-    """A site's settings, with those of the job where it has none.
+    """A site's settings, completed by those of the job.
 
     Args:
         site: the site's name.
         folder: the site's FLARE folder.
         study: the job's study.
-        factory: the job's objective factory, "module:function"; empty: it has none.
+        factory: the job's objective factory, "module:function"; empty if it has none.
     """
 
     def __init__(self, site: str, folder: Path, study: Study, factory: str = "") -> None:
@@ -73,7 +74,7 @@ class SiteSettings:
         self._objective = str(file.parent / values["objective"]) if "objective" in values else None
 
     def objective(self) -> Any:
-        """Make the site's objective."""
+        """Return the site's objective."""
         config = {
             **self._values,
             "site": self._site,
@@ -92,13 +93,13 @@ class SiteSettings:
             raise ValueError("workers must be positive, or -1 for all cores, got 0")
         count = available_cores() if workers == -1 else workers
         environment = {"SITE": self._site}
-        limit = self.study.timeout  # a query that takes longer than an exchange may is taken to hang
+        limit = self.study.timeout  # a query that takes longer than an exchange hangs
         return several(
             lambda: Program.python(path, vectorized=self.study.vectorized, timeout=limit, env=environment), count
         )
 
     def _made(self, config: Mapping[str, Any]) -> Any:
-        """By the site's factory, or by the job's."""
+        """Return the objective that the site's factory makes, or else the job's."""
         if "factory" in self._values:
             return _function(self._values["factory"])(config)
         if self._factory:
@@ -107,12 +108,12 @@ class SiteSettings:
 
 
 def study_name(study: Study) -> str:
-    """What a study's jobs and files are called; other settings under the same name make another study."""
+    """Return the name of a study's jobs and files; other settings under the same name make another study."""
     return f"{study.name}-{study.id[:8]}"
 
 
 def factory_name(factory: Factory | str | None) -> str:
-    """A factory as the text that travels in a job, since functions do not.
+    """Return a factory as text, since a job cannot carry functions.
 
     Example:
         >>> import math

@@ -1,4 +1,4 @@
-"""A site's half: one object in the site's process, which hands requests to its `StudySite`."""
+"""A site's half: one object in the site's process, which passes requests to its `StudySite`."""
 
 from __future__ import annotations
 
@@ -9,24 +9,22 @@ from typing import Any
 from nvflare.collab import collab
 
 from fzoos.engines.flare.serial_worker import Overtaken, SerialWorker
-from fzoos.engines.flare.settings import Factory, SiteSettings, factory_name
+from fzoos.engines.flare.settings import PREVIOUS_JOB, Factory, SiteSettings, factory_name
 from fzoos.federation.site import StudySite
 from fzoos.federation.study import Study
 from fzoos.messages import codec
 
 __all__ = ["Site", "client_app"]
 
-_TURN = 60.0  # seconds to wait for the process of the job before this one, which may still be ending
-
 _log = logging.getLogger("fzoos")
 
 
 class Site:
-    """What FLARE makes in the site's process from a job's text.
+    """What FLARE constructs in the site's process from a job's text.
 
     Args:
         study: the settings of the job's study, as a dict.
-        factory: the job's objective factory, "module:function"; empty: the site's settings have one.
+        factory: the job's objective factory, "module:function"; empty if the site's settings have one.
     """
 
     def __init__(self, study: dict[str, Any], factory: str = "") -> None:
@@ -37,7 +35,7 @@ class Site:
 
     @collab.init  # type: ignore[untyped-decorator]
     def open(self) -> None:
-        """Start to accept requests; what can fail is left to the first of them, since here it would end the job."""
+        """Accept requests. The first of them opens the journal: an error here would end the job."""
         self._worker = SerialWorker()
         self._name, self._folder = collab.site_name, Path(collab.workspace.get_root_dir())
         study = Study(**self.study)
@@ -45,17 +43,17 @@ class Site:
 
     @collab.publish  # type: ignore[untyped-decorator]
     def answer(self, data: bytes) -> bytes:
-        """Answer one request of the server; the other sites can call this too, and are refused.
+        """Answer one request of the server; other sites, which can call this as well, are refused.
 
-        The reason for a missing answer is given without the objective's own message, which stays in the site's log.
+        The reason for a missing reply omits the objective's own message, which stays in the site's log.
         """
         if collab.caller != "server" or self._worker is None:
             raise PermissionError(f"requests come from the server, this one came from {collab.caller}")
-        if self._worker.busy > self._patience:  # else every exchange from now on would last as long as it may
+        if self._worker.busy > self._patience:  # otherwise every further exchange would last until its time-out
             reason = f"is busy with a request for {self._worker.busy:.0f} s: its objective seems to hang"
             return codec.encode_failure(f"{self._name} {reason}", self._id)
         try:
-            return self._worker.do(lambda: (self._site or self._start()).answer(data))
+            return self._worker.run(lambda: (self._site or self._open_site()).answer(data))
         except Overtaken:
             reason = "was busy until the next request came"
         except Exception as error:
@@ -64,25 +62,25 @@ class Site:
         return codec.encode_failure(f"{self._name} {reason}", self._id)
 
     @collab.publish  # type: ignore[untyped-decorator]
-    def here(self) -> bool:
-        """A heartbeat, also while a request is being answered."""
+    def ping(self) -> bool:
+        """Return a sign of life, also while a request is being answered."""
         return True
 
     @collab.final  # type: ignore[untyped-decorator]
     def close(self) -> None:
-        """Close the journal and the objective, after the query under way if that does not take long."""
+        """Close the journal and the objective, after the running query if it does not take long."""
         if self._site is not None:
             self._site.stop()
         if self._worker is not None:
-            self._worker.close(last=self._end)
+            self._worker.close(last=self._close_site)
         if hasattr(self._objective, "close"):
             self._objective.close()
 
-    def _end(self) -> None:
+    def _close_site(self) -> None:
         if self._site is not None:
             self._site.close()
 
-    def _start(self) -> StudySite:
+    def _open_site(self) -> StudySite:
         settings = SiteSettings(self._name, self._folder, Study(**self.study), self.factory)
         self._id = settings.study.id
         client = settings.study.sites.index(self._name)
@@ -94,19 +92,19 @@ class Site:
             settings.journal,
             max_epsilon=settings.max_epsilon,
             prior=settings.prior,
-            wait=_TURN,
+            wait=PREVIOUS_JOB,
             site_seed=settings.site_seed,
         )
         return self._site
 
 
 def client_app(study: Study, objective_factory: Factory | str | None = None) -> Site:
-    """A site's half, to be the `client` of a `CollabRecipe`.
+    """Return a site's half, for the argument `client` of a `CollabRecipe`.
 
     Args:
-        study: the study; a site that has its own copy answers only if they agree.
-        objective_factory: makes the objective from the site's settings, where those do not say how; a function that
-            the sites can import, or its name "module:function".
+        study: the study; a site that has its own copy answers only if both agree.
+        objective_factory: makes the objective from the site's settings if those do not name one; a function that the
+            sites can import, or its name "module:function".
 
     Example:
         >>> from fzoos.engines.flare import client_app

@@ -1,7 +1,7 @@
 """Flower carries the messages: for teams that already have a Flower federation, and for slow objectives.
 
-Flower starts a Python process for every message and its nodes ask for work every three seconds, so that one exchange
-costs five to ten seconds. It brings TLS, authentication of the sites by registered keys, and secure aggregation.
+Flower starts a Python process per message, and its nodes poll for work every three seconds, so that one exchange takes
+five to ten seconds. It provides TLS, authentication of the sites by registered keys, and secure aggregation.
 
 The server's half is a `ServerApp`, a site's half a `ClientApp`:
 

@@ -30,7 +30,7 @@ __all__ = ["client_app", "server_app"]
 Factory = Callable[[Mapping[str, Any]], Any]
 StudyLike = Study | str | PathLike[str]
 
-_WAIT = 10.0  # seconds for a journal that another process has
+_WAIT = 10.0  # seconds to wait for a journal that another process has open
 
 
 def client_app(
@@ -38,30 +38,30 @@ def client_app(
     study: StudyLike | None = None,
     *,
     secure_aggregation: bool = False,
-    reach: float = 100.0,
+    bound: float = 100.0,
 ) -> ClientApp:
-    """A site's half: answers the server's requests with the site's own black box.
+    """Return a site's half, which answers the server's requests with the site's own objective.
 
-    Flower starts a new process for every message. What must last (queries, generator, replies given) is in the journal;
-    the client's state is beside it, so that the next process need not answer the journal once more.
+    Flower starts a new process per message. What must persist (queries, generator, replies) is in the journal; the
+    client's state is stored beside it, so that the next process need not replay the journal.
 
-    A node's config (`flower-supernode --node-config 'site="site-1" journal="site-1.journal"'`) says
+    A node's config (`flower-supernode --node-config 'site="site-1" journal="site-1.journal"'`) has
 
-    - site: the site's name in the study (in a simulation the node's number takes its place);
-    - journal: the path of its journal (in a simulation: the folder `journals` of the run's config holds them all);
-    - study: the path of its study.toml (without it: `study` of the run's config);
+    - site: the site's name in the study (in a simulation, the node's number stands for it);
+    - journal: the path of its journal (in a simulation, the folder `journals` of the run's config holds all of them);
+    - study: the path of its study.toml (default: `study` of the run's config);
     - prior: the path of a CSV file with points and values from before the study, if there are any;
-    - max_epsilon: the loss of privacy at which the site stops answering, in a study that has privacy;
-    - site_seed: of the points that the site asks, so that a run can be repeated; who knows it can compute the site's
-      values from its replies, and without it the seed is secret (in a simulation: `site_seed` of the run's config);
+    - max_epsilon: the privacy loss at which the site stops answering, in a private study;
+    - site_seed: makes the site's queries repeatable; whoever knows it can compute the site's values from its replies,
+      and without it the seed is secret (in a simulation: `site_seed` of the run's config);
     - and whatever the objective needs, such as its path.
 
     Args:
-        objective_factory: called with the node's config, makes the objective.
+        objective_factory: called with the node's config, returns the objective.
         study: the study or the path of its study.toml; None: the path in the node's config.
         secure_aggregation: whether x and payload leave the site only in sums with those of other sites.
-        reach: with secure aggregation, what the payload's numbers stay within, the same at all sites; a site whose
-            numbers go beyond sends nothing and says so. Larger is coarser: three sites' average is off by 2e-9 reach.
+        bound: with secure aggregation, the largest absolute value in a payload, the same at all sites; a site with
+            larger numbers sends nothing and reports it. The average of three sites is off by 2e-9 bound.
 
     Example:
         >>> import numpy as np
@@ -87,7 +87,7 @@ def client_app(
             ours = _study(study, context)
             data, addressee = request_of(message)
             site, reply = _answer(data, addressee, context, ours, objective_factory)
-            return masked_reply(message, codec.decode(reply, ours.id), ours, ours.sites.index(site), reach)
+            return masked_reply(message, codec.decode(reply, ours.id), ours, ours.sites.index(site), bound)
 
     @app.query("site")
     def name(message: Message, context: Context) -> Message:
@@ -98,17 +98,17 @@ def client_app(
 
 
 def server_app(study: StudyLike | None = None, *, secure_aggregation: bool = False) -> ServerApp:
-    """The server's half: runs the study and leaves its result in a file.
+    """Return the server's half, which runs the study and stores its result in a file.
 
-    The run's config (`flwr run . --run-config 'result="result.db" resume=true'`) says
+    The run's config (`flwr run . --run-config 'result="result.db" resume=true'`) has
 
-    - result: the path of the result, which holds the checkpoints as well (default: "result.db");
-    - resume: whether to go on from its last checkpoint (default: false);
+    - result: the path of the result, which contains the checkpoints as well (default: "result.db");
+    - resume: whether to resume from its last checkpoint (default: false);
     - study: the path of the study.toml, if it is not given here.
 
     Args:
         study: the study or the path of its study.toml; None: the path in the run's config.
-        secure_aggregation: whether x and payload come in sums only; it must be set at the sites, too.
+        secure_aggregation: whether only sums of x and payload are received; it must be set at the sites as well.
 
     Example:
         >>> from fzoos.engines.flower import server_app
@@ -124,24 +124,24 @@ def server_app(study: StudyLike | None = None, *, secure_aggregation: bool = Fal
         result = conduct(ours, engine, path, resume=resume, callback=_show)
         print(f"{result.message}; the result is in {path}", flush=True)
         if result.status == "failed":
-            raise RuntimeError(result.message)  # so that Flower, too, calls the run failed
+            raise RuntimeError(result.message)  # so that Flower reports the run as failed
 
     return app
 
 
 def _show(record: Record) -> None:
-    """One line per round, for `flwr run --stream` and `flwr log`: a progress bar would not be shown there."""
+    """Print one line per round, for `flwr run --stream` and `flwr log`, which would not show a progress bar."""
     print(f"round {record.round}: {record.queries} queries, step {record.step:.3g}, {record.seconds:.0f} s", flush=True)
 
 
 def _answer(data: bytes, addressee: str, context: Context, study: Study, factory: Factory) -> tuple[str, bytes]:
-    """This site and its reply; the reason for a missing one goes to the server without the objective's own message."""
+    """Return this site and its reply; the reason for a missing reply omits the objective's own message."""
     name = _site(study, context)
     try:
         if addressee != name:
             return name, codec.encode_failure(f"this is {name!r}, the request is for {addressee!r}", study.id)
         objective = factory(context.node_config)
-        # A process of this site that was killed a moment ago may still hold the journal.
+        # A process of this site that was just killed may still have the journal open.
         site = StudySite(
             study,
             study.sites.index(name),
@@ -187,7 +187,7 @@ def _site(study: Study, context: Context) -> str:
 
 
 def _site_seed(context: Context) -> int | None:
-    """A server's run config decides it only where all sites are simulated on one machine."""
+    """Return the seed; the run's config may set it only if all sites are simulated on one machine."""
     config = context.run_config if "partition-id" in context.node_config else context.node_config
     return cast(int | None, context.node_config.get("site_seed", config.get("site_seed")))
 

@@ -1,8 +1,8 @@
-"""Flower without a network: its own in-memory link in this process, with a thread for every node.
+"""Flower without a network: its own in-memory link in this process, with one thread per node.
 
-The messages take the way they take in a deployment: through Flower's serialisation, its checks and its times to live.
-Only the network, the processes and the keys are missing. The tests use it; it is also useful for trying an app out, for
-which Flower's own simulation needs Ray.
+Messages pass through Flower's serialisation, checks and times to live as in a deployment. Only the network, the
+processes and the keys are missing. The tests use it; it is also useful for trying out an app, for which Flower's own
+simulation needs Ray.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["InProcess"]
 Scalar = bool | float | int | str
 
 _RUN = 1
-_LOOK = 0.005  # seconds between a node's checks for messages
+_POLL = 0.005  # seconds between a node's checks for messages
 _HEARTBEAT = 1e6  # seconds: these nodes are online until they are removed
 
 
@@ -74,12 +74,12 @@ class InProcess:
         name: str | None = None,
         run_config: Mapping[str, Scalar] | None = None,
     ) -> int:
-        """Start a node; its number.
+        """Start a node; return its number.
 
         Args:
-            app: what answers the messages.
+            app: the app that answers messages.
             node_config: the node's config.
-            name: the name it is registered with, if any.
+            name: its registered name, if any.
             run_config: the run's config.
         """
         node = self._state.create_node(
@@ -94,13 +94,13 @@ class InProcess:
         return node
 
     def remove(self, node: int) -> None:
-        """Remove a node, as if its heartbeat had stopped; what it is working on is lost."""
+        """Remove a node, as if its heartbeat had stopped; its current work is lost."""
         _, stop = self._nodes.pop(node)
         stop.set()
         self._state.deactivate_node(node)
 
     def _work(self, node: int, app: ClientApp, context: Context, stop: threading.Event) -> None:
-        while not stop.wait(_LOOK):
+        while not stop.wait(_POLL):
             for message in self._state.get_message_ins(node_id=node, limit=1):
                 try:
                     reply = app(_through_the_wire(message), context)
@@ -121,7 +121,7 @@ class InProcess:
 
 
 def _through_the_wire(message: Message) -> Message:
-    """The message made of the bytes that Flower would send."""
+    """Return the message as it arrives: made of the bytes that Flower would send."""
     contents = {name: part.deflate() for name, part in get_all_nested_objects(message).items()}
     arrived = inflate_object_from_contents(message.object_id, contents)
     assert isinstance(arrived, Message)

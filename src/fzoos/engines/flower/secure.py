@@ -1,4 +1,4 @@
-"""The engine of which the server sees sums only."""
+"""The engine with which the server sees only sums."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _NO_LIMIT = 30 * 24 * 3600.0  # seconds: Flower requires a time to live for ever
 
 
 class SecureFlowerEngine:
-    """Carries messages through a Flower `Grid`, and replies through SecAgg+: of x and payload only sums come back.
+    """Carries messages through a Flower `Grid`, and replies through SecAgg+: only sums of x and payload are revealed.
 
-    Every site whose vector is in the average is given the average as its reply, so that the server's own averaging
-    leaves it as it is. Counts and diagnostics (scalars) come in clear. The average differs from the plain one by the
-    quantisation, a random 2e-9 of an array's range for three sites. An exchange costs four of the plain kind.
+    The average becomes the reply of every site whose vector is in it, so that the server's own averaging leaves it
+    unchanged. Counts and diagnostics (scalars) are sent in clear. The average differs from the plain one by a random
+    quantisation error, 2e-9 of an array's bound for three sites. An exchange costs as much as four plain ones.
 
     This protects against a server that follows the protocol and analyses all it receives. It does not protect against
-    one that lies (about who is lost, or by asking again with fewer sites), nor against a Flower operator who sends the
-    sites another program.
+    one that lies (about who is lost, or by repeating a request with fewer sites), nor against a Flower operator who
+    sends other software to the sites.
 
     Args:
         grid: Flower's connection to the nodes, from the `ServerApp`.
@@ -44,13 +44,7 @@ class SecureFlowerEngine:
     """
 
     def __init__(
-        self,
-        grid: Grid,
-        study: Study,
-        *,
-        join: float = 300.0,
-        patience: float = 15.0,
-        poll: float = 0.5,
+        self, grid: Grid, study: Study, *, join: float = 300.0, patience: float = 15.0, poll: float = 0.5
     ) -> None:
         if study.aggregate != "mean":
             raise ValueError(f"aggregate is {study.aggregate!r}, but of sums only a mean can be made")
@@ -68,12 +62,12 @@ class SecureFlowerEngine:
         self._wait_for_absent, self._patience, self._poll = join, patience, poll
 
     def exchange(self, requests: Mapping[int, Message], timeout: float | None) -> Outcome:
-        """Send each client its request; the average of the replies that came within the time-out, and the failures."""
+        """Send each client its request; return the average of the replies within the time-out, and the failures."""
         seconds = _NO_LIMIT if timeout is None else timeout
         end = time.monotonic() + seconds
         online = self._nodes.wait(requests, min(self._wait_for_absent, 0.5 * seconds), self._poll)
         self._wait_for_absent = self._patience
-        outcome = Outcome({}, {})
+        outcome = Outcome()
         for client in requests:
             if client not in online:
                 outcome.failures[client] = Undelivered(f"{self._study.sites[client]} is not connected")
@@ -96,15 +90,11 @@ class SecureFlowerEngine:
         )
         outcome.failures.update({clients[node]: error for node, error in result.failures.items()})
         if result.mean is not None:
-            self._share_out(result.mean, {clients[node]: clear for node, clear in result.reported.items()}, outcome)
+            self._distribute(result.mean, {clients[node]: clear for node, clear in result.reported.items()}, outcome)
         return outcome
 
-    def _share_out(
-        self,
-        mean: FloatArray,
-        reported: Mapping[int, Mapping[str, Any]],
-        outcome: Outcome,
-    ) -> None:
+    def _distribute(self, mean: FloatArray, reported: Mapping[int, Mapping[str, Any]], outcome: Outcome) -> None:
+        """Store the average as the reply of every site whose vector is in it."""
         for client, clear in reported.items():
             try:
                 bare = codec.decode(clear["reply"], self._study.id)

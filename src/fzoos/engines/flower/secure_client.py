@@ -1,8 +1,8 @@
-"""A site's side of secure aggregation: its vector goes out masked, or not at all.
+"""A site's side of secure aggregation: its vector is sent masked, or not at all.
 
-Flower's `secaggplus_mod` masks what a `ClientApp` answers to messages of type "train", and of exactly that type: to
-"train.default" the same function would answer in clear. So the function itself refuses every other type, and a guard
-before the mod refuses parameters of the protocol that would give the server more than a sum over enough sites.
+Flower's `secaggplus_mod` masks the replies of a `ClientApp` to messages of type "train", and of exactly that type: the
+same function would reply in clear to "train.default". So the function itself refuses every other type, and a guard
+before the mod refuses parameters of the protocol that would reveal more to the server than a sum over enough sites.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["enough_for_a_sum", "guard", "masked_reply", "request_of"]
 
 
 def guard(study: Callable[[Context], Study]) -> Mod:
-    """A Flower mod that refuses to take part in anything but a sum over enough sites."""
+    """Return a Flower mod that refuses to take part in anything but a sum over enough sites."""
 
     def check(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
         if message.metadata.message_type != MessageType.TRAIN:
@@ -41,12 +41,12 @@ def guard(study: Callable[[Context], Study]) -> Mod:
 
 
 def enough_for_a_sum(study: Study) -> int:
-    """The least number of sites that a sum may be over."""
+    """Return the least number of sites in a sum."""
     return max(2, study.participants if study.min_clients is None else study.min_clients)
 
 
 def _problem(config: dict[str, Any], enough: int) -> str | None:
-    """What is wrong with a message of the protocol, if anything; types are checked by Flower's mod."""
+    """Return what is wrong with a message of the protocol, if anything; Flower's mod checks types."""
     stage = config.get(Key.STAGE)
     if stage == Stage.SETUP:
         n, threshold = config[Key.SAMPLE_NUMBER], config[Key.THRESHOLD]
@@ -69,32 +69,32 @@ def _problem(config: dict[str, Any], enough: int) -> str | None:
     if stage == Stage.UNMASK:
         active, dead = set(config[Key.ACTIVE_NODE_ID_LIST]), set(config[Key.DEAD_NODE_ID_LIST])
         if len(active) < enough or active & dead:
-            return f"unmasking {len(active)} sites, of which {len(active & dead)} are also called lost"
+            return f"unmasking {len(active)} sites, of which {len(active & dead)} are also declared lost"
     return None
 
 
 def request_of(message: Message) -> tuple[bytes, str]:
-    """The request's bytes and its addressee, from a message of the stage in which vectors are collected."""
+    """Return the request's bytes and its addressee, from a message of the stage in which vectors are collected."""
     ins = recorddict_compat.recorddict_to_fitins(message.content, keep_input=True)
     return ins.parameters.tensors[0], str(ins.config["site"])
 
 
-def masked_reply(message: Message, reply: Reply, study: Study, client: int, reach: float) -> Message:
-    """A reply for Flower's mod to mask: one vector; beside it, in clear, what a sum cannot carry.
+def masked_reply(message: Message, reply: Reply, study: Study, client: int, bound: float) -> Message:
+    """Return a reply for Flower's mod to mask: one vector, and beside it in clear what a sum cannot carry.
 
-    In clear go the kind, the round, the scalars (counts and diagnostics) and the layout of the vector.
+    In clear are the kind, the round, the scalars (counts and diagnostics) and the layout of the vector.
 
     Args:
-        message: Flower's message that asked for it.
+        message: Flower's message that requested it.
         reply: the reply with its arrays.
         study: the study's settings.
         client: this site's index in the study.
-        reach: R, what the payload's numbers must stay within.
+        bound: R, the bound of the payload's numbers.
     """
-    if message.metadata.message_type != MessageType.TRAIN:  # said twice, since here it would be a leak
+    if message.metadata.message_type != MessageType.TRAIN:  # checked again, since here it would be a leak
         raise PermissionError(f"secure aggregation answers 'train', not {message.metadata.message_type!r}")
     privacy = study.privacy_settings
-    layout = Layout.of(reply.arrays, reach, CUBE if privacy is None else max(CUBE, privacy.reach))
+    layout = Layout.of(reply.arrays, bound, CUBE if privacy is None else max(CUBE, privacy.reach))
     result = FitRes(
         status=Status(Code.OK, ""),
         parameters=ndarrays_to_parameters([layout.join(reply.arrays)]),

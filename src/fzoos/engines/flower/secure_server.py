@@ -1,7 +1,7 @@
-"""The server's side of secure aggregation: Flower's SecAgg+ in place of a plain exchange.
+"""The server's side of secure aggregation: Flower's SecAgg+ instead of a plain exchange.
 
-One exchange becomes four: keys, shares of keys, masked vectors, shares that unmask the sum. What comes out is the
-weighted average over the sites that sent their vectors, and never one of these vectors.
+One exchange becomes four: keys, shares of keys, masked vectors, shares that unmask the sum. The result is the weighted
+average over the sites that sent their vectors, and never one of these vectors.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ __all__ = ["Aggregate", "secure_aggregate"]
 
 @dataclass
 class Aggregate:
-    """What a secure aggregation gives.
+    """The result of a secure aggregation.
 
     Attributes:
         mean: the weighted average of the vectors; None if there was none.
-        reported: what each node in the average sent in clear beside its vector.
-        failures: why the other nodes are not in it.
+        reported: what each averaged node sent in clear beside its vector.
+        failures: why the other nodes were left out.
     """
 
     mean: FloatArray | None = None
@@ -49,14 +49,14 @@ class Aggregate:
 def secure_aggregate(
     grid: Grid, requests: Mapping[int, tuple[bytes, str]], *, round: int, enough: int, seconds: float, poll: float
 ) -> Aggregate:
-    """Ask nodes for vectors and get their weighted average.
+    """Request vectors from nodes and return their weighted average.
 
     Args:
         grid: Flower's connection to the nodes.
         requests: for each node, the encoded request and the site's name.
         round: the round, for Flower's log.
-        enough: the least number of nodes that a sum may be over.
-        seconds: the time for all of it. Each stage but the one in which sites work gets a sixth, at most a minute.
+        enough: the least number of nodes in a sum.
+        seconds: the total time. Each stage but the one in which sites work takes a sixth at most, and a minute at most.
         poll: seconds between two checks for replies.
     """
     use_strong_masks()
@@ -70,8 +70,8 @@ def secure_aggregate(
     stages = StageGrid(grid, ends, poll)
     n = len(requests)
     workflow = _Workflow(
-        num_shares=1.0,  # a share for every node
-        reconstruction_threshold=max(enough, n // 2 + 1),  # more than half: nobody can be called lost and be unmasked
+        num_shares=1.0,  # one share per node
+        reconstruction_threshold=max(enough, n // 2 + 1),  # more than half, or a site called lost could be unmasked
         max_weight=float(WEIGHT),
         clipping_range=1.0,
         quantization_range=levels(n),
@@ -88,7 +88,7 @@ def secure_aggregate(
     problem: Exception = RuntimeError("secure aggregation ended without a sum")
     try:
         workflow(stages, LegacyContext(context, strategy=collector))
-    except Exception as error:  # shares that do not fit together, for example: then there is no sum
+    except Exception as error:  # for example shares that do not match: there is no sum
         problem = error
     result = collector.aggregate
     result.failures = {node: stages.failures.get(node, problem) for node in requests if node not in result.reported}
@@ -99,7 +99,7 @@ class _Workflow(SecAggPlusWorkflow):
     """Flower's workflow, which also tolerates the loss of a site before the keys are shared."""
 
     def share_keys_stage(self, grid: Grid, context: LegacyContext, state: WorkflowState) -> bool:
-        """Share the keys; who has not done so has put no mask on anything, and is no longer counted."""
+        """Share the keys; a site that has not done so has masked nothing, and is no longer counted."""
         done = super().share_keys_stage(grid, context, state)
         left = set(state.active_node_ids)
         state.sampled_node_ids = left
@@ -108,21 +108,20 @@ class _Workflow(SecAggPlusWorkflow):
 
 
 class _Collector(FedAvg):
-    """The strategy that the workflow needs: it hands out our requests and stores the outcome."""
+    """The strategy that the workflow needs: it supplies our requests and stores the outcome."""
 
     def __init__(self, requests: Mapping[int, tuple[bytes, str]]) -> None:
         super().__init__()
         self._requests, self.aggregate = requests, Aggregate()
 
     def configure_fit(self, server_round: int, parameters: Parameters, client_manager: Any) -> Any:
-        """Our requests, one for each node."""
         return [
             (SimpleNamespace(node_id=node), FitIns(Parameters([data], "bytes"), {"site": site}))
             for node, (data, site) in self._requests.items()
         ]
 
     def aggregate_fit(self, server_round: int, results: list[tuple[Any, FitRes]], failures: Any) -> Any:
-        """Store the average, which the workflow has put in the place of each node's own vector."""
+        """Store the average, by which the workflow has replaced each node's own vector."""
         self.aggregate.reported = {proxy.node_id: result.metrics for proxy, result in results}
         self.aggregate.mean = parameters_to_ndarrays(results[0][1].parameters)[0]
         return None, {}

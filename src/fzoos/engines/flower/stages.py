@@ -1,7 +1,7 @@
-"""The grid that Flower's SecAgg+ workflow is given: messages that expire, and replies checked before it gets them.
+"""The grid that Flower's SecAgg+ workflow uses: its messages expire, and replies are checked before it receives them.
 
-The workflow takes every reply for a good one and fails as a whole where one is not. Here a site whose reply is an
-error, malformed or missing is left out of what comes back, which the workflow takes for a site that was lost.
+The workflow takes every reply for a valid one and fails as a whole if one is not. Here a site whose reply is an error,
+malformed or missing is left out, and the workflow treats it as a site that was lost.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class StageGrid(Grid):
 
     Args:
         grid: Flower's own grid, which carries the messages.
-        ends: for each stage of the protocol the time (`time.monotonic`) at which its replies must be there.
+        ends: the deadline of each stage of the protocol (`time.monotonic`).
         poll: seconds between two checks for replies.
 
     Attributes:
@@ -40,7 +40,7 @@ class StageGrid(Grid):
         self.failures: dict[int, Exception] = {}
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
-        """Send a stage's messages; the good replies that came in time (the time-out of the workflow is not used)."""
+        """Send a stage's messages; return the valid replies in time (the time-out of the workflow is not used)."""
         sent: dict[str, int] = {}
         stage = ""
         for message in messages:
@@ -52,15 +52,15 @@ class StageGrid(Grid):
         return self._of_one_layout(replies) if stage == Stage.COLLECT_MASKED_VECTORS else replies
 
     def _receive(self, stage: str, sent: dict[str, int]) -> list[Message]:
-        good: list[Message] = []
+        valid: list[Message] = []
         while sent:
             for message, node in list(sent.items()):
                 try:
                     for reply in self._grid.pull_messages([message]):
                         del sent[message]
                         _check(stage, reply)
-                        good.append(reply)
-                except Exception as error:  # a broken reply is that node's failure only
+                        valid.append(reply)
+                except Exception as error:  # a broken reply is a failure of this node only
                     sent.pop(message, None)
                     self.failures[node] = error
             left = self._ends[stage] - time.monotonic()
@@ -70,10 +70,10 @@ class StageGrid(Grid):
                 time.sleep(min(self._poll, left))
         for node in sent.values():
             self.failures[node] = TimeoutError(f"no answer in stage {stage!r} of secure aggregation")
-        return good
+        return valid
 
     def _of_one_layout(self, replies: list[Message]) -> list[Message]:
-        """The replies whose vectors can be added: those with the layout that most of them have."""
+        """Return the replies whose vectors can be added: those with the most common layout."""
         layouts = [str(reply.content.config_records["fitres.metrics"]["layout"]) for reply in replies]
         common = Counter(layouts).most_common(1)[0][0] if layouts else ""
         for reply, layout in zip(replies, layouts, strict=True):
@@ -83,39 +83,33 @@ class StageGrid(Grid):
         return [reply for reply, layout in zip(replies, layouts, strict=True) if layout == common]
 
     def get_node_ids(self) -> Iterable[int]:
-        """As Flower's own grid."""
         return self._grid.get_node_ids()
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """As Flower's own grid."""
         return self._grid.push_messages(messages)
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """As Flower's own grid."""
         return self._grid.pull_messages(message_ids)
 
     def set_run(self, run: Run) -> None:
-        """As Flower's own grid."""
         self._grid.set_run(run)
 
     @property
     def run(self) -> Run:
-        """As Flower's own grid."""
         return self._grid.run
 
     def create_message(
         self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
     ) -> Message:
-        """As `Message`."""
         return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
 
 def _check(stage: str, reply: Message) -> None:
-    """Raise what is wrong with a reply."""
+    """Raise an error if a reply is not valid."""
     if reply.has_error():
         raise RemoteFailure(f"Flower reports error {reply.error.code}: {reply.error.reason}")
     if any(record for record in reply.content.array_records.values()):
-        raise MessageError("an array came in clear, although secure aggregation is on")
+        raise MessageError("an array was sent in clear, although secure aggregation is on")
     config = reply.content.config_records[RECORD_KEY_CONFIGS]
     for one, two, kinds in _EXPECTED[stage]:
         _check_lists(config, one, two, kinds)
@@ -134,7 +128,7 @@ _EXPECTED: dict[str, list[tuple[str, str, tuple[type, type]]]] = {
 
 
 def _check_lists(config: ConfigRecord, one: str, two: str, kinds: tuple[type, type]) -> None:
-    """Two lists of equal lengths."""
+    """Raise an error unless two entries are lists of equal lengths."""
     lists: list[Any] = [config[one], config[two]]
     same = all(isinstance(part, list) for part in lists) and len(lists[0]) == len(lists[1])
     if not same or not all(isinstance(item, kind) for part, kind in zip(lists, kinds, strict=True) for item in part):
@@ -142,7 +136,7 @@ def _check_lists(config: ConfigRecord, one: str, two: str, kinds: tuple[type, ty
 
 
 def _check_vectors(reported: ConfigRecord, config: ConfigRecord) -> None:
-    """The masked weight and the masked vector, of the length that the layout says."""
+    """Raise an error unless there are a masked weight and a masked vector of the layout's length."""
     parts: Any = config[Key.MASKED_PARAMETERS]
     weight, vector = (bytes_to_ndarray(part) for part in parts)
     length = Layout.parse(str(reported["layout"])).length

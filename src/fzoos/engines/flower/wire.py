@@ -1,7 +1,7 @@
-"""What a Flower message carries: the codec's bytes, and the site that it is meant for.
+"""The content of a Flower message: the codec's bytes, and the site that it is addressed to.
 
-The bytes travel as an array, which Flower cuts into pieces of a few megabytes: a message of any length passes the size
-limits of proxies on the way. (In a `ConfigRecord` they would be one piece, and 80 MB would take ten seconds.)
+The bytes are sent as an array, which Flower splits into pieces of a few megabytes, so that a message of any length
+passes the size limits of proxies. (In a `ConfigRecord` they would be one piece, and 80 MB would take ten seconds.)
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from fzoos.messages.codec import MessageError
 
 __all__ = ["ANSWER", "SITE", "pack", "unpack"]
 
-ANSWER = "query"  # Flower's name for: answer this request
-SITE = "query.site"  # and for: which site are you?
+ANSWER = "query"  # Flower's message type for a request
+SITE = "query.site"  # and for the question which site a node is
 
 _DATA, _ADDRESS = "fzoos", "fzoos.address"
 
 
 def pack(data: bytes, site: str) -> RecordDict:
-    """A message's content.
+    """Return a message's content.
 
     Example:
         >>> from fzoos.engines.flower.wire import pack, unpack
@@ -31,7 +31,7 @@ def pack(data: bytes, site: str) -> RecordDict:
 
 
 def unpack(content: RecordDict) -> tuple[bytes, str]:
-    """The bytes and the site of a message; whatever else came is a `MessageError`."""
+    """Return the bytes and the site of a message; raise a `MessageError` for any other content."""
     record, address = content.get(_DATA), content.get(_ADDRESS)
     if not isinstance(record, ArrayRecord) or list(record) != ["data"]:
         raise MessageError(f"the message has no array record {_DATA!r} with one array 'data'")
