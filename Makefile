@@ -1,5 +1,6 @@
 # make demo    compare the paper's five algorithms and Auto on its quadratic, and draw the result
 # make test    linter, type checker and tests
+# make check    linter, type checker, docstring examples and the quick tests: less than a minute
 # make test-deploy    servers and sites as processes, with certificates, and what happens when they are killed
 #
 # They make a virtual environment in .venv first (elsewhere: make demo VENV=/tmp/venv). They need Python 3.11 or later,
@@ -12,12 +13,16 @@ BIN := $(VENV)/bin
 BUILD := hatchling setuptools wheel
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+# Tests of the mathematics and of the front door, without processes, files and browsers.
+QUICK := tests/_util tests/messages tests/surrogates tests/algorithms tests/test_layers.py tests/test_source.py \
+  tests/test_minimize.py tests/test_scipy_conventions.py
+
 # Two processes or threads work side by side; without this each of them would start a BLAS thread per core.
 export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help demo test test-deploy
+.PHONY: help demo test check test-deploy
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -30,6 +35,12 @@ test: $(VENV)/test-installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist loadfile --doctest-modules src tests
+
+check: $(VENV)/test-installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n 2 --dist loadfile --doctest-modules src $(QUICK)
 
 test-deploy: $(VENV)/test-installed
 	$(BIN)/pytest -m deploy tests/deploy

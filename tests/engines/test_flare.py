@@ -9,8 +9,6 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from importlib import resources
@@ -22,7 +20,6 @@ from nvflare.apis.signal import Signal
 from nvflare.collab.api.context import Context, set_call_context
 from nvflare.recipe import SimEnv
 
-from fzoos import Auto, Result
 from fzoos.engines import LocalStudy
 from fzoos.engines.flare import client_app, recipe, run
 from fzoos.engines.flare.policy import ALLOWED
@@ -30,7 +27,6 @@ from fzoos.engines.flare.serial_worker import Closed, Overtaken, SerialWorker
 from fzoos.engines.flare.settings import SiteSettings, factory_name, study_name
 from fzoos.engines.flare.watch import _Attendance
 from fzoos.federation import Study
-from fzoos.testing import EngineContract
 from fzoos.testing.deployment import descendants, provision
 
 CENTRES = {"site-1": 0.2, "site-2": 0.45, "site-3": 0.8, "site-4": 0.5}
@@ -109,28 +105,6 @@ def queries(journal: Path) -> list[list[float]]:
         return [np.frombuffer(x).tolist() for (x,) in db.execute("SELECT x FROM queries ORDER BY id")]
 
 
-class Simulated(EngineContract):
-    algorithms = (Auto(),)
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.monkeypatch = monkeypatch
-
-    def run(self, study: Study, folder: Path, *, resume: bool) -> Result:
-        """FLARE resumes whatever is there."""
-        (folder / "objective.py").write_text(
-            "import os\nfrom fzoos.testing import SiteObjective\n"
-            f"objective = SiteObjective(os.environ['SITE'], '{folder}')\n"
-        )
-        (folder / "site.toml").write_text('objective = "objective.py"\n')
-        self.monkeypatch.setenv("FZOOS_SITE", str(folder / "site.toml"))
-        return run(study, simulator(study, folder), results=folder)
-
-
-def test_the_numbers_of_the_engines_contract(site_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its other checks, a study that goes on and a site that fails, are below with more to them."""
-    Simulated(monkeypatch).test_numbers()
-
-
 def test_a_study_whose_simulator_is_killed_ends_with_the_local_engines_numbers(
     site_files: Path, tmp_path: Path
 ) -> None:
@@ -159,7 +133,7 @@ def test_a_study_whose_simulator_is_killed_ends_with_the_local_engines_numbers(
 
 
 def test_sites_that_raise_or_hang_are_failures_and_the_others_go_on(site_files: Path, tmp_path: Path) -> None:
-    study = make_study(4, rounds=2, min_clients=2, timeout=12.0, algorithm={"name": "fedzo"})
+    study = make_study(4, rounds=1, min_clients=2, timeout=12.0, algorithm={"name": "fedzo"})
     (site_files / "site-3.raises").touch()
     (site_files / "site-4.hangs").touch()
 
@@ -290,29 +264,6 @@ def test_a_worker_answers_the_newest_request_and_none_that_waited() -> None:
     assert outcomes == {"slow": b"slow", "old": Overtaken, "new": b"new"}
 
 
-def test_a_worker_knows_how_long_it_has_been_busy() -> None:
-    """So that a site whose objective hangs says so at once, and does not cost every later exchange its time-out."""
-    worker, busy, proceed = SerialWorker(), threading.Event(), threading.Event()
-
-    def slow() -> bytes:
-        busy.set()
-        proceed.wait()
-        return b""
-
-    assert worker.busy == 0.0
-    asker = threading.Thread(target=worker.run, args=(slow,))
-    asker.start()
-    busy.wait()
-    time.sleep(0.05)
-    assert worker.busy >= 0.05
-    proceed.set()
-    asker.join()
-    assert worker.run(lambda: b"next") == b"next"
-    while worker.busy:
-        time.sleep(0.001)
-    worker.close()
-
-
 def test_a_closed_worker_releases_who_waits_for_endless_work() -> None:
     worker, busy = SerialWorker(), threading.Event()
 
@@ -349,12 +300,6 @@ def test_a_job_is_sent_again_for_a_site_that_came_back_but_not_for_one_that_refu
     assert sites.returned("job", [row("site-1", "job"), row("site-2", None, "no_jobs"), refused]) == {"site-2"}
     assert not sites.returned("job", [row("site-1", None, "no_jobs"), row("site-2", "job"), refused])
     assert sites.returned("job", [row("site-1", None, "no_jobs"), row("site-2", "job"), refused]) == {"site-1"}
-
-
-def test_without_flare_the_engine_says_what_to_install() -> None:
-    program = "import sys; sys.modules['nvflare'] = None; import fzoos; import fzoos.engines.flare"
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert "ImportError: this engine needs NVIDIA FLARE: pip install 'fzoos[flare]'" in found.stderr
 
 
 def test_the_scaffolds_startup_kits_forbid_code_shells_and_log_streams(tmp_path: Path) -> None:

@@ -124,11 +124,10 @@ def test_a_study_gives_what_it_gives_without_flower(tmp_path: Path, algorithm: d
     assert sorted(path.name for path in tmp_path.glob("*.snapshot*")) == sorted(f"{s}.journal.snapshot" for s in SITES)
 
 
-@pytest.mark.parametrize("algorithm", ["fedzo", "fzoos"])
-def test_a_slow_site_holds_nobody_up_and_its_answer_is_used(tmp_path: Path, algorithm: str) -> None:
+def test_a_slow_site_holds_nobody_up_and_its_answer_is_used(tmp_path: Path) -> None:
     """Two of three are enough. The third answers round 1 after round 2; repeated without Flower in the order in which
     the answers came, the study ends with the same numbers."""
-    ours, gate = study(enough=2, rounds=8, algorithm={"name": algorithm}), threading.Event()
+    ours, gate = study(enough=2, rounds=8, algorithm={"name": "fedzo"}), threading.Event()
 
     class Slow(Federation):
         def objective(self, config: Any) -> Callable[[np.ndarray], float]:

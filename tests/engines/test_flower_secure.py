@@ -262,8 +262,6 @@ GOOD = {
         (GOOD | {Key.SAMPLE_NUMBER: 1, Key.SHARE_NUMBER: 1, Key.THRESHOLD: 1}, "1 sites"),
         (GOOD | {Key.THRESHOLD: 1}, "threshold 1"),
         (GOOD | {Key.MOD_RANGE: 2**31}, "another quantisation: mod_range"),
-        (GOOD | {Key.TARGET_RANGE: 2**10}, "another quantisation: target_range"),
-        (GOOD | {Key.CLIPPING_RANGE: 0.001}, "another quantisation: clipping_range"),
         ({Key.STAGE: Stage.SHARE_KEYS, "1": [b"", b""]}, "keys of 1 sites"),
         ({Key.STAGE: Stage.COLLECT_MASKED_VECTORS, Key.SOURCE_LIST: [], Key.CIPHERTEXT_LIST: []}, "a sum over 1 sites"),
         ({Key.STAGE: Stage.UNMASK, Key.ACTIVE_NODE_ID_LIST: [1], Key.DEAD_NODE_ID_LIST: [2]}, "unmasking 1 sites"),
@@ -325,8 +323,8 @@ def test_both_halves_of_flower_s_protocol_take_these_masks(
 
 @pytest.mark.parametrize(
     ("stage", "fault"),
-    [(stage, fault) for stage in Stage.all() for fault in ("error", "garbage")]
-    + [(Stage.SETUP, "silence"), (Stage.COLLECT_MASKED_VECTORS, "silence")],
+    [(stage, "error") for stage in Stage.all()]
+    + [(Stage.SHARE_KEYS, "garbage"), (Stage.COLLECT_MASKED_VECTORS, "silence")],
 )
 def test_a_site_that_is_lost_in_any_stage_does_not_stop_the_others(
     federation: Federation, stage: str, fault: str
@@ -375,23 +373,14 @@ def test_numbers_beyond_the_range_are_not_cut_but_refused(federation: Federation
     assert "array 'c' leaves [-0.1, 0.1]" in str(outcome.failures[0])
 
 
-def test_a_site_of_another_range_is_left_out(federation: Federation) -> None:
-    for site in SITES:
-        federation.add(site, bound=50.0 if site == "north" else 100.0)
-    outcome = federation.engine().exchange(dict.fromkeys(CLIENTS, request()), 10.0)
-    assert set(outcome.replies) == {1, 2}
-    assert "50.0,2.0;c=40,x=40" in str(outcome.failures[0])
-
-
 def test_robust_aggregates_and_sums_exclude_each_other() -> None:
     with InProcess() as flower, pytest.raises(ValueError, match="aggregate is 'median'"):
         SecureFlowerEngine(flower.grid, study(aggregate="median"))
 
 
-@pytest.mark.parametrize("precision", ["float32", "float16", "stochastic"])
-def test_sums_have_a_precision_of_their_own(precision: str) -> None:
-    with InProcess() as flower, pytest.raises(ValueError, match=f"precision is '{precision}', but secure aggregation"):
-        SecureFlowerEngine(flower.grid, study(precision=precision))
+def test_sums_have_a_precision_of_their_own() -> None:
+    with InProcess() as flower, pytest.raises(ValueError, match="precision is 'float32', but secure aggregation"):
+        SecureFlowerEngine(flower.grid, study(precision="float32"))
 
 
 def test_values_are_known_as_a_sum_alone(tmp_path: Path) -> None:
