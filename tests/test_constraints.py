@@ -139,7 +139,7 @@ def test_points_that_fail_are_left_out():
 
 def test_old_data_without_constraints_is_refused():
     points = np.array([[0.0, 0.0], [1.0, 0.0]])
-    with pytest.raises(ValueError, match="old data without constraints"):
+    with pytest.raises(ValueError, match="must return f alone, as before \\(old data included\\)"):
         run([WithPrior(bowl(np.ones(2), disc), (points, np.array([2.0, 1.0])))], algorithm=Auto())
 
 

@@ -25,10 +25,10 @@ from fzoos.federation.setup import Seeds, Setting, check_weights, count_particip
 from fzoos.messages.precision import Precision, check_precision
 from fzoos.messages.rounding import Rounding
 from fzoos.objectives.box import Box, Objective
+from fzoos.objectives.evaluator import OnFailure
 from fzoos.objectives.parallel import point_pools
 from fzoos.objectives.prior import WithPrior, read_prior
 from fzoos.objectives.space import NamedObjective, search_box, space_of
-from fzoos.objectives.trajectory import OnFailure
 from fzoos.result import Record, Result
 from fzoos.runs.recording import Recording, find_recording
 from fzoos.runs.writer import RunWriter
@@ -224,7 +224,7 @@ def minimize(
         )
         if past is not None:
             for client, values, unanswered in zip(clients, past.values, past.unanswered, strict=True):
-                client.remember(values, unanswered)
+                client.replay(values, unanswered)
             try:
                 loop.replay(past.history, past.walk)
             except BaseException as error:

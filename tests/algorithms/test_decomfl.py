@@ -22,6 +22,7 @@ from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
 from fzoos.messages.rounding import Rounding
 from fzoos.objectives.box import Box
+from fzoos.objectives.evaluator import Evaluator
 from fzoos.objectives.trajectory import Trajectory
 
 D, N, T, P, ROUNDS, LAMBDA, ETA = 3, 2, 2, 2, 3, 0.01, 0.02
@@ -195,7 +196,9 @@ class Line:
         self.requests = []  # (client, round, names of the arrays)
         self.clients = []
         for i in range(3):
-            site = ClientContext(Trajectory(OBJECTIVES[i], Box.of((0, 1), D)), np.random.default_rng(i), D, 3, True)
+            site = ClientContext(
+                Evaluator(OBJECTIVES[i], Box.of((0, 1), D)), Trajectory(D), np.random.default_rng(i), D, 3, True
+            )
             server, rounding = algorithm.server(D), Rounding(precision, np.random.SeedSequence(i))
             self.clients.append(Client(algorithm.client(site), rounding, server))
         self.rounding, self.combine = Rounding(precision, np.random.SeedSequence(9)), combine
@@ -298,8 +301,8 @@ def test_a_state_that_leads_nowhere():
     """Moments that no server of ours sends (a negative mean square) never take the objective outside the box."""
     asked = []
     algorithm = quick(DeComFL, OPTIMIZERS["kept"])
-    trajectory = Trajectory(lambda x: asked.append(x) or 1.0 + float(x.sum()), Box.of((0, 1), D))
-    site = ClientContext(trajectory, np.random.default_rng(0), D, 1, True)
+    evaluator = Evaluator(lambda x: asked.append(x) or 1.0 + float(x.sum()), Box.of((0, 1), D))
+    site = ClientContext(evaluator, Trajectory(D), np.random.default_rng(0), D, 1, True)
     client = Client(algorithm.client(site), server=algorithm.server(D))
     state = {"x": X0, "optimizer": np.concatenate([[3.0], np.zeros(D), np.full(D, -1e9)])}
     with np.errstate(invalid="ignore"), pytest.raises(MessageError, match="leads to no point"):
@@ -413,8 +416,8 @@ def test_failed_queries_are_left_out():
         return float("nan") if len(calls) == 2 else float(x.sum())
 
     algorithm = DeComFL(local_steps=1, differences=QUICK)
-    trajectory = Trajectory(second_fails, Box.of((0, 1), D), on_failure="skip")
-    half = algorithm.client(ClientContext(trajectory, np.random.default_rng(0), D, 1, True))
+    evaluator = Evaluator(second_fails, Box.of((0, 1), D), on_failure="skip")
+    half = algorithm.client(ClientContext(evaluator, Trajectory(D), np.random.default_rng(0), D, 1, True))
     half.begin(X0, Message("update", 1, {"x": X0}, {"seed": 4}))
     z = np.random.default_rng([4, 1, 1]).standard_normal((P, D))
     assert half.local_gradient(X0) == pytest.approx(z[1].sum() * z[1], rel=1e-9)

@@ -13,6 +13,7 @@ from fzoos.algorithms.separable_cma import SeparableCMA
 from fzoos.federation.client import Client
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Box
+from fzoos.objectives.evaluator import Evaluator
 from fzoos.objectives.trajectory import Trajectory
 
 SepCMA = pytest.importorskip("cmaes").SepCMA
@@ -26,8 +27,10 @@ def bowl(target):
 
 
 def client(f, settings, dim=D, rng=7, **changes):
-    trajectory = Trajectory(f, Box.of((0, 1), dim), **changes)
-    site = ClientContext(trajectory, np.random.default_rng(rng), dim, clients=2, projected=settings.projected)
+    evaluator = Evaluator(f, Box.of((0, 1), dim), **changes)
+    site = ClientContext(
+        evaluator, Trajectory(dim), np.random.default_rng(rng), dim, clients=2, projected=settings.projected
+    )
     return Client(settings.client(site))
 
 

@@ -14,6 +14,7 @@ from fzoos.algorithms.fedhistory import draw_along
 from fzoos.federation.client import Client
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Box
+from fzoos.objectives.evaluator import Evaluator
 from fzoos.objectives.trajectory import Trajectory
 
 
@@ -137,8 +138,10 @@ class Asked:
 
     def __post_init__(self):
         self.points = []
-        trajectory = Trajectory(lambda x: self.points.append(x) or float(x.sum()), Box.of((-9, 9), self.dim))
-        site = ClientContext(trajectory, np.random.default_rng(0), self.dim, clients=2, projected=False)
+        evaluator = Evaluator(lambda x: self.points.append(x) or float(x.sum()), Box.of((-9, 9), self.dim))
+        site = ClientContext(
+            evaluator, Trajectory(self.dim), np.random.default_rng(0), self.dim, clients=2, projected=False
+        )
         settings = replace(self.settings, local_steps=1, optimizer=SGD(0.01))
         self.client = Client(settings.client(site))
 

@@ -10,6 +10,7 @@ from fzoos.federation.client import Client
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Box
+from fzoos.objectives.evaluator import Evaluator
 from fzoos.objectives.trajectory import Trajectory
 from fzoos_experiments.tasks import Quadratic
 
@@ -150,8 +151,8 @@ def test_without_projection():
 
 def client(f, dim, *, on_failure="raise", **settings):
     algorithm = FedLBFGS(**settings)
-    trajectory = Trajectory(f, Box.of((0, 1), dim), on_failure=on_failure)
-    context = ClientContext(trajectory, np.random.default_rng(0), dim, 1, algorithm.projected)
+    evaluator = Evaluator(f, Box.of((0, 1), dim), on_failure=on_failure)
+    context = ClientContext(evaluator, Trajectory(dim), np.random.default_rng(0), dim, 1, algorithm.projected)
     return Client(algorithm.client(context), server=algorithm.server(dim))
 
 

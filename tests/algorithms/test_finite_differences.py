@@ -9,6 +9,7 @@ from fzoos import DeComFL, FedHistory, FedZO, FiniteDifferences
 from fzoos.algorithms.base import ClientContext
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Box
+from fzoos.objectives.evaluator import Evaluator
 from fzoos.objectives.trajectory import Trajectory
 
 KINDS = ["gaussian", "orthonormal", "sphere"]
@@ -142,9 +143,9 @@ def test_projected_queries_stay_in_the_cube(kind, algorithm):
     x = np.array([0.0, 1.0, 0.5, 0.9])
     for projected in (True, False):
         seen = []
-        trajectory = Trajectory(lambda z, seen=seen: seen.append(z) or float(linear(z)), Box.of((0, 1), 4))
+        evaluator = Evaluator(lambda z, seen=seen: seen.append(z) or float(linear(z)), Box.of((0, 1), 4))
         settings = algorithm(differences=FiniteDifferences(40, 0.5, kind), projected=projected)
-        half = settings.client(ClientContext(trajectory, np.random.default_rng(9), 4, 1, projected))
+        half = settings.client(ClientContext(evaluator, Trajectory(4), np.random.default_rng(9), 4, 1, projected))
         half.begin(x, Message("update", 1, {"x": x}, {"seed": 3}))
         half.local_gradient(x)
         assert np.array_equal(seen[0], x)

@@ -19,6 +19,7 @@ from fzoos.federation.client import Client
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Box
+from fzoos.objectives.evaluator import Evaluator
 from fzoos.objectives.trajectory import Trajectory
 
 D, N, T, P, ROUNDS, LAMBDA, ETA = 3, 2, 2, 2, 3, 0.01, 0.02
@@ -157,8 +158,8 @@ def test_steep_coordinates_get_short_directions():
 def test_a_hessian_that_is_none(h):
     """h from a server that is not ours never reaches the objective as NaN."""
     asked, algorithm = [], HiSo(local_steps=T, optimizer=SGD(ETA), differences=QUICK)
-    trajectory = Trajectory(lambda x: asked.append(x) or 0.0, Box.of((0, 1), D))
-    site = ClientContext(trajectory, np.random.default_rng(0), D, 1, True)
+    evaluator = Evaluator(lambda x: asked.append(x) or 0.0, Box.of((0, 1), D))
+    site = ClientContext(evaluator, Trajectory(D), np.random.default_rng(0), D, 1, True)
     client = Client(algorithm.client(site), server=algorithm.server(D))
     with pytest.raises(MessageError, match="the diagonal h of the Hessian must be positive"):
         client.handle(Message("update", 1, {"x": X0, "h": np.array(h)}, {"seed": 1}))

@@ -88,9 +88,9 @@ def test_a_point_that_was_changed(lab):
     moved = objective.asked_instead(np.array(asked))
     assert {row: point.tolist() for row, point in moved.items()} == {1: [333.0, asked[1][1]]}
     study = Study.load(lab.folder / "study.toml")
-    trajectory = fzoos.objectives.trajectory.Trajectory(objective, study.box, vectorized=True)
-    trajectory.query(study.box.to_cube(np.array(asked)))
-    stored = study.box.from_cube(trajectory.x)
+    evaluator = fzoos.objectives.evaluator.Evaluator(objective, study.box, vectorized=True)
+    points, _ = evaluator.evaluate(study.box.to_cube(np.array(asked)))
+    stored = study.box.from_cube(points)
     assert stored[1] == pytest.approx([333.0, asked[1][1]])
     assert stored[[0, 2, 3]] == pytest.approx(np.array(asked)[[0, 2, 3]])
     assert lab.run("ask", lab.folder)[0] == 0  # and the study goes on

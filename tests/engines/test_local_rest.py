@@ -44,10 +44,11 @@ def test_the_factor_is_gone():
     from fzoos.algorithms.base import ClientContext
     from fzoos.messages.message import Message
     from fzoos.objectives.box import Box
+    from fzoos.objectives.evaluator import Evaluator
     from fzoos.objectives.trajectory import Trajectory
 
-    trajectory = Trajectory(SITES[0], Box.of((-1, 1), dim=4))
-    half = FZooS(**SMALL).client(ClientContext(trajectory, np.random.default_rng(0), 4, 6, True))
+    evaluator = Evaluator(SITES[0], Box.of((-1, 1), dim=4))
+    half = FZooS(**SMALL).client(ClientContext(evaluator, Trajectory(4), np.random.default_rng(0), 4, 6, True))
     x, request = np.full(4, 0.5), Message("refresh", 1, {"x": np.full(4, 0.5)}, {"seed": 3})
     half.refresh(x, request)
     assert len(half._surrogate._gp) > 0
@@ -56,5 +57,5 @@ def test_the_factor_is_gone():
     half.rest()
     assert len(half._surrogate._gp) == 0
     assert half._fourier is None
-    assert len(trajectory) > 0
+    assert len(half.context.trajectory) > 0
     half.refresh(x, request)

@@ -13,6 +13,7 @@ from fzoos.federation.settings import make_algorithm
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Box
+from fzoos.objectives.evaluator import Evaluator
 from fzoos.objectives.trajectory import Trajectory
 
 D = 2
@@ -333,8 +334,8 @@ def test_bad_requests_of_a_line_search(scalars, reason):
 def test_a_first_request_with_wrong_numbers_asks_nothing(algorithm, scalars):
     """The client half reads the numbers before its first query."""
     asked = []
-    trajectory = Trajectory(lambda u: asked.append(u) or 0.0, Box.of((0, 1), D))
-    half = algorithm.client(ClientContext(trajectory, np.random.default_rng(0), D, 2, True))
+    evaluator = Evaluator(lambda u: asked.append(u) or 0.0, Box.of((0, 1), D))
+    half = algorithm.client(ClientContext(evaluator, Trajectory(D), np.random.default_rng(0), D, 2, True))
     with pytest.raises(MessageError):
         Client(half).handle(Message("refresh", 1, X, scalars))
     assert asked == []
@@ -350,8 +351,8 @@ def test_outside_without_projection():
 
 def test_a_client_that_has_no_x():
     """A first request without x in round 1, or two rounds after the last: nothing to work x out from."""
-    trajectory = Trajectory(lambda u: 0.0, Box.of((0, 1), D))
-    client = Client(SEARCH.client(ClientContext(trajectory, np.random.default_rng(0), D, 2, True)))
+    evaluator = Evaluator(lambda u: 0.0, Box.of((0, 1), D))
+    client = Client(SEARCH.client(ClientContext(evaluator, Trajectory(D), np.random.default_rng(0), D, 2, True)))
     with pytest.raises(MessageError, match="without x, and no round before it"):
         client.handle(Message("refresh", 1, {}, SHARED))
     client.handle(Message("refresh", 1, X, SHARED))

@@ -7,40 +7,42 @@ import pytest
 import scipy
 
 from fzoos.objectives.box import Box
-from fzoos.objectives.constraints import Merit, join_values, read_values
+from fzoos.objectives.constraints import AugmentedLagrangian
+from fzoos.objectives.evaluator import Evaluator
 from fzoos.objectives.trajectory import Trajectory
+from fzoos.objectives.values import join_values, read_values
 
 
-def merit_of(multipliers, penalties):
-    merit = Merit(len(multipliers))
-    merit.multipliers, merit.penalties = np.array(multipliers, float), np.array(penalties, float)
-    return merit
+def lagrangian_of(multipliers, penalties):
+    lagrangian = AugmentedLagrangian(len(multipliers))
+    lagrangian.multipliers, lagrangian.penalties = np.array(multipliers, float), np.array(penalties, float)
+    return lagrangian
 
 
-def test_the_merit_is_the_maximum_over_multipliers_of_a_proximal_lagrangian():
+def test_it_is_the_maximum_over_multipliers_of_a_proximal_lagrangian():
     # Rockafellar 1973: psi(c) = max over mu >= 0 of mu c - (mu - lambda)^2 / (2 rho), here by brute force.
-    merit = merit_of([2.0, 0.5], [10.0, 3.0])
+    lagrangian = lagrangian_of([2.0, 0.5], [10.0, 3.0])
     mu = np.linspace(0.0, 60.0, 600_001)
     for c in ([0.3, -0.4], [-0.1, 2.0], [-5.0, -0.1]):
         expected = 1.5
         for j in range(2):
-            expected += np.max(mu * c[j] - (mu - merit.multipliers[j]) ** 2 / (2.0 * merit.penalties[j]))
-        assert merit.values(np.array([[1.5, *c]]))[0] == pytest.approx(expected, abs=1e-8)
+            expected += np.max(mu * c[j] - (mu - lagrangian.multipliers[j]) ** 2 / (2.0 * lagrangian.penalties[j]))
+        assert lagrangian.values(np.array([[1.5, *c]]))[0] == pytest.approx(expected, abs=1e-8)
 
 
 def test_slopes_are_the_derivatives_of_the_terms():
-    merit, h = merit_of([2.0, 0.5], [10.0, 3.0]), 1e-6
+    lagrangian, h = lagrangian_of([2.0, 0.5], [10.0, 3.0]), 1e-6
     for c in (np.array([0.3, -0.4]), np.array([-0.1, 2.0]), np.array([-5.0, -0.1])):
-        numeric = (merit.terms(c + h) - merit.terms(c - h)) / (2.0 * h)
-        assert merit.slopes(c) == pytest.approx(numeric, abs=1e-6)
+        numeric = (lagrangian.terms(c + h) - lagrangian.terms(c - h)) / (2.0 * h)
+        assert lagrangian.slopes(c) == pytest.approx(numeric, abs=1e-6)
 
 
-def test_a_constraint_without_a_penalty_is_not_heard():
-    assert Merit(2).values(np.array([[1.0, 5.0, 7.0]])) == pytest.approx([1.0])
+def test_a_constraint_without_a_penalty_has_no_effect():
+    assert AugmentedLagrangian(2).values(np.array([[1.0, 5.0, 7.0]])) == pytest.approx([1.0])
 
 
-def test_renewed_multipliers_become_those_of_the_kkt_conditions():
-    # Hock and Schittkowski 76 is a convex quadratic; each "round" here minimises the merit exactly.
+def test_updated_multipliers_become_those_of_the_kkt_conditions():
+    # Hock and Schittkowski 76 is a convex quadratic; each "round" here minimises it exactly.
     H = np.array([[2.0, 0, -1, 0], [0, 1, 0, 0], [-1, 0, 2, 1], [0, 0, 1, 1]])
     g, x0 = np.array([-1.0, -3, 1, -1]), np.full(4, 0.5)
     A, b = np.array([[1.0, 2, 1, 1], [3, 1, 2, -1], [0, -1, -4, 0]]), np.array([5.0, 4, -1.5])
@@ -60,40 +62,40 @@ def test_renewed_multipliers_become_those_of_the_kkt_conditions():
     solved = np.linalg.lstsq(A[active][:, free].T, -(H @ reference.x + g)[free], rcond=None)
     multipliers[active] = solved[0]
 
-    merit = Merit(3)
+    lagrangian = AugmentedLagrangian(3)
     points = x0 + 0.1 * np.random.default_rng(0).standard_normal((20, 4))
-    merit.see(points, np.array([[f(x), *c(x)] for x in points]))
+    lagrangian.observe(points, np.array([[f(x), *c(x)] for x in points]))
     x = x0
     for _ in range(60):
-        merit.renew(c(x))
+        lagrangian.update(c(x))
         x = scipy.optimize.minimize(
-            lambda x: merit.values(np.array([[f(x), *c(x)]]))[0], x, bounds=[(0, None)] * 4, tol=1e-14
+            lambda x: lagrangian.values(np.array([[f(x), *c(x)]]))[0], x, bounds=[(0, None)] * 4, tol=1e-14
         ).x
     assert x == pytest.approx(reference.x, abs=1e-3)
-    assert merit.multipliers == pytest.approx(multipliers, abs=5e-3)
+    assert lagrangian.multipliers == pytest.approx(multipliers, abs=5e-3)
 
 
 def test_penalties_are_those_of_the_slopes_of_a_linear_problem():
     # |grad F| / (0.1 |grad c|^2), for f = 3 u_1 and c = 5 u_2: 3 / (0.1 * 25) = 1.2.
     u = np.random.default_rng(0).standard_normal((20_000, 2))
-    merit = Merit(1)
-    merit.see(u, np.stack([3.0 * u[:, 0], 5.0 * u[:, 1]], axis=1))
-    assert merit.begin()
-    assert merit.penalties == pytest.approx([1.2], rel=0.05)
-    assert not merit.begin()  # they are chosen once
+    lagrangian = AugmentedLagrangian(1)
+    lagrangian.observe(u, np.stack([3.0 * u[:, 0], 5.0 * u[:, 1]], axis=1))
+    assert lagrangian.choose_penalties()
+    assert lagrangian.penalties == pytest.approx([1.2], rel=0.05)
+    assert not lagrangian.choose_penalties()  # they are chosen once
 
 
 def test_penalties_grow_to_a_limit():
     u = np.random.default_rng(0).standard_normal((50, 2))
-    merit = Merit(2)
-    merit.see(u, np.stack([u[:, 0], u[:, 1], 2.0 * u[:, 1]], axis=1))
-    merit.begin()
-    first = merit.penalties
+    lagrangian = AugmentedLagrangian(2)
+    lagrangian.observe(u, np.stack([u[:, 0], u[:, 1], 2.0 * u[:, 1]], axis=1))
+    lagrangian.choose_penalties()
+    first = lagrangian.penalties
     for _ in range(10):
-        merit.stiffen(np.array([True, False]), most=100.0)
-    assert merit.penalties == pytest.approx(first * [100.0, 1.0])
-    merit.relax()
-    assert merit.penalties == pytest.approx(first * [25.0, 1.0])
+        lagrangian.raise_penalties(np.array([True, False]), most=100.0)
+    assert lagrangian.penalties == pytest.approx(first * [100.0, 1.0])
+    lagrangian.lower_penalties()
+    assert lagrangian.penalties == pytest.approx(first * [25.0, 1.0])
 
 
 @pytest.mark.parametrize(
@@ -125,58 +127,74 @@ def test_a_batch_needs_a_row_of_constraints_for_each_point():
 def test_values_of_batches_that_failed_before_constraints_were_known():
     joined = join_values([np.array([np.nan]), np.array([[1.0, 2.0]])])
     assert np.array_equal(joined, [[np.nan, np.nan], [1.0, 2.0]], equal_nan=True)
-    with pytest.raises(ValueError, match="as many constraints at every point"):
+    with pytest.raises(ValueError, match="the same number of constraints at every point"):
         join_values([np.array([1.0]), np.array([[1.0, 2.0]])])
 
 
-def trajectory_of(objective, **changes):
-    return Trajectory(objective, Box.of((0, 1), dim=2), **changes)
-
-
 def test_past_observations_follow_the_multipliers():
-    trajectory = trajectory_of(lambda u: (float(u.sum()), u[0] - 0.5))
-    u = np.array([[0.25, 0.5], [0.75, 0.25]])
-    assert trajectory.query(u) == pytest.approx([0.75, 1.0])  # no penalty yet
-    trajectory.merit.multipliers, trajectory.merit.penalties = np.array([1.0]), np.array([4.0])
+    trajectory, u = Trajectory(2), np.array([[0.25, 0.5], [0.75, 0.25]])
+    table = np.array([[0.75, -0.25], [1.0, 0.25]])
+    assert trajectory.add(u, table) == pytest.approx([0.75, 1.0])  # no penalty yet
+    trajectory.lagrangian.multipliers, trajectory.lagrangian.penalties = np.array([1.0]), np.array([4.0])
     before = trajectory.version
     trajectory.observe_again()
     assert trajectory.version == before + 1
     assert trajectory.y == pytest.approx([0.75 - 1 / 8, 1.0 + (2.0**2 - 1.0) / 8])
-    assert trajectory.table == pytest.approx(np.array([[0.75, -0.25], [1.0, 0.25]]))
+    assert trajectory.table == pytest.approx(table)
 
 
 def test_the_violation_is_that_at_the_servers_x():
-    trajectory = trajectory_of(lambda u: (0.0, [u[0] - 0.5, u[1] - 0.9]))
-    assert not trajectory.begin_round(np.array([0.75, 0.5]))  # nobody knows of constraints yet
-    trajectory.query(np.array([[0.9, 0.9]]))
-    assert trajectory.violation is None
-    trajectory.query(np.array([[0.1, 0.1], [0.75, 0.5]]))
-    assert trajectory.violation == pytest.approx(0.25)
-    assert trajectory.begin_round(np.array([0.1, 0.1]))
-    assert trajectory.violation is None
+    trajectory, points = Trajectory(2), np.array([[0.75, 0.5], [0.9, 0.9]])
+    trajectory.add(points, np.array([[0.0, 0.5, 1.0], [0.0, -1.0, 0.125]]))
+    assert trajectory.violation is None  # none of these is the server's x
+    trajectory.add(points, np.array([[0.0, 0.25, -0.5], [0.0, 7.0, 7.0]]), at_server_x=True)
+    assert trajectory.violation == 0.25  # the first point's
+    trajectory.add(points, np.full((2, 3), 0.5), at_server_x=True)
+    assert trajectory.violation == 0.25  # of a round the first query counts
+    trajectory.lagrangian.at_server_x = None
+    trajectory.add(points, np.array([[np.nan] * 3, [0.0, 0.0, 0.0]]), at_server_x=True)
+    assert trajectory.violation == np.inf
 
 
 @pytest.mark.parametrize("bad", [(np.nan, 0.0), (1.0, np.nan), (1.0, [0.0, np.inf][1])])
 def test_a_point_without_all_of_its_values_has_failed(bad):
-    trajectory = trajectory_of(lambda u: bad if u[0] > 0.5 else (1.0, -1.0), on_failure="skip")
-    y = trajectory.query(np.array([[0.25, 0.0], [0.75, 0.0]]))
-    assert np.array_equal(y, [1.0, np.nan], equal_nan=True)
-    assert (trajectory.failed, len(trajectory), len(trajectory.table)) == (1, 1, 1)
+    evaluator = Evaluator(lambda u: bad if u[0] > 0.5 else (1.0, -1.0), Box.of((0, 1), dim=2), on_failure="skip")
+    x, values = evaluator.evaluate(np.array([[0.25, 0.0], [0.75, 0.0]]))
+    assert np.array_equal(values, [[1.0, -1.0], [np.nan, np.nan]], equal_nan=True)
+    trajectory = Trajectory(2)
+    assert np.array_equal(trajectory.add(x, values), [1.0, np.nan], equal_nan=True)
+    assert (evaluator.failed, len(trajectory), len(trajectory.table)) == (1, 1, 1)
 
 
-def test_an_objective_returns_constraints_always_or_never():
-    answers = iter([(1.0, 0.0), 1.0])
-    trajectory = trajectory_of(lambda u: next(answers))
-    trajectory.query(np.zeros((1, 2)))
-    with pytest.raises(ValueError, match="must return f and 1 constraint, as it did before, got f alone"):
-        trajectory.query(np.zeros((1, 2)))
-    answers = iter([1.0, (1.0, 0.0)])
-    trajectory = trajectory_of(lambda u: next(answers))
-    trajectory.query(np.zeros((1, 2)))
-    with pytest.raises(ValueError, match="must return f alone, as it did before, got f and 1 constraint"):
-        trajectory.query(np.zeros((1, 2)))
-    answers = iter([(1.0, 0.0), (1.0, [0.0, 0.0])])
-    trajectory = trajectory_of(lambda u: next(answers))
-    trajectory.query(np.zeros((1, 2)))
-    with pytest.raises(ValueError, match="must return f and 1 constraint, as it did before, got f and 2"):
-        trajectory.query(np.zeros((1, 2)))
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ([(1.0, 0.0), 1.0], "must return f and 1 constraint, as before .*, got f alone"),
+        ([1.0, (1.0, 0.0)], "must return f alone, as before .*, got f and 1 constraint"),
+        ([(1.0, 0.0), (1.0, [0.0, 0.0])], "must return f and 1 constraint, as before .*, got f and 2"),
+    ],
+)
+def test_an_objective_returns_constraints_always_or_never(returned, message):
+    values = iter(returned)
+    evaluator = Evaluator(lambda u: next(values), Box.of((0, 1), dim=2))
+    evaluator.evaluate(np.zeros((1, 2)))
+    with pytest.raises(ValueError, match=message):
+        evaluator.evaluate(np.zeros((1, 2)))
+
+
+def test_the_state_of_an_augmented_lagrangian():
+    """A copy made of its state goes through the same updates; before penalties are chosen it has the queries, too."""
+    u = np.random.default_rng(0).standard_normal((20, 2))
+    table = np.stack([u[:, 0], u[:, 1] + 0.5], axis=1)
+    first = AugmentedLagrangian(1)
+    first.observe(u[:12], table[:12])
+    for step in range(5):
+        second = AugmentedLagrangian(1)
+        second.restore(first.state())
+        for lagrangian in (first, second):
+            lagrangian.observe(u[12:], table[12:])
+            lagrangian.observe_server_x(np.array([0.0, 0.7 - 0.05 * step]))
+        assert second.violation == first.violation == pytest.approx(0.7 - 0.05 * step)
+        assert np.array_equal(second.values(table), first.values(table))
+        assert np.array_equal(second.penalties, first.penalties)
+    assert first.multipliers[0] > 0.0

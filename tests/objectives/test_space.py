@@ -27,9 +27,9 @@ from fzoos import (
 )
 from fzoos.cli import main
 from fzoos.engines import LocalStudy
+from fzoos.objectives.evaluator import Evaluator
 from fzoos.objectives.keywords import takes_keywords
 from fzoos.objectives.space import SpaceBox
-from fzoos.objectives.trajectory import Trajectory
 
 SPACE = Space(rate=Log(1e-5, 1e-1), depth=Integer(1, 12), mix=Real(-1, 3), kernel=Choice("rbf", "linear", "poly"))
 BOX = SpaceBox.around(SPACE)
@@ -97,14 +97,12 @@ def test_a_choice_without_weights_is_any_of_its_options():
 def test_without_spread_rows_are_rounded_as_if_each_were_asked_alone():
     u = np.random.default_rng(0).random((4, 6))
     seed = np.random.SeedSequence(3)
-    together, alone = (Trajectory(lambda x: 0.0, BOX, seed=seed) for _ in range(2))
-    together.query(u, spread=False)
-    for row in u:
-        alone.query(row[None])
-    np.testing.assert_array_equal(together.x, alone.x)
+    batch, alone = (Evaluator(lambda x: 0.0, BOX, seed=seed) for _ in range(2))
+    points, _ = batch.evaluate(u, spread=False)
+    np.testing.assert_array_equal(points, np.concatenate([alone.evaluate(row[None])[0] for row in u]))
 
 
-def test_trajectory_remembers_what_was_asked():
+def test_the_evaluator_returns_the_points_that_were_evaluated():
     """Whole numbers and corners, in the cube as in the user's coordinates; the value belongs to that point."""
     seen = []
 
@@ -112,11 +110,11 @@ def test_trajectory_remembers_what_was_asked():
         seen.append(x)
         return x[1]
 
-    t = Trajectory(objective, BOX, seed=np.random.SeedSequence(0))
-    y = t.query(np.random.default_rng(0).random((20, 6)))
+    evaluator = Evaluator(objective, BOX, seed=np.random.SeedSequence(0))
+    points, y = evaluator.evaluate(np.random.default_rng(0).random((20, 6)))
     assert all(x[1] == int(x[1]) and sorted(x[3:]) == [0, 0, 1] for x in seen)
-    assert np.array_equal(BOX.from_cube(t.x)[:, 1], y)
-    assert BOX.from_cube(t.x) == pytest.approx(np.array(seen))
+    assert np.array_equal(BOX.from_cube(points)[:, 1], y)
+    assert BOX.from_cube(points) == pytest.approx(np.array(seen))
 
 
 # Objectives

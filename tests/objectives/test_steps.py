@@ -9,8 +9,8 @@ import pytest
 
 from fzoos import ActiveQueries, Auto, FedZO, FiniteDifferences, FZooS, Log, Real, Space, Study, minimize
 from fzoos.cli.app import main
+from fzoos.objectives.evaluator import Evaluator
 from fzoos.objectives.space import SpaceBox
-from fzoos.objectives.trajectory import Trajectory
 
 WIDE = FedZO(differences=FiniteDifferences(step=0.02))
 OVEN = Space(temperature=Real(20, 400, step=5), dose=Real(0.1, 0.9, step=0.1), time=Real(0, 1))
@@ -48,11 +48,11 @@ def test_objectives_are_asked_at_the_marks_alone(algorithm):
 
 def test_surrogates_learn_from_what_was_asked():
     box = SpaceBox.around(OVEN)
-    trajectory = Trajectory(lambda x: float(x[0]), box, seed=np.random.SeedSequence(0))
-    values = trajectory.query(np.random.default_rng(0).random((50, 3)))
+    evaluator = Evaluator(lambda x: float(x[0]), box, seed=np.random.SeedSequence(0))
+    points, values = evaluator.evaluate(np.random.default_rng(0).random((50, 3)))
     assert np.allclose(values % 5, 0.0) or np.allclose(np.minimum(values % 5, 5 - values % 5), 0.0)
-    assert np.allclose(box.from_cube(trajectory.x)[:, 0], values)
-    assert np.allclose(trajectory.x[:, 0] * 76, np.rint(trajectory.x[:, 0] * 76))
+    assert np.allclose(box.from_cube(points)[:, 0], values)
+    assert np.allclose(points[:, 0] * 76, np.rint(points[:, 0] * 76))
 
 
 def test_as_a_table_and_back():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fzoos.objectives.box import Box
 from fzoos.objectives.trajectory import Trajectory
 from fzoos.surrogates.gp import DerivedGP
 from fzoos.surrogates.kernels import Matern52, SquaredExponential
@@ -16,7 +15,11 @@ KERNEL, NOISE = SquaredExponential(0.5), 1e-4
 
 @pytest.fixture
 def trajectory() -> Trajectory:
-    return Trajectory(lambda x: np.sin(4 * x).sum(axis=1), Box.of((0, 1), dim=3), vectorized=True)
+    return Trajectory(dim=3)
+
+
+def add(trajectory: Trajectory, x: np.ndarray) -> None:
+    trajectory.add(x, np.sin(4 * x).sum(axis=1))
 
 
 def points(n: int, seed: int = 0) -> np.ndarray:
@@ -44,7 +47,7 @@ def test_the_whole_trajectory_point_by_point(trajectory, device):
     assert len(gp) == 0
     factor, x = gp.factor, points(60)
     for n in range(1, 61):
-        trajectory.query(x[n - 1 : n])
+        add(trajectory, x[n - 1 : n])
         assert surrogate.at(x[n - 1]) is gp
         if n % 13 == 0:
             gp.grad_uncertainty(x[:2])
@@ -58,7 +61,7 @@ def test_the_nearest_points(trajectory, kernel, device):
     """At each x exactly the n nearest are in use, wherever it was before: all different, some different, none."""
     surrogate = LocalSurrogate(trajectory, kernel, NOISE, points=7, device=device)
     x = points(40)
-    trajectory.query(x)
+    add(trajectory, x)
     for at in np.concatenate([points(4, seed=5), 0.5 + 0.1 * points(6, seed=6)]):
         assert_conditioned_on(surrogate.at(at), nearest(x, at, 7), kernel)
 
@@ -69,7 +72,7 @@ def test_the_nearest_grow_up_to_their_number(trajectory, device):
     surrogate = LocalSurrogate(trajectory, KERNEL, NOISE, points=20, device=device)
     factors = []
     for start, end in ((0, 12), (12, 17), (17, 23), (23, 33)):
-        trajectory.query(x[start:end])
+        add(trajectory, x[start:end])
         gp = surrogate.at(at)
         assert_conditioned_on(gp, nearest(x[:end], at, 20))
         factors.append(gp.factor)
@@ -80,8 +83,8 @@ def test_the_nearest_grow_up_to_their_number(trajectory, device):
 def test_the_nearest_that_did_not_change_are_not_refitted(trajectory):
     # Ten points around 0.2 and ten around 0.8: any x near 0.2 has the same nearest ten.
     near, far = 0.2 + 0.01 * points(10), 0.8 + 0.01 * points(10)
-    trajectory.query(near)
-    trajectory.query(far)
+    add(trajectory, near)
+    add(trajectory, far)
     surrogate = LocalSurrogate(trajectory, KERNEL, NOISE, points=10)
     factor = surrogate.at(np.full(3, 0.2)).factor
     assert surrogate.at(np.full(3, 0.21)).factor is factor
@@ -93,7 +96,7 @@ def test_the_nearest_that_did_not_change_are_not_refitted(trajectory):
 def test_released_it_is_the_same(trajectory, device):
     surrogate = LocalSurrogate(trajectory, KERNEL, NOISE, points=8, device=device)
     x, at = points(30), np.full(3, 0.5)
-    trajectory.query(x)
+    add(trajectory, x)
     surrogate.at(at)
     surrogate.release()
     assert_conditioned_on(surrogate.at(at), nearest(x, at, 8))
@@ -103,16 +106,14 @@ def test_released_it_is_the_same(trajectory, device):
 def test_observations_that_change(limit, device):
     """With constraints, y is f and a penalty, whose multipliers change: the new observations are used."""
 
-    def objective(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # f and c <= 0, violated everywhere
-        return x.sum(axis=1), 1.0 + x[:, :1] ** 2
-
-    trajectory = Trajectory(objective, Box.of((0, 1), dim=3), vectorized=True)
+    trajectory = Trajectory(dim=3)
     surrogate = LocalSurrogate(trajectory, KERNEL, NOISE, limit, device)
     x, at = points(20), np.full(3, 0.5)
-    trajectory.begin_round(at)
-    trajectory.query(np.concatenate([at[None], x]))
+    queried = np.concatenate([at[None], x])
+    table = np.column_stack([queried.sum(axis=1), 1.0 + queried[:, :1] ** 2])  # f and c <= 0, violated everywhere
+    trajectory.add(queried, table, at_server_x=True)
     before, version = surrogate.at(at).grad_mean(at), trajectory.version
-    trajectory.merit.multipliers, trajectory.merit.penalties = np.array([5.0]), np.array([10.0])
+    trajectory.lagrangian.multipliers, trajectory.lagrangian.penalties = np.array([5.0]), np.array([10.0])
     trajectory.observe_again()
     assert trajectory.version == version + 1
     gp = surrogate.at(at)
@@ -126,7 +127,7 @@ def test_observations_that_change(limit, device):
 def test_without_noise_equal_points_are_told_apart_by_the_least_noise(trajectory):
     """sigma^2 = 0 is 1e-12: without it the factor would need jitter."""
     surrogate = LocalSurrogate(trajectory, KERNEL, 0.0, points=None)
-    trajectory.query(np.repeat(points(3), 2, axis=0))
+    add(trajectory, np.repeat(points(3), 2, axis=0))
     gp = surrogate.at(np.full(3, 0.5))
     assert gp.noise == 1e-12
     assert np.all(np.isfinite(gp.grad_mean(np.full(3, 0.5))))

@@ -13,7 +13,9 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos._util.states import StateDict
 from fzoos.messages.message import Arrays, Message
-from fzoos.objectives.trajectory import Purpose, Trajectory
+from fzoos.objectives.evaluator import Evaluator
+from fzoos.objectives.ledger import Purpose
+from fzoos.objectives.trajectory import Trajectory
 
 __all__ = ["ClientContext", "ClientHalf", "SteeredHalf"]
 
@@ -23,7 +25,8 @@ class ClientContext:
     """What a client half works with.
 
     Args:
-        trajectory: evaluates the client's objective and counts.
+        evaluator: evaluates the client's objective, and counts.
+        trajectory: the points that the client has queried, and their values.
         rng: the client's own random generator.
         dim: d, the number of variables.
         clients: N, the number of clients.
@@ -31,6 +34,7 @@ class ClientContext:
         largest_matrix: numbers in the largest matrix of a local step, for the choice of BLAS threads.
     """
 
+    evaluator: Evaluator
     trajectory: Trajectory
     rng: np.random.Generator
     dim: int
@@ -40,11 +44,41 @@ class ClientContext:
 
     def project(self, x: FloatArray, out: FloatArray | None = None) -> FloatArray:
         """x clipped to the unit cube, if the algorithm is set to project."""
-        return self.trajectory.box.project(x, out) if self.projected else x
+        return self.evaluator.box.project(x, out) if self.projected else x
 
-    def query(self, points: FloatArray, purpose: Purpose) -> FloatArray:
-        """Observations at the points, projected, shape (n, d) -> (n,): NaN marks a failed one."""
-        return self.trajectory.query(self.project(points), purpose)
+    @property
+    def iterate_is_server_x(self) -> bool:
+        """Whether the current iterate is the server's x: there was no local step in this round yet."""
+        return self.evaluator.step < 2
+
+    def begin_round(self, x: FloatArray) -> bool:
+        """Begin a round at the server's x; whether the client has constraints, as far as is known."""
+        self.evaluator.begin_round(x)
+        if self.trajectory.lagrangian is None:
+            return False
+        self.trajectory.lagrangian.at_server_x = None
+        return True
+
+    def query(self, points: FloatArray, purpose: Purpose, *, at_server_x: bool = False) -> FloatArray:
+        """Query points, which are projected first, and add them to the trajectory.
+
+        Args:
+            points: shape (n, d).
+            purpose: what the query is for.
+            at_server_x: whether the first point is the server's x of this round.
+
+        Returns:
+            What is observed there, shape (n,); NaN marks a failed point.
+        """
+        x, values = self.evaluator.evaluate(self.project(points), purpose, at_server_x=at_server_x)
+        return self.trajectory.add(x, values, at_server_x)
+
+    def query_inside(
+        self, points: FloatArray, purpose: Purpose = "query", *, spread: bool = True, at_server_x: bool = False
+    ) -> FloatArray:
+        """Query points that are projected already, as `query` does; for `spread` see `Evaluator.evaluate`."""
+        x, values = self.evaluator.evaluate(points, purpose, spread=spread, at_server_x=at_server_x)
+        return self.trajectory.add(x, values, at_server_x)
 
 
 class ClientHalf:

@@ -147,7 +147,7 @@ class _Client(SearchClient):
 
     def end(self, x: FloatArray) -> Arrays:
         """The loss at the mean that is sent, and q_i."""
-        loss = float(self.context.trajectory.query(x[None, :])[0])
+        loss = float(self.context.query_inside(x[None, :])[0])
         if not math.isfinite(loss):
             loss = self.worst if math.isfinite(self.worst) else 0.0
         return {"loss": np.array([loss]), "sigma": np.array([min(math.sqrt(self._squares), _LARGEST)])}

@@ -161,7 +161,7 @@ class SearchClient(LocalStepsHalf):
         search, size = self._search, self._population
         points = search.ask()
         inside = self.context.project(points)
-        y = self.context.trajectory.query(inside[:, : len(x)])
+        y = self.context.query_inside(inside[:, : len(x)])
         good = np.isfinite(y)
         self.worst = max(self.worst, float(np.max(y[good], initial=-np.inf)))
         if not good.any() or np.min(y[good]) == np.max(y[good]):

@@ -152,7 +152,8 @@ class _Client(FiniteDifferenceClient):
     def local_gradient(self, x: FloatArray) -> FloatArray:
         """FD(x) along directions of covariance (2)."""
         u = draw_along(self._basis, self._settings.alpha, self._differences, self.context.rng)
-        return self._differences.along(u, partial(self.context.query, purpose="difference"), x)
+        query = partial(self.context.query, purpose="difference", at_server_x=self.context.iterate_is_server_x)
+        return self._differences.along(u, query, x)
 
     def state(self) -> StateDict:
         steps = np.stack(self._steps) if self._steps else None

@@ -144,7 +144,8 @@ class _Client(ClientHalf):
             there = x + self._lambda * signs
             signs = np.where((there < 0.0) | (there > 1.0), -signs, signs)
         order = self.context.rng.permutation(len(x))
-        y = self.context.query(np.concatenate([x[None, :], x + (self._lambda * np.diag(signs))[order]]), "difference")
+        points = np.concatenate([x[None, :], x + (self._lambda * np.diag(signs))[order]])
+        y = self.context.query(points, "difference", at_server_x=True)
         slopes = np.empty_like(x)
         slopes[order] = (y[1:] - y[0]) / (self._lambda * signs[order])
         return np.where(np.isfinite(slopes), slopes, self._gradient)

@@ -47,7 +47,7 @@ class FiniteDifferenceClient(GradientHalf):
 
     def local_gradient(self, x: FloatArray) -> FloatArray:
         """FD(x)."""
-        query = partial(self.context.query, purpose="difference")
+        query = partial(self.context.query, purpose="difference", at_server_x=self.context.iterate_is_server_x)
         return self._differences.estimate(query, x, self.context.rng)
 
 

@@ -44,7 +44,7 @@ from fzoos.algorithms.correction_lengths import CorrectionLength, Measured, Mome
 from fzoos.algorithms.local_steps import GradientHalf, GradientSteps
 from fzoos.algorithms.query_designs import ActiveQueries, uniform_around
 from fzoos.messages.message import Arrays, Message
-from fzoos.objectives.trajectory import Purpose
+from fzoos.objectives.ledger import Purpose
 from fzoos.surrogates.fourier import FourierFeatures, FourierSurrogate, shared_features
 from fzoos.surrogates.kernels import Kernel, SquaredExponential
 from fzoos.surrogates.local import LocalSurrogate
@@ -195,7 +195,7 @@ class _Client(GradientHalf):
         """Lines 7 to 9: query x_r and actively around it, renew w_i."""
         design, self._seed = self._settings.refresh, int(request.scalars["seed"])
         assert design is not None
-        self.context.query(x[None], "refresh")
+        self.context.query(x[None], "refresh", at_server_x=True)
         spread = 0.0 if self._last is None else 0.5 * float(np.mean(np.abs(x - self._last)))
         self._query_actively(x, design, design.radius or spread or _INITIAL_RADIUS, "refresh")
         return self._weights(x)
@@ -204,9 +204,9 @@ class _Client(GradientHalf):
         """Line 3: x_{r,0} = x_{r-1}, and w. In a client's first round there is no w_i to compare it with."""
         super().begin(x, request)
         self._round, self._seed = request.round, int(request.scalars["seed"])
-        if not self.context.trajectory.count:
+        if not self.context.evaluator.has_queried:
             design = uniform_around(x, self._settings.initial, _INITIAL_RADIUS, self.context.rng)
-            self.context.query(np.concatenate([x[None], design]), "initial")
+            self.context.query(np.concatenate([x[None], design]), "initial", at_server_x=True)
         w = request.arrays.get("w")
         self._difference = None if w is None or self._own is None else w - self._own
         known = self._difference is not None

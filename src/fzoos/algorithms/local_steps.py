@@ -87,7 +87,7 @@ class LocalStepsHalf(ClientHalf, ABC):
     def run_round(self, x: FloatArray) -> FloatArray:
         """T local steps from x: where they end."""
         for t in range(1, self.local_steps + 1):
-            self.context.trajectory.step = t
+            self.context.evaluator.step = t
             x = self.step(x, t)
             if t < self.local_steps:
                 self.explore(x)

@@ -48,22 +48,22 @@ class Client:
     @property
     def queries(self) -> int:
         """Queries paid for so far."""
-        return self._half.context.trajectory.paid
+        return self._half.context.evaluator.count
 
     @property
     def failed(self) -> int:
         """Queries that failed so far and were left out."""
-        return self._half.context.trajectory.failed
+        return self._half.context.evaluator.failed
 
     @property
     def first_failure(self) -> str:
         """What the first of them was, in words."""
-        return self._half.context.trajectory.first_failure
+        return self._half.context.evaluator.first_failure
 
     def violation(self, round: int) -> float | None:
         """The largest of the client's constraints at the x with which this round began, the last; None: not known."""
-        trajectory = self._half.context.trajectory
-        return trajectory.violation if trajectory.round == round else None
+        context = self._half.context
+        return context.trajectory.violation if context.evaluator.round == round else None
 
     @property
     def _counts(self) -> dict[str, float]:
@@ -85,20 +85,20 @@ class Client:
     def adopt(self, x: FloatArray, y: FloatArray) -> None:
         """Take note of queries, in the user's coordinates, that were paid for in a request that was never answered."""
         context = self._half.context
-        context.trajectory.adopt(context.project(context.trajectory.box.scale(x)), y)
+        context.trajectory.add(context.project(context.evaluator.box.scale(x)), context.evaluator.accept(y))
 
     @property
     def values(self) -> FloatArray:
         """Of all its queries in their order; they never leave."""
-        return self._half.context.trajectory.values
+        return self._half.context.evaluator.values
 
-    def remember(self, values: FloatArray, unanswered: int) -> None:
-        """The values of its first queries are known: see `Trajectory.remember`."""
-        self._half.context.trajectory.remember(values, unanswered)
+    def replay(self, values: FloatArray, unanswered: int) -> None:
+        """Take the values of the first queries from an earlier run: see `Evaluator.replay`."""
+        self._half.context.evaluator.replay(values, unanswered)
 
     def stop(self) -> None:
         """Make no further query; an answer under way ends at the next one (called from another thread)."""
-        self._half.context.trajectory.stopped = True
+        self._half.context.evaluator.stopped = True
 
     def rest(self) -> None:
         """Others take part for a while: keep the points and give back what follows from them."""
@@ -117,17 +117,17 @@ class Client:
             return self._answer(request)
 
     def _answer(self, request: Message) -> Message:
-        trajectory = self._half.context.trajectory
-        trajectory.round, trajectory.step = request.round, 0
+        context = self._half.context
+        context.evaluator.round, context.evaluator.step = request.round, 0
         if request.kind == "value":
-            value = trajectory.value(request.arrays["x"])
+            value = context.evaluator.value(request.arrays["x"])
             known = abs(value) <= LARGEST
             shared = np.array([value if known else 0.0, 0.0 if known else 1.0])
             return Message("shared", request.round, {"value": shared}, self._counts)
         if request.kind == "refresh":
             x = self._place(request)
             self._state, self._x_round = {"x": x}, request.round
-            constrained = trajectory.begin_round(x)
+            constrained = context.begin_round(x)
             arrays = self._half.refresh(x, request)
             self._ask_constraints(x, constrained)
             return Message("payload", request.round, arrays, self._counts)
@@ -138,13 +138,13 @@ class Client:
         elif self._x_round != request.round:
             raise MessageError("an update without x, and no refresh of its round that brought it")
         opens = "x" in request.arrays or self._server is not None
-        return self._update(self._state["x"], request, opens and trajectory.begin_round(self._state["x"]))
+        return self._update(self._state["x"], request, opens and context.begin_round(self._state["x"]))
 
     def _ask_constraints(self, x: FloatArray, constrained: bool) -> None:
         """Whether the server's x is feasible must be known, even where the algorithm has not asked it."""
         context = self._half.context
         if constrained and context.trajectory.violation is None:
-            context.query(x[None], "refresh")
+            context.query(x[None], "refresh", at_server_x=True)
 
     def _place(self, request: Message) -> FloatArray:
         """The server's x, which a steered client may be able to work out."""

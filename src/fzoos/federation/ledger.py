@@ -1,4 +1,4 @@
-"""A journal as the ledger of a trajectory: a query is in it before its value is used, and is not asked twice."""
+"""A journal as the ledger of an evaluator: a query is stored before its value is used, and is not made twice."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.federation.journal import Journal, JournalError, Query
-from fzoos.objectives.constraints import is_finite, join_values
-from fzoos.objectives.trajectory import OnFailure, Purpose
+from fzoos.objectives.evaluator import OnFailure
+from fzoos.objectives.ledger import Purpose
+from fzoos.objectives.values import is_finite, join_values
 from fzoos.result import NotAsked
 
 __all__ = ["OTHER_VERSION", "BudgetError", "SiteLedger"]
@@ -23,7 +24,7 @@ class BudgetError(RuntimeError):
 
 
 class SiteLedger:
-    """A journal as the ledger of a trajectory: one request at a time, its stored queries first."""
+    """A journal as the ledger of an evaluator: one request at a time, its stored queries first."""
 
     def __init__(self, journal: Journal, on_failure: OnFailure, dim: int) -> None:
         self._journal, self._on_failure, self._dim = journal, on_failure, dim
@@ -47,14 +48,10 @@ class SiteLedger:
         self._request, self._budget = request, budget
 
     def recall(self, count: int, round: int, step: int) -> tuple[FloatArray, FloatArray]:
-        """The next in the journal, at most `count`, as they were asked; they must be of this round and step."""
+        """The next queries in the journal, at most `count`; they must be of this round and step."""
         found = [self._kept.popleft() for _ in range(min(count, len(self._kept)))]
         if any((query.round, query.step) != (round, step) for query in found):
             raise JournalError(f"the journal {self._journal.path} {OTHER_VERSION}: it asked in other steps")
-        if len(found) < count:
-            if self._request is None:
-                raise JournalError(f"the journal {self._journal.path} {OTHER_VERSION}: it lacks queries")
-            self._check_going_on(count - len(found))
         values = join_values([query.values for query in found]) if found else np.empty(0)
         return np.array([query.x for query in found]).reshape(len(found), self._dim), values
 
@@ -78,8 +75,11 @@ class SiteLedger:
         if not isinstance(error.__cause__, NotAsked):
             self._journal.record(self._request, points, None, round, step, purpose, error=str(error))
 
-    def _check_going_on(self, more: int) -> None:
+    def allow(self, count: int) -> None:
+        """Raise unless `count` more queries may be made."""
+        if self._request is None:
+            raise JournalError(f"the journal {self._journal.path} {OTHER_VERSION}: it lacks queries")
         if self.stopped:
             raise CancelledError("the run has ended")
-        if self._budget is not None and self._journal.count + more > self._budget:
+        if self._budget is not None and self._journal.count + count > self._budget:
             raise BudgetError(f"{self._journal.count} of the site's {self._budget} queries are spent")

@@ -17,9 +17,11 @@ from fzoos.messages.message import Message
 from fzoos.messages.precision import Precision
 from fzoos.messages.rounding import Rounding
 from fzoos.objectives.box import Box, Objective
+from fzoos.objectives.evaluator import Evaluator, OnFailure
+from fzoos.objectives.ledger import Ledger
 from fzoos.objectives.parallel import ExecutorPool, Parallel, PointPool
 from fzoos.objectives.space import NamedObjective
-from fzoos.objectives.trajectory import Ledger, OnFailure, Trajectory
+from fzoos.objectives.trajectory import Trajectory
 
 __all__ = ["Seeds", "Setting", "check_weights", "count_participants"]
 
@@ -85,20 +87,20 @@ class Setting:
             pool = ExecutorPool(objective.executor)
             objective = objective.objective
         objective = self.named(objective)
-        trajectory = Trajectory(
+        evaluator = Evaluator(
             objective,
             self.box,
             vectorized=self.vectorized,
             client=index,
             on_failure=self.on_failure,
-            keep=self.algorithm.keeps_trajectory(self.box.dim),
             ledger=ledger,
             seed=seed,
             pool=pool,
         )
         rng = np.random.default_rng(seed)
         context = ClientContext(
-            trajectory,
+            evaluator,
+            Trajectory(self.box.dim, self.algorithm.keeps_trajectory(self.box.dim)),
             rng,
             self.box.dim,
             self.clients,

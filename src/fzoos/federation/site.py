@@ -29,8 +29,8 @@ from fzoos.federation.study import Study
 from fzoos.messages.codec import MessageError, decode, encode, encode_failure
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Objective
-from fzoos.objectives.constraints import join_values
 from fzoos.objectives.prior import read_prior
+from fzoos.objectives.values import join_values
 from fzoos.result import NotAsked, ObjectiveError
 
 __all__ = ["BudgetError", "StudySite"]

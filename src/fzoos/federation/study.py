@@ -28,8 +28,9 @@ from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
 from fzoos.messages.precision import Precision, check_precision
 from fzoos.objectives.box import Box, Objective
+from fzoos.objectives.evaluator import OnFailure
+from fzoos.objectives.ledger import Ledger
 from fzoos.objectives.space import Space, search_box, space_of
-from fzoos.objectives.trajectory import Ledger, OnFailure
 
 __all__ = ["Study"]
 

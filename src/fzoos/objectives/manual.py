@@ -29,7 +29,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.private import make_private
-from fzoos.objectives.constraints import as_returned
+from fzoos.objectives.values import as_returned
 from fzoos.result import NotAsked
 
 __all__ = ["Entry", "ManualObjective", "ValueTable", "point_id"]

@@ -34,8 +34,8 @@ from numpy.typing import ArrayLike
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_positive
-from fzoos.objectives.constraints import as_returned
 from fzoos.objectives.process import BadAnswer, Process, cut, show
+from fzoos.objectives.values import as_returned
 
 __all__ = ["Program", "ProgramError"]
 

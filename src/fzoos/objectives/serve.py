@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from fzoos._util.namesake import load_namesake
-from fzoos.objectives.constraints import join_values, read_values
 from fzoos.objectives.keywords import takes_keywords
+from fzoos.objectives.values import join_values, read_values
 
 if TYPE_CHECKING:
     from fzoos._util.arrays import FloatArray

@@ -29,7 +29,7 @@ class Recording:
         settings: with which it was made, as a file of runs has them.
         result: what it left.
         walk: x after each round.
-        values: of each client's queries, in their order, with constraints as `join_answers` has them.
+        values: of each client's queries, in their order, with constraints as `join_stored` has them.
         run: its id, if it is in a file.
     """
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.sqlite import SqliteFile
-from fzoos.objectives.memory import join_answers
+from fzoos.objectives.ledger import join_stored
 from fzoos.runs.rows import array_of, bytes_of
 from fzoos.runs.store import StoreError
 
@@ -65,7 +65,7 @@ class ValueTable(SqliteFile):
         rows = self._db.execute("SELECT client, width, y FROM answers WHERE run = ? ORDER BY round, client", (run,))
         for client, width, y in rows:
             found[client].append(array_of(y).reshape(-1, width) if width else array_of(y))
-        return tuple(join_answers(parts) for parts in found)
+        return tuple(join_stored(parts) for parts in found)
 
     def walk(self, run: int) -> tuple[FloatArray, ...]:
         """x after each round of a run."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.states import StateDict, part_of, prefixed
-from fzoos.objectives.constraints import Merit
+from fzoos.objectives.constraints import AugmentedLagrangian
 from fzoos.surrogates.region import Choice, RegionProcess
 
 __all__ = ["Choices", "LagrangianProcess"]
@@ -51,11 +51,11 @@ class LagrangianProcess:
 
     Example:
         >>> import numpy as np
-        >>> from fzoos.objectives.constraints import Merit
+        >>> from fzoos.objectives.constraints import AugmentedLagrangian
         >>> from fzoos.surrogates.augmented_lagrangian import LagrangianProcess
         >>> points = np.random.default_rng(0).random((12, 2))
         >>> table = np.stack([np.sum((points - 0.3) ** 2, axis=1), 0.5 - points[:, 0]], axis=1)
-        >>> lagrangian = Merit(1)
+        >>> lagrangian = AugmentedLagrangian(1)
         >>> lagrangian.multipliers, lagrangian.penalties = np.array([2.0]), np.array([10.0])
         >>> process = LagrangianProcess(points, table, np.array([0.5, 0.5]), lagrangian)
         >>> value, gradient = process(np.array([0.4, 0.2]))
@@ -64,7 +64,12 @@ class LagrangianProcess:
     """
 
     def __init__(
-        self, points: FloatArray, table: FloatArray, centre: FloatArray, lagrangian: Merit, like: Choices | None = None
+        self,
+        points: FloatArray,
+        table: FloatArray,
+        centre: FloatArray,
+        lagrangian: AugmentedLagrangian,
+        like: Choices | None = None,
     ) -> None:
         likes: Sequence[Choice | None] = [None] * table.shape[1] if like is None else like.each
         self._lagrangian, self.centre, self._weight = lagrangian, centre, 1.0
@@ -137,7 +142,7 @@ class LagrangianProcess:
         }
 
     @classmethod
-    def restored(cls, state: StateDict, lagrangian: Merit) -> LagrangianProcess:
+    def restored(cls, state: StateDict, lagrangian: AugmentedLagrangian) -> LagrangianProcess:
         """The process of which `state` returned this."""
         process, count = cls.__new__(cls), 1 + lagrangian.count
         process._each = [RegionProcess.restored(part_of(f"of{k}", state)) for k in range(count)]

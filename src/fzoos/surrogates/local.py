@@ -30,12 +30,11 @@ class LocalSurrogate:
 
     Example:
         >>> import numpy as np
-        >>> from fzoos.objectives.box import Box
         >>> from fzoos.objectives.trajectory import Trajectory
         >>> from fzoos.surrogates.kernels import SquaredExponential
         >>> from fzoos.surrogates.local import LocalSurrogate
-        >>> trajectory = Trajectory(lambda x: 3.0 * x[0], Box.of((0, 1), dim=2))
-        >>> _ = trajectory.query(np.random.default_rng(0).random((20, 2)))
+        >>> trajectory, x = Trajectory(dim=2), np.random.default_rng(0).random((20, 2))
+        >>> _ = trajectory.add(x, 3.0 * x[:, 0])
         >>> surrogate = LocalSurrogate(trajectory, SquaredExponential(1.0), noise=1e-9, points=10)
         >>> x = np.array([0.5, 0.5])
         >>> bool(np.allclose(surrogate.at(x).grad_mean(x), [3.0, 0.0], atol=0.05))

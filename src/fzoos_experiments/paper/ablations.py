@@ -9,7 +9,7 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms import FZooS
 from fzoos.algorithms.base import ClientContext, ClientHalf
-from fzoos.objectives.trajectory import Purpose
+from fzoos.objectives.ledger import Purpose
 
 __all__ = ["WithoutIterates"]
 
@@ -39,7 +39,9 @@ class WithoutIterates(FZooS):
 
 @dataclass(frozen=True)
 class _Context(ClientContext):
-    def query(self, points: FloatArray, purpose: Purpose) -> FloatArray:
+    def query(self, points: FloatArray, purpose: Purpose, *, at_server_x: bool = False) -> FloatArray:
         if purpose == "iterate":
             return np.empty(0)
-        return super().query(points[1:] if purpose == "initial" else points, purpose)
+        if purpose == "initial":
+            return super().query(points[1:], purpose)
+        return super().query(points, purpose, at_server_x=at_server_x)

@@ -78,7 +78,7 @@ def _observe(half: GradientHalf, observer: Callable[[Estimate], None]) -> Gradie
 
     def observed_gradient(x: FloatArray, t: int) -> FloatArray:
         estimate = gradient(x, t)
-        observer(Estimate(half.context, half.context.trajectory.round, t, x, estimate, **seen))
+        observer(Estimate(half.context, half.context.evaluator.round, t, x, estimate, **seen))
         return estimate
 
     half.local_gradient = observed_local_gradient  # type: ignore[method-assign]

@@ -25,6 +25,7 @@ from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.query_designs import uniform_around
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Box
+from fzoos.objectives.evaluator import Evaluator
 from fzoos.objectives.trajectory import Trajectory
 from fzoos.surrogates.fourier import FourierFeatures
 
@@ -99,8 +100,10 @@ def lone_client(algorithm, x=X0):
         queried.append(z.copy())
         return client_function(0)(z)
 
-    trajectory = Trajectory(objective, Box.of((0, 1), D))
-    half = algorithm.client(ClientContext(trajectory, np.random.default_rng(0), D, 1, algorithm.projected))
+    evaluator = Evaluator(objective, Box.of((0, 1), D))
+    half = algorithm.client(
+        ClientContext(evaluator, Trajectory(D), np.random.default_rng(0), D, 1, algorithm.projected)
+    )
     half.begin(x, Message("update", 1, {"x": x}, {"seed": SEED}))
     return half, queried
 

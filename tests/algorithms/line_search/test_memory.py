@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 from fzoos.algorithms.line_search.memory import Memory
-from fzoos.objectives.box import Box
 from fzoos.objectives.trajectory import Trajectory
 
 DIM = 6
+
+
+def add(trajectory, x):
+    trajectory.add(x, x.sum(axis=1))
 
 
 def by_search(trajectory, x, count, allowed):
@@ -21,12 +24,12 @@ def by_search(trajectory, x, count, allowed):
 def test_nearest(step, seed):
     """In every round of a walk with stars, some points private and some left out, the list is that of a search."""
     rng = np.random.default_rng(seed)
-    trajectory = Trajectory(lambda x: x.sum(axis=1), Box.of((0, 1), dim=DIM), vectorized=True)
+    trajectory = Trajectory(DIM)
     memory, x, left_out, private = Memory(trajectory), np.full(DIM, 0.5), set(), set()
     for turn in range(25):
         first, radius = len(trajectory), rng.choice([0.1, 0.02, 1e-5])
         star = x + radius * np.linalg.qr(rng.standard_normal((DIM, DIM)))[0]
-        trajectory.query(np.vstack([x, star]))
+        add(trajectory, np.vstack([x, star]))
         if turn % 3 == 1:
             memory.keep_private(first + 1)
             private |= set(range(first + 1, len(trajectory)))
@@ -43,9 +46,9 @@ def test_nearest(step, seed):
 def test_far_points_are_not_measured_again():
     """Of 10 000 points that were far, a small move measures only those that may be near."""
     rng = np.random.default_rng(0)
-    trajectory = Trajectory(lambda x: x.sum(axis=1), Box.of((0, 1), dim=DIM), vectorized=True)
+    trajectory = Trajectory(DIM)
     near, far = 0.5 + 0.01 * rng.standard_normal((30, DIM)), rng.choice([0.0, 1.0], (10_000, DIM))
-    trajectory.query(np.vstack([far, near]))
+    add(trajectory, np.vstack([far, near]))
     memory, measured = Memory(trajectory), []
     rough = trajectory.rough_distances
     trajectory.rough_distances = lambda x, numbers: measured.extend(numbers) or rough(x, numbers)
@@ -55,8 +58,8 @@ def test_far_points_are_not_measured_again():
     memory.nearest(np.full(DIM, 0.501), 13, private=True)
     assert min(measured) >= 10_000
     measured.clear()
-    trajectory.query(
-        rng.choice([0.0, 1.0], (10, DIM))
+    add(
+        trajectory, rng.choice([0.0, 1.0], (10, DIM))
     )  # nothing is known of these, and they are far: so is nothing else
     memory.nearest(np.full(DIM, 0.502), 13, private=True)
     assert min(measured) >= 10_000
@@ -65,8 +68,8 @@ def test_far_points_are_not_measured_again():
 def test_around():
     """Offsets and squares are those of the numbers, in whichever order these are wanted."""
     rng = np.random.default_rng(0)
-    trajectory = Trajectory(lambda x: x.sum(axis=1), Box.of((0, 1), dim=DIM), vectorized=True)
-    trajectory.query(rng.random((40, DIM)))
+    trajectory = Trajectory(DIM)
+    add(trajectory, rng.random((40, DIM)))
     x, memory = np.full(DIM, 0.5), Memory(trajectory)
     nearest = memory.nearest(x, 13, private=True)
     for arranged, wanted in ((None, nearest), (np.sort, np.sort(nearest)), (lambda n: n[::-1], nearest[::-1])):
@@ -78,9 +81,9 @@ def test_around():
 
 def test_nothing_to_find():
     """Where all points are left out there are none."""
-    trajectory = Trajectory(lambda x: x.sum(), Box.of((0, 1), dim=DIM))
+    trajectory = Trajectory(DIM)
     memory = Memory(trajectory)
     assert len(memory.nearest(np.zeros(DIM), 5, private=True)) == 0
-    trajectory.query(np.zeros((2, DIM)))
+    add(trajectory, np.zeros((2, DIM)))
     memory.leave_out([0, 1])
     assert len(memory.nearest(np.zeros(DIM), 5, private=True)) == 0

@@ -16,6 +16,7 @@ from fzoos.algorithms.line_search.star_points import SPREAD, StarPoints
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Box
+from fzoos.objectives.evaluator import Evaluator
 from fzoos.objectives.trajectory import Trajectory
 from fzoos.surrogates.trend import Slope, fit_slope
 
@@ -31,8 +32,8 @@ def function(u):
 def make(f=function, projected=True):
     """A client and the points that it asks."""
     asked = []
-    trajectory = Trajectory(lambda u: asked.append(u) or f(u), Box.of((0, 1), D), on_failure="skip")
-    context = ClientContext(trajectory, np.random.default_rng(0), D, 3, projected)
+    evaluator = Evaluator(lambda u: asked.append(u) or f(u), Box.of((0, 1), D), on_failure="skip")
+    context = ClientContext(evaluator, Trajectory(D), np.random.default_rng(0), D, 3, projected)
     return StarClient(context), asked
 
 

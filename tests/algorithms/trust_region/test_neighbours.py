@@ -11,6 +11,7 @@ from fzoos.algorithms.trust_region.client import RegionClient
 from fzoos.algorithms.trust_region.control import RegionControl
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Box
+from fzoos.objectives.evaluator import Evaluator
 from fzoos.objectives.trajectory import Trajectory
 
 
@@ -45,8 +46,8 @@ def test_shapes_are_compared_again(monkeypatch, noise, searches):
 
 def noisy_client():
     """A client whose values have noise, the same at the same point."""
-    trajectory = Trajectory(lambda u: float(np.sum((u - 0.4) ** 2) + 0.1 * np.sin(1e9 * u.sum())), Box.of((0, 1), 3))
-    return RegionClient(ClientContext(trajectory, np.random.default_rng(0), 3, 2, True))
+    evaluator = Evaluator(lambda u: float(np.sum((u - 0.4) ** 2) + 0.1 * np.sin(1e9 * u.sum())), Box.of((0, 1), 3))
+    return RegionClient(ClientContext(evaluator, Trajectory(3), np.random.default_rng(0), 3, 2, True))
 
 
 def play(client, rounds, rest=0, start=0.5):

@@ -13,6 +13,7 @@ from fzoos.algorithms.trust_region.excess import Excess
 from fzoos.algorithms.trust_region.neighbours import Neighbours
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Box
+from fzoos.objectives.evaluator import Evaluator
 from fzoos.objectives.trajectory import Trajectory
 from fzoos.surrogates.from_gradients import GradientProcess
 from fzoos.surrogates.region import RegionProcess
@@ -27,8 +28,8 @@ def bowl(u):
 
 def context(f, dim, projected=True):
     asked = []
-    trajectory = Trajectory(lambda u: asked.append(u) or f(u), Box.of((0, 1), dim), on_failure="skip")
-    return ClientContext(trajectory, np.random.default_rng(0), dim, 2, projected), asked
+    evaluator = Evaluator(lambda u: asked.append(u) or f(u), Box.of((0, 1), dim), on_failure="skip")
+    return ClientContext(evaluator, Trajectory(dim), np.random.default_rng(0), dim, 2, projected), asked
 
 
 def make(f=bowl, dim=2):

@@ -232,7 +232,7 @@ def _exactly(line, count):
 def kill_at(moment):
     """SIGKILL at the n-th event in the federation's code; None counts only."""
     folder = str(Path(fzoos.federation.__file__).parent.parent)
-    watched = {f"{folder}/federation", f"{folder}/runs/store.py", f"{folder}/objectives/asking.py", __file__}
+    watched = {f"{folder}/federation", f"{folder}/runs/store.py", f"{folder}/objectives/evaluator.py", __file__}
     assert all(os.path.exists(path) for path in watched)
     seen = [0]
 

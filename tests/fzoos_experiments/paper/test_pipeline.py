@@ -12,7 +12,7 @@ from rich.console import Console
 from fzoos import SGD, Adam, FedZO, FZooS, ObjectiveError, ScaffoldI, ScaffoldII, minimize
 from fzoos.algorithms import FedLineSearch
 from fzoos.algorithms.local_steps import LocalSteps
-from fzoos.objectives.trajectory import Trajectory
+from fzoos.objectives.evaluator import Evaluator
 from fzoos_experiments.paper import runner
 from fzoos_experiments.paper.curves import collect
 from fzoos_experiments.paper.exact import ExactGradient
@@ -99,7 +99,7 @@ def test_interrupted_runs_go_on_where_they_stopped(tmp_path, monkeypatch):
 def test_an_interrupted_run_of_cosines_is_not_kept(tmp_path, monkeypatch):
     """Ctrl-C in the last round, when some cosines have been measured: the run is made again, from its beginning."""
     measured, whole = run(quantity="cosine"), run(quantity="cosine")(lambda *_: None)
-    asked, original = [], Trajectory.query
+    asked, original = [], Evaluator.evaluate
 
     def interrupted(self, *arguments, **named):
         asked.append(self)
@@ -107,7 +107,7 @@ def test_an_interrupted_run_of_cosines_is_not_kept(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return original(self, *arguments, **named)
 
-    monkeypatch.setattr(Trajectory, "query", interrupted)
+    monkeypatch.setattr(Evaluator, "evaluate", interrupted)
     with pytest.raises(KeyboardInterrupt):
         execute([measured], tmp_path, console=QUIET)
     assert Store(tmp_path).load(measured) is None

@@ -23,7 +23,7 @@ from rich.console import Console
 
 from fzoos import FedZO
 from fzoos.cli import main
-from fzoos.objectives.trajectory import Trajectory
+from fzoos.objectives.evaluator import Evaluator
 from fzoos_experiments.paper import runner
 from fzoos_experiments.paper.figures import Figure, Line, Panel, Scale, make
 from fzoos_experiments.paper.reproduce import reproduce
@@ -245,7 +245,7 @@ def test_an_interrupted_figure_goes_on_and_comes_out_the_same(
     """Ctrl-C in the middle of a round, within a client's query: runs done by then are kept, the others made later."""
     expected = (finished(name) / name / "curves.csv").read_bytes()
     count = len(make(name, Scale(quick=True, seeds=1, rounds=1, samples=700)).runs)
-    queried, original = [], Trajectory.query
+    queried, original = [], Evaluator.evaluate
 
     def interrupted(self, *arguments, **named):
         queried.append(self)
@@ -253,7 +253,7 @@ def test_an_interrupted_figure_goes_on_and_comes_out_the_same(
             raise KeyboardInterrupt
         return original(self, *arguments, **named)
 
-    monkeypatch.setattr(Trajectory, "query", interrupted)
+    monkeypatch.setattr(Evaluator, "evaluate", interrupted)
     runs_made.clear()
     capsys.readouterr()
     assert command(name, tmp_path) == 130

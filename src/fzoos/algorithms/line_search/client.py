@@ -148,7 +148,7 @@ class StarClient(SteeredHalf):
         """The points, their values, and which of them are to be believed; the others are not used again."""
         trajectory, points = self._context.trajectory, StarPoints(x, length, rows, self._context.project)
         first = len(trajectory)
-        values = trajectory.query(points.asked, "refresh")
+        values = self._context.query_inside(points.asked, "refresh", at_server_x=True)
         good = np.isfinite(values)
         if len(values) > 1 and good.all() and credible_values(values[1:]).all():
             return points, values, good
@@ -181,7 +181,7 @@ class StarClient(SteeredHalf):
         """f_i(x + H v) - f_i(x - H v) along both parts of the own gradient: as it is, and as predicted."""
         parts, count = halves(rows, slope.gradient), len(self._context.trajectory)
         pairs = self._context.project(_pairs(x, length, parts))
-        values = self._context.trajectory.query(pairs, "refresh")
+        values = self._context.query_inside(pairs, "refresh")
         self._memory.keep_private(count)
         found = {}
         for k, (name, part) in enumerate(zip(("wide", "narrow"), parts, strict=True)):
@@ -206,9 +206,9 @@ class StarClient(SteeredHalf):
             parts = halves(common_rows(control, len(x)), mean["fresh"])
             points.append(_pairs(x, control.radius * math.sqrt(len(x)), parts))
         if x is not self._x and not np.array_equal(x, self._x):  # it missed the star
-            self._x, self._centre = x, float(context.query(x[None], "active")[0])
+            self._x, self._centre = x, float(context.query(x[None], "active", at_server_x=True)[0])
         asked = np.concatenate(points)
-        values = context.trajectory.query(context.project(asked, asked), "active")
+        values = context.query_inside(context.project(asked, asked), "active")
         differences, failed = values - self._centre, np.isnan(values)
         differences[failed | np.isnan(differences)] = 0.0
         if math.isnan(self._centre) and not self._had_centre:

@@ -43,10 +43,9 @@ class Memory:
     Example:
         >>> import numpy as np
         >>> from fzoos.algorithms.line_search.memory import Memory
-        >>> from fzoos.objectives.box import Box
         >>> from fzoos.objectives.trajectory import Trajectory
-        >>> trajectory = Trajectory(lambda x: x.sum(), Box.of((0, 1), dim=1))
-        >>> _ = trajectory.query(np.array([[0.1], [0.4], [0.9]]))
+        >>> trajectory, x = Trajectory(dim=1), np.array([[0.1], [0.4], [0.9]])
+        >>> _ = trajectory.add(x, x[:, 0])
         >>> memory = Memory(trajectory)
         >>> memory.leave_out([1])
         >>> memory.nearest(np.array([0.5]), 2, private=True)

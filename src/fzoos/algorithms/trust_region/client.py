@@ -122,11 +122,11 @@ class RegionClient(SteeredHalf):
         if control.quiet:
             return self._remember(x, control.radius)
         delta, process = control.radius, self.process
-        first, known = self._context.trajectory.count == 0, len(self._context.trajectory)
+        first, known = not self._context.evaluator.has_queried, len(self._context.trajectory)
         predicted = before = math.nan
         if process is not None and self._walk:
             predicted, before = process(x)[0], process(self._walk[-1])[0]
-        value = self._neighbours.ask(x)
+        value = self._neighbours.ask(x, at_server_x=True)
         if math.isfinite(value):
             self._good, self._silent = x, 0
         self._ask_around(x, control, first)
@@ -251,11 +251,11 @@ class RegionClient(SteeredHalf):
     def restore(self, state: StateDict) -> None:
         self._walk, self._good, self._silent = list(state.get("walk", ())), state.get("good"), state["silent"]
         self._gradient, self._answered, self.process = state["gradient"], state["answered"], None
-        merit = self._context.trajectory.merit
+        multipliers = self._context.trajectory.lagrangian
         if found := part_of("process", state):
             self.process = RegionProcess.restored(found)
-        elif merit is not None and (found := part_of("lagrangian", state)):
-            self.process = LagrangianProcess.restored(found, merit)
+        elif multipliers is not None and (found := part_of("lagrangian", state)):
+            self.process = LagrangianProcess.restored(found, multipliers)
         self._neighbours.restore(part_of("points", state), self.process)
         self._excess.restore(part_of("excess", state))
         self._multipliers.restore(part_of("multipliers", state))

@@ -22,7 +22,7 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos._util.states import StateDict
 from fzoos.algorithms.base import ClientContext
-from fzoos.objectives.constraints import Merit
+from fzoos.objectives.constraints import AugmentedLagrangian
 from fzoos.surrogates.augmented_lagrangian import LagrangianProcess
 
 __all__ = ["Multipliers"]
@@ -49,8 +49,8 @@ class Multipliers:
         self._boost, self._last = np.ones(1), np.zeros(1)  # b, and c(x_r) of the round before
 
     @property
-    def _merit(self) -> Merit | None:
-        return self._context.trajectory.merit
+    def _lagrangian(self) -> AugmentedLagrangian | None:
+        return self._context.trajectory.lagrangian
 
     @property
     def violated(self) -> bool:
@@ -64,21 +64,21 @@ class Multipliers:
 
     def hear(self, gradient: FloatArray) -> None:
         """The averaged gradient at x, where this client's constraints were asked."""
-        merit, there = self._merit, self._context.trajectory.there
-        if merit is None or there is None:
+        lagrangian = self._lagrangian
+        if lagrangian is None or lagrangian.at_server_x is None:
             return
-        if not merit.begun:
-            self._boost, self._last = np.full(merit.count, 1.0 / self._context.clients), np.zeros(merit.count)
-            merit.begin_along(float(np.linalg.norm(gradient)))
+        if not lagrangian.has_penalties:
+            self._boost, self._last = np.full(lagrangian.count, 1.0 / self._context.clients), np.zeros(lagrangian.count)
+            lagrangian.choose_penalties_for_surrogates(float(np.linalg.norm(gradient)))
             return
-        c, clients = merit.shifted(there[1:]), self._context.clients
-        left = np.where(merit.multipliers > 0.0, c / np.where(self._last == 0.0, np.inf, self._last), 0.0)
+        c, clients = lagrangian.shifted(lagrangian.at_server_x[1:]), self._context.clients
+        left = np.where(lagrangian.multipliers > 0.0, c / np.where(self._last == 0.0, np.inf, self._last), 0.0)
         stuck = (left > _SLOW) & (c > 0.0) & (self._boost >= 1.0)
         self._boost = np.where(left > _SLOW, np.minimum(_FASTER * self._boost, 1.0), self._boost)
         self._boost = np.where(left < -_SLOW, np.maximum(0.5 * self._boost, 1.0 / clients), self._boost)
         self._last = c
         if clients > 1:
-            merit.stiffen(stuck, _STIFFEST)
+            lagrangian.raise_penalties(stuck, _STIFFEST)
 
     def meet(
         self,
@@ -93,24 +93,24 @@ class Multipliers:
             place: from coordinates t of the region, in [-1, 1], to points of the cube.
             least: a minimum, from a t to begin with.
         """
-        merit = self._merit
-        assert merit is not None
+        lagrangian = self._lagrangian
+        assert lagrangian is not None
         t, alone = least(np.zeros(self._context.dim)), self._context.clients == 1
-        if not merit.begun:  # nearly all of its values have failed
+        if not lagrangian.has_penalties:  # nearly all of its values have failed
             return t
-        before = merit.multipliers
+        before = lagrangian.multipliers
         if alone:
-            merit.relax()
-        away = np.full(merit.count, np.inf)
+            lagrangian.lower_penalties()
+        away = np.full(lagrangian.count, np.inf)
         for k in range(_MOST):
             inside = float(np.max(np.abs(t))) < _BORDER
-            last, away = away, merit.meet(process.constraints(place(t)))
-            if merit.is_met(away) or (not inside and k >= _LESS):
+            last, away = away, lagrangian.update_at_minimum(process.constraints(place(t)))
+            if lagrangian.has_converged(away) or (not inside and k >= _LESS):
                 break
             if alone and inside:  # what others see of it must not become stiff
-                merit.stiffen(away > last / 4.0)
+                lagrangian.raise_penalties(away > last / 4.0)
             t = least(t)
-        merit.multipliers = np.maximum(0.0, before + self._boost * (merit.multipliers - before))
+        lagrangian.multipliers = np.maximum(0.0, before + self._boost * (lagrangian.multipliers - before))
         x = place(np.zeros_like(t))
         self.ahead = process.constraint_gradient(x) - self._sent
         self._context.trajectory.observe_again()

@@ -64,10 +64,10 @@ class Neighbours:
         """Points with a credible value."""
         return len(self._context.trajectory) - len(self._outliers)
 
-    def ask(self, x: FloatArray) -> float:
+    def ask(self, x: FloatArray, at_server_x: bool = False) -> float:
         """f_i(x); NaN: it failed."""
         x = self._context.project(x)
-        value = float(self._context.query(x[None], "refresh")[0])
+        value = float(self._context.query(x[None], "refresh", at_server_x=at_server_x)[0])
         if math.isnan(value):
             self._failed.append(x)
         if self._failed:
@@ -79,9 +79,9 @@ class Neighbours:
 
         They go out together, unless a value that fails may tell where not to ask the next.
         """
-        if not self._context.trajectory.survives_failures:
+        if not self._context.evaluator.survives_failures:
             points = np.array([self._aside(x, offset) for offset in offsets])
-            self._context.trajectory.query(points, "refresh", spread=False)
+            self._context.query_inside(points, "refresh", spread=False)
             return
         for offset in offsets:
             self.ask(self.inside(self._aside(x, offset), x))
@@ -168,9 +168,9 @@ class Neighbours:
         self, near: NDArray[np.intp], centre: FloatArray, like: Choice | Choices | None
     ) -> RegionProcess | LagrangianProcess:
         trajectory = self._context.trajectory
-        if trajectory.merit is not None:
+        if trajectory.lagrangian is not None:
             assert not isinstance(like, Choice)
-            return LagrangianProcess(trajectory.x[near], trajectory.table[near], centre, trajectory.merit, like)
+            return LagrangianProcess(trajectory.x[near], trajectory.table[near], centre, trajectory.lagrangian, like)
         assert not isinstance(like, Choices)
         return RegionProcess(trajectory.x[near], trajectory.y[near], centre, self._search if like is None else like)
 

@@ -8,6 +8,7 @@ from fzoos.engines.local import LocalEngine
 from fzoos.federation.client import Client
 from fzoos.federation.server import Server
 from fzoos.objectives.box import Box
+from fzoos.objectives.evaluator import Evaluator
 from fzoos.objectives.trajectory import Trajectory
 
 SEED, NOISE, D, M = 99, 1e-5, 3, 40
@@ -45,8 +46,8 @@ class Federation:
         self.wire = []  # (request, {client: reply})
         parties = []
         for i in range(clients):
-            trajectory = Trajectory(self._recorded(i), Box.of((0, 1), D), client=i)
-            site = ClientContext(trajectory, np.random.default_rng(i), D, clients, algorithm.projected)
+            evaluator = Evaluator(self._recorded(i), Box.of((0, 1), D), client=i)
+            site = ClientContext(evaluator, Trajectory(D), np.random.default_rng(i), D, clients, algorithm.projected)
             parties.append(Client(algorithm.client(site)))
         self._engine = LocalEngine(parties)
         self.weights = np.full(clients, 1 / clients) if weights is None else np.array(weights)
