@@ -1,7 +1,7 @@
-"""Three clients find out together how little must change in an image for their models to misread it.
+"""Three clients search a small change of an image that makes their models misclassify it.
 
-Each client has a model of handwritten digits that nobody else may see and that knows only 7 of the 10 digits. Its
-objective is by how much its model still prefers the right digit; the clients stop when their averaged answer is wrong.
+Each client has a private model of handwritten digits that knows only 7 of the 10 digits. Its objective is the margin by
+which its model prefers the right digit. The run stops when the average of the models is wrong.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ TRAINED_ON, IMAGE, RADIUS = 1500, 1503, 0.2
 
 
 def train(own: NDArray[np.int64]) -> Module:
-    """A small network that has seen a client's own images."""
+    """Train a small network on a client's own images."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -34,7 +34,7 @@ def train(own: NDArray[np.int64]) -> Module:
 
 
 def misread(record: Record) -> bool:
-    """Whether the averaged answer is wrong: the monitor is its margin."""
+    """Return whether the average of the models is wrong; the monitor is its margin."""
     return record.monitor is not None and record.monitor < 0
 
 

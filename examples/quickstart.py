@@ -1,4 +1,4 @@
-"""Three clients minimise the average of their private functions; none of them reveals its own."""
+"""Three clients minimise the average of their private functions without revealing them."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from fzoos.objectives.box import Objective
 
 
 def site(target: float) -> Objective:
-    """A private black box: x of shape (d,) to a number."""
+    """Return a private black box that maps x of shape (d,) to a number."""
     return lambda x: float(np.mean((x - target) ** 2))
 
 

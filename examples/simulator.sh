@@ -1,7 +1,7 @@
 #!/bin/sh
-# A damped spring, as a program that is not Python: stiffness x[0], damping x[1], released at 1.
-# Its arguments are the positions that were measured at t = 1, 2, ...; its values are the mean squared differences.
-# Each line of input is a batch of points, {"x": [[2.0, 0.4], ...]}, and is answered by a line {"y": [0.013, ...]}.
+# A damped spring with stiffness x[0] and damping x[1], released at 1, as a program that is not written in Python.
+# The arguments are the positions measured at t = 1, 2, ...; the values are the mean squared differences from them.
+# Each line of input is a batch of points, {"x": [[2.0, 0.4], ...]}; the reply is a line {"y": [0.013, ...]}.
 while read -r request; do
   printf '%s\n' "$request" | awk -v measured="$*" '{
     gsub(/[^-+.0-9e]/, " ")  # only the numbers are left

@@ -1,8 +1,8 @@
-"""The prompt of examples/prompt.py, tuned by three sites of NVIDIA FLARE, each with its own texts and its own model.
+"""Three sites of NVIDIA FLARE tune the prompt of examples/prompt.py, each with its own texts and its own model.
 
-    python run.py       in FLARE's simulator, one process for each site's model, in the folder simulation/
+    python run.py       in FLARE's simulator, one process per site's model, in the folder simulation/
 
-On real machines everything but this file stays: `fzoos scaffold flare` makes the kits, docs/engines.md has the rest.
+On real machines everything except this file is the same: `fzoos scaffold flare` makes the kits; see docs/engines.md.
 """
 
 import os
@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 
 def give_out_texts(study: Study, test: Prompt) -> None:
-    """Each site's own texts, as if it had always had them: skewed, and none of the test texts."""
+    """Write each site's own texts: skewed, and without the test texts."""
     texts = load_texts().only(test.classes)
     dealt, _ = deal(texts.label, len(study.sites), 4, test.heterogeneity, test.test, test.seed)
     for site, mine in zip(study.sites, dealt, strict=True):
@@ -29,7 +29,7 @@ def give_out_texts(study: Study, test: Prompt) -> None:
 
 if __name__ == "__main__":
     study = Study.load(HERE / "study.toml")
-    test = Prompt(dim=study.dim, test=30)  # for the accuracy alone: the study's author has texts of the same kind
+    test = Prompt(dim=study.dim, test=30)  # for the accuracy only: the study's author has texts of the same kind
     give_out_texts(study, test)
     os.environ["FZOOS_SITE"] = str((HERE / "site" / "site.toml").resolve())
     result = run(study, SimEnv(clients=list(study.sites), workspace_root="simulation"), results="simulation")

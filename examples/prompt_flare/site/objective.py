@@ -1,7 +1,7 @@
-"""This site's private black box: its own texts, asked of its own copy of the model, which runs in this process.
+"""The site's private black box: its own texts and its own copy of the model, which runs in this process.
 
-A site has its texts in texts/SITE/debian.npz, in the layout of docs/prompt.md. Instruction, classes and seed are those
-of the study: they make the prompt that a point stands for, and must be the same everywhere.
+The texts of a site are in texts/SITE/debian.npz, in the format of docs/prompt.md. Instruction, classes and seed are
+those of the study: they define the prompt of a point, and must be the same at all sites.
 """
 
 import os

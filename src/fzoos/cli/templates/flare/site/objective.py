@@ -1,7 +1,7 @@
 """This site's private black box: replace it with yours. It takes x of shape (d,) and returns one number, the loss.
 
-Here: a batch reactor in which A becomes the product B, and B decays to C. How hot, and for how long? Every site has
-another catalyst, which nobody else needs to know.
+The example is a batch reactor in which A becomes the product B, and B decays to C, as a function of temperature and
+time. Every site has its own private catalyst.
 """
 
 import os
@@ -13,7 +13,7 @@ ACTIVITY = {"site-1": 0.8, "site-2": 1.0, "site-3": 1.3}.get(os.environ.get("SIT
 
 
 def objective(x):
-    """The loss of product, between 0 and 1, after `minutes` at `kelvin`."""
+    """Return the loss of product, between 0 and 1, after `minutes` at `kelvin`."""
     kelvin, minutes = x
     time.sleep(0.05)  # an experiment takes its time
     k1 = ACTIVITY * 0.10 * np.exp(6000.0 * (1 / 350.0 - 1 / kelvin))  # A -> B, per minute
