@@ -33,11 +33,10 @@ from fzoos._util.arrays import FloatArray
 from fzoos.objectives.box import BatchObjective
 from fzoos_experiments.tasks.attack import DATASETS, Attack
 from fzoos_experiments.tasks.data import DataError
-from fzoos_experiments.tasks.fused import as_queried
 from fzoos_experiments.tasks.metric import Metric
-from fzoos_experiments.tasks.mlp import LAYERS, logits
-from fzoos_experiments.tasks.mlp_fused import FusedConfusion, is_available
+from fzoos_experiments.tasks.mlp import LAYERS
 from fzoos_experiments.tasks.models import build
+from fzoos_experiments.tasks.replay import as_queried
 from fzoos_experiments.tasks.split import split_by_class
 
 BATCHES = (5, 21, 50)  # picks of a local step of FZooS; finite differences; the refresh of FZooS
@@ -109,30 +108,6 @@ def metric(device: str) -> str:
     )
 
 
-def kernel(device: str) -> None:
-    """Tflop/s of the network as one kernel, as the formula stands, and rows that float64 puts into another class."""
-    task, rng = Metric(portion=1.0, device=device), np.random.default_rng(0)
-    _, (x, y) = task._halves
-    features = task.classifier.standardise(x)
-    theta = task.classifier.theta + rng.uniform(*task.bounds, (500, task.dim))
-    some, wide = torch.as_tensor(features[:7499], dtype=torch.float64), torch.as_tensor(theta[:50])
-    exact = np.stack([logits(one, some).argmax(1).numpy() for one in wide])
-    print("\n| rows | networks at once | precision | ms | Tflop/s | most rows off float64 |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    for rows in (7_499, 41_500, len(x)):
-        for precision in ("tf32x3", "tf32"):
-            count = FusedConfusion(features[:rows], y[:rows], device, precision)
-            off = ""
-            if rows == len(exact[0]):
-                cells = 7 * y[:rows] + exact
-                counted = np.stack([np.bincount(row, minlength=49).reshape(7, 7) for row in cells])
-                off = f"{np.abs(count(theta[:50]) - counted).sum(axis=(1, 2)).max() / 2 / rows:.2%}"
-            for n in (21, 500):
-                seconds = best_of(lambda count=count, n=n: count(theta[:n]))  # type: ignore[misc]
-                speed = n * rows * FLOPS / seconds / 1e12
-                print(f"| {rows:,} | {n} | {precision} | {1e3 * seconds:.2f} | {speed:.1f} | {off} |", flush=True)
-
-
 def networks(device: str) -> None:
     """Images a second through CIFAR-10's network on a GPU: as PyTorch makes it, and as the task queries it."""
     plain = build(DATASETS["cifar10"].recipe, 3, 32, 10, seed=0).to(device).eval()
@@ -167,16 +142,13 @@ def main() -> None:
     print(f"# Queries per second, {where}, PyTorch {torch.__version__}\n# {describe()}\n")
     print("| objective | batch | one by one | ours, one by one | batched | ratio |")
     print("| --- | --- | --- | --- | --- | --- |")
-    with_kernel = options.device.startswith("cuda") and is_available()
     try:
         note = metric(options.device)
     except DataError as error:
-        note, with_kernel = f"no metric task: {error}", False
+        note = f"no metric task: {error}"
     for name, label in (("mnist", "attack, MNIST"), ("cifar10", "attack, CIFAR-10")):
         table(label, *attack(name, options.device))
     print(f"\n{note}")
-    if with_kernel:
-        kernel(options.device)
     if options.device.startswith("cuda"):
         networks(options.device)
 

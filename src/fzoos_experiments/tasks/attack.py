@@ -205,7 +205,7 @@ class Attacks:
         split: "divided", the authors' program: the samples of a class are divided among the clients that have it;
             "whole", the paper's text: each of them has all of them.
         device: "cpu" or "cuda". On CUDA, cuDNN is set to deterministic algorithms, and convolutions round to TF32, in
-            training and in queries (`fzoos_experiments.tasks.fused`).
+            training and in queries.
         recipe: the network and its training; default: the dataset's.
         data: images to use in place of the dataset's own.
         progress: show a progress bar, and each model's accuracy, on standard output or on the console given.

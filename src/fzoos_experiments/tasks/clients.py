@@ -19,8 +19,8 @@ from fzoos.runs.progress import round_columns
 from fzoos_experiments.tasks.cache import cache_folder, digest, fingerprint, read_archive, write_archive
 from fzoos_experiments.tasks.data import Images
 from fzoos_experiments.tasks.display import Shown, console_of
-from fzoos_experiments.tasks.fused import as_queried
 from fzoos_experiments.tasks.models import Module, Recipe, Tensor, accuracy, build, torch, train
+from fzoos_experiments.tasks.replay import as_queried
 from fzoos_experiments.tasks.split import Split, split_by_class
 
 __all__ = ["CLASSES", "ClientModel", "Pixels", "WeakModelError", "client_models"]

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray, check_device
 from fzoos._util.checks import check_count, check_number
@@ -33,7 +32,6 @@ from fzoos_experiments.tasks.clients import WeakModelError
 from fzoos_experiments.tasks.data import Table, load_covtype
 from fzoos_experiments.tasks.display import Shown, console_of
 from fzoos_experiments.tasks.mlp import CLASSES, DIM, Confusion
-from fzoos_experiments.tasks.mlp_fused import FusedConfusion, is_available
 from fzoos_experiments.tasks.scores import SCORES
 from fzoos_experiments.tasks.split import Split, check_split, classes_per_client, split_by_class
 
@@ -141,7 +139,7 @@ class Metric:
             if not len(share):
                 raise ValueError(f"client {i} gets no data: {len(y)} rows are too few for {self.clients} clients")
             features = self.classifier.standardise(x[share])
-            objectives.append(self._objective(_confusion(features, y[share], self.device)))
+            objectives.append(self._objective(Confusion(features, y[share], self.device)))
         return tuple(objectives)
 
     @cached_property
@@ -182,7 +180,7 @@ class Metric:
         first, other = (Rows(data.x[half], data.y[half].astype(np.int64) - 1) for half in np.array_split(order, 2))
         return first, other
 
-    def _objective(self, confusion: Confusion | FusedConfusion) -> BatchObjective:
+    def _objective(self, confusion: Confusion) -> BatchObjective:
         theta, score = self.classifier.theta, SCORES[self.metric]
 
         def objective(x: FloatArray) -> FloatArray:
@@ -192,10 +190,3 @@ class Metric:
             return 1.0 - score(confusion(theta + x))
 
         return objective
-
-
-def _confusion(features: FloatArray, labels: NDArray[np.int64], device: str) -> Confusion | FusedConfusion:
-    """The fastest way to count there."""
-    if device.startswith("cuda") and is_available():
-        return FusedConfusion(features, labels, device)
-    return Confusion(features, labels, device)

@@ -28,7 +28,6 @@ __all__ = [
     "accuracy",
     "build",
     "cnn",
-    "laid_out",
     "logits",
     "nn",  # this and torch are imported from here, so that the message above is the first that is seen without them
     "resnet18",
@@ -213,24 +212,6 @@ def _augment(images: Tensor, generator: Any, shift: int = 4) -> Tensor:
     # Indexed this way the channels come last. They are put first again: on CPUs without AVX-512 PyTorch 2.13 writes
     # beyond its memory in the backward pass of convolutions of fewer than eight channels that come last.
     return padded[n[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
-
-
-def laid_out(model: Module, device: str) -> Module:
-    """The trained model, its weights in the order in memory in which queries are fastest; nothing else changes.
-
-    On a CPU the channels come last. Convolutions pass on the order of their weights, and PyTorch's pooling of images
-    whose channels come first takes longer there than all the rest of `cnn`. Logits differ in rounding only. The order
-    is left as it is on other devices, and in training, so that a recipe leads to the same weights as ever.
-
-    Example:
-        >>> import torch
-        >>> from fzoos_experiments.tasks.models import cnn, laid_out
-        >>> model, x = cnn(channels=1, side=28, classes=10, width=4).eval(), torch.rand(3, 1, 28, 28)
-        >>> before = model(x)
-        >>> torch.allclose(laid_out(model, "cpu")(x), before, atol=1e-6)
-        True
-    """
-    return model.to(memory_format=torch.channels_last) if device == "cpu" else model
 
 
 def logits(model: Module, x: Tensor) -> Tensor:

@@ -18,7 +18,8 @@ from fzoos_experiments.tasks import clients
 from fzoos_experiments.tasks.attack import DATASETS, Attack, Attacks, WeakModelError
 from fzoos_experiments.tasks.clients import Pixels
 from fzoos_experiments.tasks.data import Images
-from fzoos_experiments.tasks.models import Recipe, _augment, build, laid_out, resnet18
+from fzoos_experiments.tasks.models import Recipe, _augment, build, resnet18
+from fzoos_experiments.tasks.replay import as_queried
 
 TINY = Recipe("cnn", width=4, epochs=20, batch=16, min_accuracy=0.5)
 COLOUR = DATASETS["cifar10"].pixels
@@ -116,9 +117,8 @@ def test_on_a_cpu_models_have_their_channels_last_wherever_they_come_from(data, 
 @pytest.mark.parametrize(("recipe", "channels", "side"), [(Recipe(), 1, 28), (Recipe("resnet18", width=8), 3, 32)])
 def test_the_order_of_channels_changes_rounding_only(recipe, channels, side):
     usual = build(recipe, channels, side, 10, seed=0)
-    model = laid_out(deepcopy(usual), "cpu")
+    model = as_queried(deepcopy(usual), "cpu")
     assert all(channels_last(model))
-    assert not any(channels_last(laid_out(deepcopy(usual), "cuda")))  # left as it is
     images = torch.rand(7, channels, side, side, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         exact, expected, found = usual.double()(images.double()), usual.float()(images), model(images)
@@ -136,6 +136,20 @@ def test_models_may_want_the_usual_order():
 
     task = Attack([Viewing()], np.zeros((3, 4, 4)), label=3, radius=0.1, pixels=COLOUR)
     assert task.objectives[0](np.zeros((2, 16))).shape == (2,)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_replayed_network_has_the_logits_of_float64_up_to_tf32():
+    """Each call gets the logits of its own images, before a batch size is recorded and after."""
+    networks = [build(Recipe("resnet18", width=width), 3, 32, 10, seed=0).to("cuda") for width in (16, 32)]
+    batches = [torch.rand(n, 3, 32, 32, device="cuda") for n in (1, 21, 50)]
+    queried = [as_queried(deepcopy(network), "cuda") for network in networks]
+    with torch.no_grad():
+        for _ in range(4):
+            for network, replayed in zip(networks, queried, strict=True):
+                for images in batches:
+                    exact = deepcopy(network).double()(images.double())
+                    assert float((replayed(images) - exact).abs().max()) < 5e-3 * float(exact.abs().max())
 
 
 def constant(*logits: float) -> nn.Module:

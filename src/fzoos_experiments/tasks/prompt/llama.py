@@ -16,17 +16,15 @@ A block is
 
     rms(h) = g h / sqrt(mean(h^2) + epsilon)
 
-where a query looks at the prompt's keys, at its own and at those before it in its text. Queries and keys are first
-rotated: the pair (2 j, 2 j + 1) of coordinates by the angle position / base^(2 j / c), which is how GGUF files store
-them. Here the rows of W_q and W_k are put into another order first, so that the partners are the two halves of a head:
-the products of queries and keys stay what they are, and halves are faster to turn than neighbours.
+where a query attends to the keys of the prompt, to its own and to those before it in its text. Queries and keys are
+first rotated: the pair (2 j, 2 j + 1) of coordinates by the angle position / base^(2 j / c), as GGUF files store them.
+Here the rows of W_q and W_k are reordered first so that the two halves of a head form the pairs: products of queries
+and keys stay the same, and halves are faster to rotate than neighbours.
 
-A prompt and all texts stand one after another in one sequence, without padding, and each text begins at position p. The
-matrix products are over all of it. For the attention it is cut into parts: the prompt, and some texts each; a part's
-queries see the prompt's keys and the part's own, behind a mask that keeps texts apart. So nothing is done for a prompt
-twice, and little for pairs that the mask hides. On CUDA in float16 one kernel does the turning and the attention of a
-part (`fzoos_experiments.tasks.prompt.attention`), and one the products with W_gate and W_up and what is between them
-(`fzoos_experiments.tasks.prompt.gated`). In the last block only the texts' last tokens go on after the attention.
+A prompt and all texts form one sequence without padding, in which each text begins at position p. The matrix products
+are over all of it. For the attention the sequence is cut into parts: the prompt, and some texts each. The queries of a
+part see the keys of the prompt and of the part, with a mask that separates texts. So a prompt is processed once, and
+few masked pairs are computed. After the attention of the last block only the last token of each text is needed.
 """
 
 from __future__ import annotations
@@ -41,17 +39,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fzoos_experiments.tasks.models import Tensor, torch
-from fzoos_experiments.tasks.prompt import attention, gated
 from fzoos_experiments.tasks.prompt.model_file import LlamaSizes, ModelFileError
 
 __all__ = ["Llama", "Packed", "fill_parts"]
 
-_ROOM = 256  # tokens of a part: with more of them much is computed that a mask hides, with fewer the products are small
+_ROOM = 256  # tokens of a part: more of them mean more masked pairs, fewer mean smaller products
 _BLOCK = ("attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down")
 
 
 class _Block(NamedTuple):
-    """The weights of a block; matrices that are applied to the same vectors are one."""
+    """The weights of a block. Matrices that are applied to the same vectors are concatenated."""
 
     attention_norm: Tensor  # (w,)
     qkv: Tensor  # (H G c + 2 H c, w)
@@ -62,20 +59,17 @@ class _Block(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """Texts after a prompt, in one sequence."""
+    """Texts that follow a prompt, packed into one sequence."""
 
     tokens: Tensor  # (S - p,)
     ends: Tensor  # (B,): the places of the texts' last tokens in the sequence
     cos: Tensor  # (S, c / 2), of the angles
     sin: Tensor
-    text: Tensor  # (S,): the text that a token is of; 0: the prompt
-    rows: int | None  # the size of parts that the kernel takes; None: they are not for it
-    starts: Tensor  # (parts + 1,): where the parts begin and the last one ends; the first is the prompt
     masks: tuple[Tensor, ...]  # of each part (G tokens, keys): 0 where a query sees a key, -inf where it does not
 
 
 def fill_parts(lengths: Sequence[int], room: int) -> list[list[int]]:
-    """Texts in as few parts of some room as are found: the longest first, each into the first part that has room.
+    """Pack texts into parts of limited room: the longest first, each into the first part with enough room.
 
     Example:
         >>> from fzoos_experiments.tasks.prompt.llama import fill_parts
@@ -100,7 +94,7 @@ class Llama:
     Args:
         sizes: its sizes and constants.
         weights: its tensors, by the names that GGUF files have for them.
-        device: "cpu" or "cuda". On CUDA, what is done number by number is compiled or within other kernels.
+        device: "cpu" or "cuda". On CUDA, elementwise operations are compiled.
         dtype: "float32" or "float16", of weights and activations; norms and softmax are computed in float32.
 
     Raises:
@@ -136,9 +130,6 @@ class Llama:
         factors = weights.get("rope_freqs.weight", np.ones(sizes.head_width // 2))
         exponents = np.arange(sizes.head_width // 2) * 2 / sizes.head_width
         self._frequencies = torch.as_tensor(sizes.rope_base**-exponents / factors, dtype=torch.float64)
-        on_gpu = device != "cpu" and self.dtype == torch.float16
-        self._attends = on_gpu and attention.is_available(sizes.head_width)
-        self._gates = on_gpu and gated.is_available(sizes.width, sizes.inner)
         del self._weights
 
     @staticmethod
@@ -149,9 +140,9 @@ class Llama:
         return {f"blk.{i}.{name}.weight": shape for name, shape in zip(_BLOCK, shapes, strict=True)}
 
     def flops(self, prompt: int, lengths: Sequence[int]) -> int:
-        """Multiplications and additions that the blocks need for one prompt and some texts, without padding.
+        """Count the multiplications and additions of the blocks for one prompt and some texts, without padding.
 
-        In the last block the texts' last tokens alone are needed after the attention.
+        After the attention of the last block only the last token of each text counts.
 
         Args:
             prompt: p, the tokens of the prompt.
@@ -167,18 +158,17 @@ class Llama:
         return 2 * (tokens * matrices - spared + 2 * s.blocks * pairs * q)
 
     def embed(self, tokens: Sequence[Sequence[int]]) -> Tensor:
-        """The vectors of tokens, for sequences of one length: (n, L) -> (n, L, w)."""
+        """Embed token sequences of one length: (n, L) -> (n, L, w)."""
         return self.embedding[torch.as_tensor(tokens, device=self.device)]
 
     def pack(self, texts: Sequence[Sequence[int]], before: int) -> Packed:
-        """Texts as `scores` takes them.
+        """Pack texts into one sequence for `scores`.
 
         Args:
             texts: B lists of tokens, none of them empty.
-            before: p, the tokens of the prompts that they will follow.
+            before: p, the number of tokens of the prompts before them.
         """
-        rows = attention.rows_for(max(before, *map(len, texts))) if self._attends else None
-        parts = fill_parts([len(text) for text in texts], rows or _ROOM)
+        parts = fill_parts([len(text) for text in texts], _ROOM)
         order = [i for part in parts for i in part]
         lengths = [before, *(len(texts[i]) for i in order)]
         ends = np.empty(len(texts), np.int64)
@@ -192,9 +182,6 @@ class Llama:
             self._on_device(ends),
             angles.cos().to(self.device, self.dtype),
             angles.sin().to(self.device, self.dtype),
-            self._on_device(text.astype(np.int32)),
-            rows,
-            self._on_device(starts.astype(np.int32)),
             tuple(self._mask(text, before, *bounds) for bounds in pairwise(starts.tolist())),
         )
 
@@ -203,8 +190,8 @@ class Llama:
 
         Args:
             prompts: P prompts of p vectors each, shape (P, p, w).
-            texts: what `pack` gave for B texts.
-            tokens: those whose scores are wanted; None: all.
+            texts: B texts from `pack`.
+            tokens: the tokens that are scored; None: all.
         """
         steps = _PLAIN if self.device == "cpu" or torch.is_grad_enabled() else _compiled()
         epsilon, last = self.sizes.epsilon, self._blocks[-1]
@@ -216,25 +203,19 @@ class Llama:
                 h, seen = h.index_select(1, texts.ends), seen.index_select(1, texts.ends)
             h = _add_product(h, seen, block.output)
             x = steps.norm(h, block.inner_norm, epsilon)
-            apart = torch.is_grad_enabled() or not self._gates
-            inner = steps.gate(x @ block.gate_up.T) if apart else gated.gated(x, block.gate_up)
-            h = _add_product(h, inner, block.down)
+            h = _add_product(h, steps.gate(x @ block.gate_up.T), block.down)
         output = self._output if tokens is None else self._output[tokens]
         return _norm(h.float(), self._norm.float(), epsilon) @ output.float().T
 
     def _attention(self, steps: _Steps, mixed: Tensor, texts: Packed) -> Tensor:
-        """What each token sees, (P, S, H G c), from the products (P, S, (H G + 2 H) c) of a block.
+        """The attention of each token, (P, S, H G c), from the products (P, S, (H G + 2 H) c) of a block.
 
-        The G heads of queries that share keys are laid one after another, as if they were G times as many queries: the
-        keys need no copies.
+        The G heads of queries that share keys are concatenated, as G times as many queries, so that keys are not
+        copied.
         """
         heads, group = self.sizes.kv_heads, self.sizes.heads // self.sizes.kv_heads
-        before, lengths = len(texts.text) - len(texts.tokens), [len(mask) // group for mask in texts.masks]
-        if texts.rows and not torch.is_grad_enabled():
-            return attention.attend(
-                mixed, texts.cos, texts.sin, texts.text, texts.starts, before, texts.rows, self.sizes.kv_heads
-            )
-        q, k, v = steps.turn(mixed, texts.cos, texts.sin, heads, group)
+        before, lengths = len(texts.cos) - len(texts.tokens), [len(mask) // group for mask in texts.masks]
+        q, k, v = steps.rotate(mixed, texts.cos, texts.sin, heads, group)
         seen: list[Tensor] = []
         for own_q, own_k, own_v, mask in zip(*(x.split(lengths, dim=-2) for x in (q, k, v)), texts.masks, strict=True):
             if seen:  # the prompt's own part comes first
@@ -244,7 +225,7 @@ class Llama:
         return torch.cat(seen, dim=1)
 
     def _mask(self, text: NDArray[np.int64], before: int, start: int, stop: int) -> Tensor:
-        """Of the part between two places."""
+        """The mask of the part between two positions of the sequence."""
         own = np.arange(start, stop)
         hidden = (text[own, None] != text[own]) | (own[:, None] < own)
         seen = np.pad(hidden, ((0, 0), (before if start else 0, 0)))
@@ -260,7 +241,7 @@ class Llama:
         return _Block(norm, qkv, output, inner, torch.cat([gate, up]), down)
 
     def _apart(self, matrix: Tensor) -> Tensor:
-        """The rows of each head in another order, the even ones first: (2 j, 2 j + 1) become (j, c / 2 + j)."""
+        """Reorder the rows of each head, the even ones first: (2 j, 2 j + 1) become (j, c / 2 + j)."""
         return matrix.unflatten(0, (-1, self.sizes.head_width // 2, 2)).transpose(1, 2).flatten(0, 2)
 
     def _on_device(self, values: NDArray[Any]) -> Tensor:
@@ -276,7 +257,7 @@ class Llama:
 
 
 def _add_product(h: Tensor, x: Tensor, matrix: Tensor) -> Tensor:
-    """h + x W^T; in the place of h, save where gradients need it."""
+    """h + x W^T, written over h unless gradients need it."""
     if torch.is_grad_enabled():
         return h + x @ matrix.T
     h.view(-1, h.shape[-1]).addmm_(x.reshape(-1, x.shape[-1]), matrix.T)
@@ -288,17 +269,17 @@ def _norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + epsilon)).to(x.dtype) * weight
 
 
-def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """(P, S, heads, c), the pairs (j, c / 2 + j) turned by the angles (S, c / 2)."""
+def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """(P, S, heads, c), the pairs (j, c / 2 + j) rotated by the angles (S, c / 2)."""
     first, second = x.chunk(2, dim=-1)
     cos, sin = cos[:, None, :], sin[:, None, :]
     return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
 
 
-def _turn(mixed: Tensor, cos: Tensor, sin: Tensor, heads: int, group: int) -> tuple[Tensor, Tensor, Tensor]:
+def _rotate(mixed: Tensor, cos: Tensor, sin: Tensor, heads: int, group: int) -> tuple[Tensor, Tensor, Tensor]:
     """Queries (P, H, G, S, c), keys and values (P, H, S, c), from the products of a block."""
     q, k, v = mixed.unflatten(-1, (heads * (group + 2), -1)).split((heads * group, heads, heads), dim=2)
-    q, k = _turned(q, cos, sin).unflatten(2, (heads, group)), _turned(k, cos, sin)
+    q, k = _rotated(q, cos, sin).unflatten(2, (heads, group)), _rotated(k, cos, sin)
     return q.permute(0, 2, 3, 1, 4), k.transpose(1, 2), v.transpose(1, 2)
 
 
@@ -309,17 +290,17 @@ def _gate(x: Tensor) -> Tensor:
 
 
 class _Steps(NamedTuple):
-    """What is done number by number between the matrix products."""
+    """The elementwise operations between the matrix products."""
 
     norm: Any
-    turn: Any
+    rotate: Any
     gate: Any
 
 
-_PLAIN = _Steps(_norm, _turn, _gate)
+_PLAIN = _Steps(_norm, _rotate, _gate)
 
 
 @cache
 def _compiled() -> _Steps:
-    """Each as one kernel or two: otherwise they would take longer than the products."""
+    """The elementwise operations as compiled kernels: uncompiled they take longer than the matrix products."""
     return _Steps(*(torch.compile(step) for step in _PLAIN))

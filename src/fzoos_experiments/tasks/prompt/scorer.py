@@ -28,7 +28,7 @@ import numpy as np
 from fzoos_experiments.tasks.models import Tensor, torch
 from fzoos_experiments.tasks.prompt.llama import Llama, Packed
 from fzoos_experiments.tasks.prompt.model_file import ModelFile
-from fzoos_experiments.tasks.prompt.replay import Replayed
+from fzoos_experiments.tasks.replay import Replayed
 
 __all__ = ["Encoded", "Scorer", "load_model"]
 
@@ -153,7 +153,7 @@ class Scorer:
         return torch.cat([self.model.scores(prompts, pack, tokens) for pack in texts.packs], dim=1)
 
     def _passes(self, n: int, texts: Encoded) -> Iterator[slice]:
-        most = max(1, self._at_once // max(len(pack.text) for pack in texts.packs))
+        most = max(1, self._at_once // max(len(pack.cos) for pack in texts.packs))
         at_once = -(-n // -(-n // most))  # passes that are alike: one recording serves nearly all
         return (slice(i, min(i + at_once, n)) for i in range(0, n, at_once))
 

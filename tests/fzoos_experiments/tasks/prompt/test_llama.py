@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from fzoos_experiments.tasks.prompt import Llama, ModelFile, ModelFileError, find_model
+from fzoos_experiments.tasks.prompt.llama import fill_parts
 
 TOKENS = 40
 
@@ -71,6 +72,16 @@ def test_scores_of_some_tokens(tiny):
     some = torch.tensor([5, 0, 39])
     text = model.pack([[3, 4], [6]], before=2)
     assert torch.allclose(model.scores(prompt, text, some), model.scores(prompt, text)[..., some], atol=1e-5)
+
+
+def test_parts():
+    """Every text once, no part over its room except for one of a single text, and no two parts that fit into one."""
+    lengths = np.random.default_rng(0).integers(1, 40, 200).tolist()
+    parts = fill_parts([*lengths, 300], room=128)
+    assert sorted(i for part in parts for i in part) == list(range(201))
+    assert parts[0] == [200]
+    fill = sorted(sum(lengths[i] for i in part) for part in parts[1:])
+    assert fill[-1] <= 128 < fill[0] + fill[1]
 
 
 def test_flops(tiny):
