@@ -16,7 +16,7 @@ from fzoos.federation.check import check_reply
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
 from fzoos.objectives.program import Program
-from fzoos.runs.dashboard.data import Reader
+from fzoos.runs.reader import Reader
 
 Q = 4
 CHEAP = FedZO(local_steps=2, differences=FiniteDifferences(count=Q))

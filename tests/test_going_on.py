@@ -202,7 +202,7 @@ def test_a_run_of_a_file_goes_on_there(tmp_path):
             ("mine", 5, "completed"),
             ("other", 1, "completed"),
         ]
-        assert store.study(1)["rounds"] == 5
+        assert store.settings(1)["rounds"] == 5
         store.check(1)
     again = minimize(bowls(), np.zeros(4), rounds=6, start=1, **settings)
     assert again.rounds == load(path, run=1).rounds == 6
@@ -320,12 +320,12 @@ def test_what_is_refused(tmp_path):
         return minimize(objectives or bowls(), np.zeros(4) if x0 is None else x0, **settings)
 
     for changes, message in [
-        ({"rounds": 3}, "rounds is 3, and start has made 3 of them"),
-        ({"seed": 1}, "start was made with seed = 0, and goes on with it"),
-        ({"algorithm": FedZO()}, "start was made with algorithm = "),
-        ({"bounds": (-1, 2)}, "start was made with bounds = "),
-        ({"monitor": "clients"}, "start was made with share_values = None, and cannot go on with True"),
-        ({"objectives": bowls()[:2]}, "start has 3 clients, and there are 2 objectives"),
+        ({"rounds": 3}, "rounds is 3, but start has made 3 of them"),
+        ({"seed": 1}, "start was run with seed = 0 and is resumed with it"),
+        ({"algorithm": FedZO()}, "start was run with algorithm = "),
+        ({"bounds": (-1, 2)}, "start was run with bounds = "),
+        ({"monitor": "clients"}, "start was run with share_values = None and cannot be resumed with True"),
+        ({"objectives": bowls()[:2]}, "start has 3 clients, but there are 2 objectives"),
         ({"x0": np.full(4, 0.1)}, "start: round 1 leads to another x here"),
         ({"start": replace(first)}, "start is a result without the values of its queries"),
         ({"start": load(tmp_path / "runs.db")}, "start is a result without the values of its queries"),

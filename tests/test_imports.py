@@ -109,7 +109,7 @@ RUN = "import fzoos\nfzoos.minimize(lambda x: float(x @ x), [0.5] * 3, bounds=(-
     [
         (f"{RUN}, progress=True)", ["scipy.linalg", *DISPLAYS]),
         (LEAST, ["scipy.optimize"]),
-        (f"{RUN}, store='runs.db')", ["sqlite3", "fzoos.runs.value_table"]),
+        (f"{RUN}, store='runs.db')", ["sqlite3", "fzoos.runs.store"]),
         (f"{RUN}, algorithm=fzoos.FZooS(features=50))", ["fzoos.algorithms.fzoos"]),
         (f"{RUN}, workers=2)", ["fzoos.objectives.process_workers"]),
         (

@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.machine import describe
 from fzoos.result import Record
-from fzoos.runs.dashboard.data import RunIndex
+from fzoos.runs.dashboard.index import RunIndex
 from fzoos.runs.store import Store
 
 RUNS, ROUNDS, VIEWERS = 10_000, 100_000, 50

@@ -40,8 +40,8 @@ from fzoos.objectives.variables import Real as Real
 from fzoos.result import ObjectiveError as ObjectiveError
 from fzoos.result import Record as Record
 from fzoos.result import Result as Result
+from fzoos.runs.reader import load as load
 from fzoos.runs.store import StoreError as StoreError
-from fzoos.runs.store import load as load
 from fzoos.surrogates.kernels import Matern52 as Matern52
 from fzoos.surrogates.kernels import SquaredExponential as SquaredExponential
 

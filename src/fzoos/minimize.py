@@ -30,8 +30,7 @@ from fzoos.objectives.parallel import point_pools
 from fzoos.objectives.prior import WithPrior, read_prior
 from fzoos.objectives.space import NamedObjective, search_box, space_of
 from fzoos.result import Record, Result
-from fzoos.runs.recording import Recording, find_recording
-from fzoos.runs.writer import RunWriter
+from fzoos.runs.recording import describe_seed, find_recording
 
 __all__ = ["minimize"]
 
@@ -181,10 +180,10 @@ def minimize(
     settings |= {"share_values": True} if share_values else {}
     past = None if start is None else find_recording(start, store)
     if past is not None:
-        root = past.take_up(describe(settings), rounds, count)
-        settings["seed"] = past.settings["seed"]
+        past.check_resumable(describe(settings), rounds, count)
+        root, settings["seed"] = past.seed, past.settings["seed"]
     if not isinstance(settings["seed"], int):
-        settings["entropy"] = Recording.entropy(root)
+        settings["entropy"] = describe_seed(root)
     seeds = Seeds.of(root, count)
     setting = Setting(box, algorithm, count, vectorized, on_failure, precision)
     named = [setting.named(f) for f in objectives]
@@ -206,13 +205,12 @@ def minimize(
             rounding=Rounding(precision, seeds.server),
             share_values=share_values,
         )
-        run = None if past is None else past.run
         limits = Limits(stop)
-        writer = RunWriter(store, name or algorithm.label, settings, begin, count, measure, run)
+        history = RunHistory(server, engine, clients, box, describe(settings))
         loop = RoundLoop(
             server,
             box,
-            RunHistory(server, engine, clients, box, writer, describe(settings)),
+            history,
             rounds=rounds,
             max_queries=max_queries,
             tolerance=algorithm.tolerance if stop.tolerance is None else stop.tolerance,
@@ -225,15 +223,13 @@ def minimize(
         if past is not None:
             for client, values, unanswered in zip(clients, past.values, past.unanswered, strict=True):
                 client.replay(values, unanswered)
-            try:
-                loop.replay(past.history, past.walk)
-            except BaseException as error:
-                writer.abandon(str(error))
-                raise
+            loop.replay(past.history, past.points)
             limits.recall(past.history)
             if past.result.status == "converged":
                 server.state.moves = []
-            writer.go_on()
+        if store is not None:
+            run = None if past is None else past.run
+            history.store_in(store, name or algorithm.label, begin, measure, run)
         return loop.run()
 
 

@@ -39,7 +39,7 @@ def alike(path):
 def of_another_format(path):
     keep(path)
     with sqlite3.connect(path) as db:
-        db.execute("UPDATE about SET value = '1' WHERE name = 'format'")
+        db.execute("PRAGMA user_version = 7")
     db.close()
 
 
@@ -63,8 +63,8 @@ def overwritten(path):
 BAD = {
     "text": (lambda path: path.write_text("not a database at all\n" * 50), "not a database"),
     "foreign": (foreign, "not a file of runs: it has the tables patients"),
-    "alike": (alike, "cannot be read as a file of runs"),
-    "another format": (of_another_format, "has format 1; this program reads format 3 only: another version wrote it"),
+    "alike": (alike, "not a file of runs: it has the tables about, rounds, runs"),
+    "another format": (of_another_format, "has format 7; this version of fzoos reads format 1"),
     "cut in the middle": (cut(2 * 4096), "malformed"),
     "overwritten": (overwritten, "bad.db"),
 }
@@ -109,7 +109,7 @@ def test_a_locked_file_is_one_line_and_stays_as_it_is(fzoos, tmp_path, command):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["list"], "there is no runs.db in this folder; make one with fzoos run TASK --store runs.db"),
+        (["list"], "there is no runs.db in this folder; create one with fzoos run TASK --store runs.db"),
         (["show"], "there is no runs.db in this folder"),
         (["show", "3"], "there is no runs.db in this folder"),
         (["list", "none.db"], "none.db"),

@@ -40,7 +40,7 @@ def test_list_as_json(fzoos):
     assert run == {
         "id": 1, "name": "one", "status": "completed", "rounds": 3, "queries": result.queries,
         "bytes": result.bytes_up + result.bytes_down, "seconds": result.seconds, "F": result.history[-1].monitor,
-        "feasible": None, "tags": [],
+        "feasible": None, "tags": [], "start": 3.0, "minimum": None, "task": "",
     }  # fmt: skip
 
 

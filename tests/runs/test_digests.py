@@ -59,7 +59,8 @@ def test_flipped_bits(folder):
         ("UPDATE rounds SET step = step + 1e-9 WHERE round = 2", "round 2 of run 1"),
         ("UPDATE runs SET message = 'better'", "run 1"),
         ("DELETE FROM rounds WHERE round = 3", "round 3 of run 1"),
-        ("DELETE FROM digests", "run 1"),
+        ("DELETE FROM rounds WHERE round = 4", "round 4 of run 1"),
+        ("UPDATE runs SET rounds = 3", "run 1"),
     ],
 )
 def test_a_changed_row_is_named(folder, change, named):

@@ -11,10 +11,10 @@ import pytest
 from fzoos import Stop, Study, load, minimize
 from fzoos.cli import main
 from fzoos.engines import LocalStudy
-from fzoos.runs.dashboard.data import Reader
-from fzoos.runs.edit import RunEditor
+from fzoos.runs.dashboard.view import details
 from fzoos.runs.export import export
-from fzoos.runs.reader import read, runs_at
+from fzoos.runs.reader import Reader, read, runs_at
+from fzoos.runs.store import Store
 from fzoos.runs.text import markdown
 
 
@@ -92,7 +92,7 @@ def test_list_has_feasibility_and_tags_where_a_run_has_them(tmp_path, fzoos):
     run(path, [limited], name="met")
     run(path, [nowhere], name="missed")
     run(path, [free], name="plain")
-    with RunEditor(path) as editor:
+    with Store(path, create=False) as editor:
         editor.tag(3, editor.runs[2].started, ["kept", "for the paper"])
     head, _, *rows = fzoos("list").splitlines()
     assert head.split()[:6] == ["id", "name", "tags", "started", "status", "feasible"]
@@ -125,10 +125,10 @@ def test_files_for_other_programs_have_it(tmp_path):
 def test_the_dashboard_draws_it(tmp_path):
     result = run(tmp_path / "runs.db", [limited])
     with Reader(tmp_path / "runs.db") as reader:
-        (summary,), details = reader.summaries(), reader.details(1)
-    assert summary["feasible"] is True
-    assert details["feasibility"] == result.feasibility
-    assert details["history"]["diagnostics"]["violation"] == [record.violation for record in result.history]
+        shown = details(reader.run(1))
+    assert shown["feasible"] is True
+    assert shown["feasibility"] == result.feasibility
+    assert shown["history"]["diagnostics"]["violation"] == [record.violation for record in result.history]
 
 
 def test_a_point_at_which_the_constraints_failed_is_no_number(tmp_path):

@@ -13,9 +13,10 @@ from typing import Annotated
 import typer
 
 from fzoos.cli.runs import RUN_HELP
-from fzoos.runs.dashboard.data import RunIndex
-from fzoos.runs.reader import DEFAULT, StoredRun, read, runs_at
+from fzoos.runs.dashboard.index import RunIndex
+from fzoos.runs.reader import DEFAULT, read, runs_at
 from fzoos.runs.report import report as html_report
+from fzoos.runs.rows import StoredRun
 from fzoos.runs.store import StoreError
 
 __all__ = ["add_to"]

@@ -13,10 +13,10 @@ from rich.filesize import decimal
 
 from fzoos.result import known_values
 from fzoos.runs.compare import AXES, at_equal, differing, flatten
-from fzoos.runs.export import as_plain, plain, started, to_json
 from fzoos.runs.export import export as write
-from fzoos.runs.reader import DEFAULT, StoredRun, read, runs_at
-from fzoos.runs.store import Summary
+from fzoos.runs.export import iso_time, run_as_dict, to_json
+from fzoos.runs.reader import DEFAULT, read, runs_at
+from fzoos.runs.rows import StoredRun, Summary, plain
 from fzoos.runs.text import number, one_line, short_x, value_text
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def show(
     """Show a run: its settings, what it reached and cost, its last rounds, and who did not answer."""
     kept = read(run)
     if as_json:
-        typer.echo(to_json(as_plain(kept)), nl=False)
+        typer.echo(to_json(run_as_dict(kept)), nl=False)
         return 0
     for name, value in _facts(kept).items():
         typer.echo(f"{name:<8} {one_line(value)}")
@@ -134,7 +134,7 @@ def export(
 
 
 def _summary(run: Summary) -> dict[str, Any]:
-    found: dict[str, Any] = plain(vars(run) | {"started": started(run.started), "F": run.monitor})
+    found: dict[str, Any] = plain(vars(run) | {"started": iso_time(run.started), "F": run.monitor})
     del found["monitor"]
     return found
 
@@ -144,7 +144,7 @@ def _facts(kept: StoredRun) -> dict[str, str]:
     facts = {
         "run": kept.name,
         "name": kept.summary.name,
-        **({"tags": ", ".join(kept.tags)} if kept.tags else {}),
+        **({"tags": ", ".join(kept.summary.tags)} if kept.summary.tags else {}),
         "started": _local_time(kept.summary.started),
         "status": f"{result.status}: {result.message}" if result.message else result.status,
     }
@@ -152,7 +152,7 @@ def _facts(kept: StoredRun) -> dict[str, str]:
     if measured:
         allowed = [(value, result.history[k].round) for value, k in known_values(result.history)]
         lowest = min(allowed or measured)
-        known = {"at x0": kept.landmarks.start, "smallest": kept.landmarks.minimum}
+        known = {"at x0": kept.summary.start, "smallest": kept.summary.minimum}
         also = "".join(f", {name} {value:.6g}" for name, value in known.items() if value is not None)
         facts["F"] = f"{measured[-1][0]:.6g} (lowest {lowest[0]:.6g} in round {lowest[1]}{also})"
     facts["x"] = short_x(result.x)

@@ -20,7 +20,7 @@ from fzoos.engines.local_study import LocalStudy
 from fzoos.federation.study import Study
 from fzoos.objectives.manual import ManualObjective, point_id
 from fzoos.result import Result
-from fzoos.runs.store import load
+from fzoos.runs.reader import load
 
 __all__ = ["AskTell"]
 

@@ -118,7 +118,7 @@ class _Conductor:
 
     def run(self, progress: bool, callback: Callable[[Record], Any] | None) -> Result:
         study = self._study
-        self._store.take(self._run)
+        self._store.resume(self._run)
         limits = Limits(study.stop)
         limits.recall(self._store.result(self._run).history)
         loop = RoundLoop(
@@ -173,7 +173,7 @@ class _Conductor:
 
     def _check_same(self, run: int) -> None:
         try:
-            found = Study(**self._store.study(run))
+            found = Study(**self._store.settings(run))
         except (TypeError, ValueError) as error:
             raise StoreError(
                 f"{self._store.path} holds a run with settings that this version does not know ({error}): go on with "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict
@@ -12,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fzoos.runs.reader import StoredRun
+from fzoos.runs.rows import StoredRun, plain
 
-__all__ = ["SUFFIXES", "as_plain", "export", "plain", "started", "to_json"]
+__all__ = ["SUFFIXES", "export", "iso_time", "run_as_dict", "to_json"]
 
 
 def export(run: StoredRun, path: str | Path) -> None:
@@ -26,8 +25,8 @@ def export(run: StoredRun, path: str | Path) -> None:
             of `Record.row`; `.json` has everything that is known of the run.
 
     Raises:
-        ValueError: the suffix is another one.
-        ImportError: Parquet is asked for, without pandas and pyarrow.
+        ValueError: the suffix is none of these.
+        ImportError: the file is a .parquet file, and pandas or pyarrow is not installed.
         OSError: the file cannot be written.
 
     Example:
@@ -57,47 +56,28 @@ clients/0/distance'
         beside.unlink(missing_ok=True)
 
 
-def as_plain(run: StoredRun) -> dict[str, Any]:
-    """Everything that is known of a run, as text, numbers and lists."""
-    known = {"id": run.summary.id, "name": run.summary.name, "started": started(run.summary.started)}
+def run_as_dict(run: StoredRun) -> dict[str, Any]:
+    """Everything that is known of a run, as lists, numbers and text that JSON has."""
+    summary = run.summary
+    known = {"id": summary.id, "name": summary.name, "started": iso_time(summary.started), "task": summary.task}
+    known |= {"start": summary.start, "minimum": summary.minimum, "tags": summary.tags, "settings": run.settings}
     failures = [{"round": r, "client": c, "reason": reason} for r, c, reason in run.failures]
-    beside = {"landmarks": asdict(run.landmarks), "tags": list(run.tags)}
-    return plain(  # type: ignore[no-any-return]
-        known | asdict(run.result) | {"settings": run.settings, "failures": failures, "extra": run.extra} | beside
-    )
+    return plain(known | asdict(run.result) | {"failures": failures, "extra": run.extra})  # type: ignore[no-any-return]
 
 
-def started(seconds: float) -> str:
+def iso_time(seconds: float) -> str:
     """A point in time as ISO 8601 text.
 
     Example:
-        >>> from fzoos.runs.export import started
-        >>> started(1_700_000_000.0)
+        >>> from fzoos.runs.export import iso_time
+        >>> iso_time(1_700_000_000.0)
         '2023-11-14T22:13:20+00:00'
     """
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
-def plain(value: Any) -> Any:
-    """The same as lists, numbers and text that JSON has; NaN and infinity become null.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos.runs.export import plain
-        >>> plain({"x": np.array([0.5, np.nan])})
-        {'x': [0.5, None]}
-    """
-    if isinstance(value, dict):
-        return {key: plain(entry) for key, entry in value.items()}
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def to_json(value: Any) -> str:
-    """As the text of a JSON file."""
+    """A value as the text of a JSON file."""
     return json.dumps(plain(value), indent=2, allow_nan=False) + "\n"
 
 
@@ -108,7 +88,7 @@ def _csv(run: StoredRun, path: Path) -> None:
 
 
 def _json(run: StoredRun, path: Path) -> None:
-    path.write_text(to_json(as_plain(run)), encoding="utf-8")
+    path.write_text(to_json(run_as_dict(run)), encoding="utf-8")
 
 
 def _parquet(run: StoredRun, path: Path) -> None:

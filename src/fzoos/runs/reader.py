@@ -1,82 +1,152 @@
-"""Runs by name: how a command finds the run that it was given, and everything that is stored of it."""
+"""Runs that are read: files that are never written to, and runs found by the names that commands and users give."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fzoos.result import Result
-from fzoos.runs.dashboard.data import Reader
-from fzoos.runs.landmarks import UNKNOWN, Landmarks
-from fzoos.runs.store import StoreError, Summary
+from fzoos.runs.rows import StoredRun, Summary
+from fzoos.runs.store import Store, StoreError
 
-__all__ = ["DEFAULT", "StoredRun", "check_run_file", "read", "runs_at"]
+__all__ = ["DEFAULT", "Reader", "check_run_file", "load", "one_line_errors", "read", "reading", "runs_at"]
 
-DEFAULT = "runs.db"  # in the current folder, where a command is given no file
+DEFAULT = "runs.db"  # in the current folder, if a command is given no file
+
+_TIMEOUT = 1.0  # seconds to wait for a locked file
 
 
-@dataclass(frozen=True)
-class StoredRun:
-    """A run, with everything that its file has of it.
+class Reader(Store):
+    """A file of runs that is only read, while a run writes it or long after.
 
-    Attributes:
-        name: FILE:ID.
-        summary: the run's row in a list of runs.
-        settings: the settings that it was started with.
-        result: the run's result so far.
-        failures: round, client and reason of each answer that did not come.
-        extra: epsilon and delta, if it was private.
-        landmarks: its start, F there, and the smallest F.
-        tags: the words that somebody gave it.
+    Args:
+        path: the file.
+
+    Raises:
+        StoreError: there is none, or it is not a file of runs, of another format, locked or damaged.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from fzoos.runs.reader import Reader
+        >>> from fzoos.runs.store import Store
+        >>> path = Path(tempfile.mkdtemp()) / "runs.db"
+        >>> with Store(path) as store:
+        ...     run = store.begin("demo", {"rounds": 3}, np.zeros(2), clients=3)
+        >>> with Reader(path) as reader:
+        ...     [run.name for run in reader.runs]
+        ['demo']
     """
 
-    name: str
-    summary: Summary
-    settings: dict[str, Any]
-    result: Result
-    failures: list[tuple[int, int, str]]
-    extra: dict[str, Any]
-    landmarks: Landmarks = UNKNOWN
-    tags: tuple[str, ...] = ()
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not self.path.is_file():
+            raise StoreError(f"there is no file of runs at {self.path}")
+        if not self.path.stat().st_size:
+            raise StoreError(f"{self.path} is empty: no run has begun in it")
+        with one_line_errors(self.path):
+            try:
+                self._connect("mode=ro").close()  # finds out quickly whether it is locked, and changes nothing
+                if not self._check_format():
+                    raise StoreError(f"{self.path} is empty: no run has begun in it")
+            except sqlite3.OperationalError as error:
+                known = "readonly" in str(error) or "unable to open" in str(error)
+                if not known or os.access(self.path.parent, os.W_OK):  # there a process may just be creating it
+                    raise
+                self._db = self._connect("mode=ro&immutable=1")  # SQLite cannot put files of its own into the folder
+                return
+            # It is a file of runs. Only a connection that may write removes the files that SQLite puts beside it.
+            self._db = self._connect("mode=rw")
+            self._db.execute("PRAGMA query_only = ON")
 
-    def walk(self) -> dict[str, Any]:
-        """The coordinates of x over the rounds, those that moved most: read now, since few want them.
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        uri = f"{self.path.absolute().as_uri()}?{mode}"
+        db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_TIMEOUT)
+        try:
+            db.execute("SELECT name FROM sqlite_master").fetchone()
+        except BaseException:
+            db.close()
+            raise
+        return db
 
-        Raises:
-            StoreError: the file cannot be read any more.
-        """
-        with _reading(Path(self.name.rpartition(":")[0])) as reader:
-            return reader.walk(self.summary.id)
+    @property
+    def version(self) -> int:
+        """A number that changes whenever another process has written to the file."""
+        found: int = self._db.execute("PRAGMA data_version").fetchone()[0]
+        return found
 
-    def client(self, index: int) -> str:
-        """A client's name: its site's, in a study."""
-        sites = self.settings.get("sites")
-        return str(sites[index]) if isinstance(sites, list) and 0 <= index < len(sites) else f"client {index}"
+
+@contextmanager
+def one_line_errors(path: Path) -> Iterator[None]:
+    """Report any problem with a file of runs as a StoreError of one line."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StoreError(f"{path} cannot be read as a file of runs: {error}") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"{path} is damaged: {type(error).__name__}: {error}") from None
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[Reader]:
+    """Open a file of runs to read it, and report any problem with it as a StoreError of one line."""
+    with one_line_errors(path), Reader(path) as reader:
+        yield reader
+
+
+def load(path: str | Path, run: int | None = None) -> Result:
+    """Load the result of a run from a file of runs.
+
+    Args:
+        path: the file, or the folder of a study, which has a `result.db`.
+        run: the id of the run; None: the last one.
+
+    Raises:
+        StoreError: there is none, or the file cannot be used.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import fzoos
+        >>> from fzoos.engines import LocalStudy
+        >>> from fzoos.federation import Study
+        >>> study = Study("demo", x0=0.5, dim=2, bounds=(0, 1), sites=("a",), rounds=2, algorithm={"name": "fedzo"})
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> result = LocalStudy(study, folder, [lambda x: float(x @ x)]).run()
+        >>> bool((fzoos.load(folder).x == result.x).all())
+        True
+    """
+    path = Path(path)
+    with reading(path / "result.db" if path.is_dir() else path) as reader:
+        found = reader.last if run is None else run
+        if found is None:
+            raise StoreError(f"{path} has no run yet")
+        reader.check(found)
+        return reader.result(found)
 
 
 def runs_at(path: str | Path | None = None) -> list[Summary]:
-    """The runs of a file, the oldest first.
+    """List the runs of a file, the oldest first.
 
     Args:
-        path: the file, or a folder with a `result.db` or a `runs.db` in it; None: `runs.db` in this folder.
+        path: the file, or a folder with a `result.db` or a `runs.db` in it; None: `runs.db` in the current folder.
 
     Raises:
         StoreError: there is none, or the file cannot be used.
     """
-    with _reading(_file(path)) as reader:
+    with reading(_file(path)) as reader:
         return reader.runs
 
 
 def read(name: str | None = None) -> StoredRun:
-    """A run.
+    """Read a run.
 
     Args:
-        name: FILE:ID, or FILE (its last run), or ID (in `runs.db`); None: the last run of `runs.db`. In place of a
-            file, the folder it is in.
+        name: FILE:ID, or FILE (its last run), or ID (in `runs.db`); None: the last run of `runs.db`. A folder with a
+            file of runs stands for the file.
 
     Raises:
         StoreError: there is none, or the file cannot be used.
@@ -95,36 +165,24 @@ def read(name: str | None = None) -> StoredRun:
     """
     place, run = _split(name)
     path = _file(place)
-    with _reading(path) as reader:
-        summaries = {summary.id: summary for summary in reader.runs}
-        if not summaries:
+    with reading(path) as reader:
+        ids = [summary.id for summary in reader.runs]
+        if not ids:
             raise StoreError(f"{path} has no run yet")
-        id = max(summaries) if run is None else run
-        if id not in summaries:
-            raise StoreError(f"{path} has no run {id}; it has {_ids(list(summaries))}")
-        known = reader.study(id), reader.result(id), reader.failures(id), reader.extra(id)
-        return StoredRun(f"{path}:{id}", summaries[id], *known, reader.landmarks(id), reader.tags(id))
+        run = max(ids) if run is None else run
+        if run not in ids:
+            there = ", ".join(map(str, ids)) if len(ids) < 10 else f"{ids[0]} to {ids[-1]}"
+            raise StoreError(f"{path} has no run {run}; it has {there}")
+        return reader.run(run)
 
 
 def check_run_file(path: Path) -> None:
-    """Raise a StoreError if a run could not be added to the file; it is not touched. There may be none yet."""
+    """Raise a StoreError if a run cannot be added to the file, without changing it; the file may be missing."""
     if path.is_dir():
         raise StoreError(f"{path} is a folder; a file of runs was expected")
     if path.exists() and path.stat().st_size:
-        with _reading(path):
+        with reading(path):
             pass
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[Reader]:
-    """Report any problem with the file as one line."""
-    try:
-        with Reader(path) as reader:
-            yield reader
-    except sqlite3.Error as error:
-        raise StoreError(f"{path} cannot be read as a file of runs: {error}") from None
-    except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"{path} is damaged: {type(error).__name__}: {error}") from None
 
 
 def _split(name: str | None) -> tuple[str | None, int | None]:
@@ -138,7 +196,7 @@ def _split(name: str | None) -> tuple[str | None, int | None]:
 
 def _file(path: str | Path | None) -> Path:
     if path is None and not Path(DEFAULT).exists():
-        raise StoreError(f"there is no {DEFAULT} in this folder; make one with fzoos run TASK --store {DEFAULT}")
+        raise StoreError(f"there is no {DEFAULT} in this folder; create one with fzoos run TASK --store {DEFAULT}")
     found = Path(DEFAULT if path is None else path)
     if not found.is_dir():
         return found
@@ -146,7 +204,3 @@ def _file(path: str | Path | None) -> Path:
     if not files:
         raise StoreError(f"there is neither a result.db nor a {DEFAULT} in {found}")
     return files[0]
-
-
-def _ids(ids: list[int]) -> str:
-    return ", ".join(map(str, ids)) if len(ids) < 10 else f"{ids[0]} to {ids[-1]}"

@@ -9,14 +9,13 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from fzoos import __version__
-from fzoos.runs.dashboard.data import dumps
-from fzoos.runs.dashboard.rows import details, facts, row
+from fzoos.runs.dashboard.view import details, dumps, path_of_x, row
 from fzoos.runs.plots import COLOURS
-from fzoos.runs.reader import StoredRun
+from fzoos.runs.reader import reading
+from fzoos.runs.rows import StoredRun
 
 __all__ = ["report"]
 
@@ -28,10 +27,10 @@ _POLICY = (
 
 
 def report(runs: Sequence[StoredRun]) -> str:
-    """An HTML page of runs that needs nothing but itself.
+    """Return an HTML page of runs that loads nothing from elsewhere.
 
     Args:
-        runs: as `fzoos.runs.reader.read` gives them.
+        runs: as `fzoos.runs.reader.read` returns them.
 
     Example:
         >>> import tempfile
@@ -47,13 +46,12 @@ def report(runs: Sequence[StoredRun]) -> str:
         >>> "<script src" in page, "http://" in page.replace("http://www.w3.org", "")
         (False, False)
     """
-    # Files in different folders may have the same name: here a run's key is its place.
     rows, whole = [], []
     for place, run in enumerate(runs):
-        path, key = Path(run.name.rpartition(":")[0]), {"key": str(place)}
-        known = (run.settings, run.result, run.failures, run.extra, run.landmarks, run.tags)
-        rows.append(row(path, run.summary, facts(run.settings), run.landmarks, run.tags) | key)
-        whole.append(details(path, run.summary, *known) | {"walk": run.walk()} | key)
+        key = {"key": str(place)}  # files in different folders may have the same name
+        rows.append(row(run.path, run.summary, run.settings) | key)
+        with reading(run.path) as reader:
+            whole.append(details(run) | {"path": path_of_x(reader, run.summary.id)} | key)
     made = f"Made with fzoos {__version__} on {datetime.now().astimezone():%d %B %Y at %H:%M %Z}."
     data = {
         "path": "Report",
@@ -84,13 +82,13 @@ def _static(name: str) -> str:
 
 
 def _hashes(page: str, tag: str) -> str:
-    """The elements of the page, for its policy: nothing else in it is run."""
+    """The hashes of the page's elements, for its policy: nothing else in it is run."""
     digests = (hashlib.sha256(body.encode()).digest() for body in re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL))
     return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
 
 
 def _table(runs: Sequence[dict[str, Any]]) -> str:
-    """For readers that run no scripts: the outcome of each run."""
+    """The outcome of each run as a table, for readers that run no scripts."""
     heads = ("run", "status", "F", "rounds", "queries", "bytes", "seconds")
     rows = (
         (run["name"], run["status"], _number(run["monitor"]), run["rounds"], run["queries"], run["bytes"],

@@ -3,137 +3,113 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.describe import describe
 from fzoos.result import Record
+from fzoos.runs.store import Store
 
-if TYPE_CHECKING:
-    from fzoos.runs.store import Store
-
-__all__ = ["RunWriter"]
+__all__ = ["HasValues", "RunWriter", "reference_values"]
 
 
 class HasValues(Protocol):
-    """A client, as far as it is written down."""
+    """A client, as far as it is stored."""
 
     @property
     def values(self) -> FloatArray:
-        """Of all its queries in their order."""
+        """The values of all its queries, in their order."""
         ...
 
 
 class RunWriter:
-    """Writes a run while it is running; without a path it does nothing.
+    """Writes a run while it is running. Call `begin` or `resume` first.
 
     Args:
-        path: the file of runs; None: nothing is stored.
-        name: the run's name in the file.
-        settings: the settings that it was started with.
-        x0: the start, in the user's coordinates.
-        clients: N, the number of clients.
-        monitor: F, or what stands for it: asked at x0, so that curves begin there.
-        run: the id of a run of the file that goes on; None: it is a new one.
+        path: the file of runs; it is created if it does not exist.
+        clients: the clients, whose values are stored.
     """
 
-    def __init__(
+    def __init__(self, path: str | Path, clients: Sequence[HasValues]) -> None:
+        self._store, self._clients = Store(path), clients
+        self._stored = [0] * len(clients)  # values of each client in the file
+        self._round = 0
+
+    def begin(
         self,
-        path: str | Path | None,
         name: str,
         settings: Mapping[str, Any],
         x0: FloatArray,
-        clients: int,
-        monitor: Callable[[FloatArray], Any] | None = None,
-        run: int | None = None,
-    ):
-        self._store: Store | None = None
-        self._monitor, self._settings = monitor, describe(dict(settings))
-        self._stored = [0] * clients  # values of each client in the file
-        self._round = 0
-        self._silent = run is not None
-        if path is not None:
-            self._open(Path(path), name, x0, clients, run)
-
-    def _open(self, path: Path, name: str, x0: FloatArray, clients: int, run: int | None) -> None:
-        from fzoos.runs.landmarks import of_monitor  # here, as SQLite is slow to load and most runs have no file
-        from fzoos.runs.store import Store
-        from fzoos.runs.value_table import ValueTable
-
-        self._store, self._values = Store(path), ValueTable(path)
-        if run is not None:
-            self._run = run
-            return
-        self._run = self._store.begin(name, self._settings, x0, clients)
-        self._store.mark(self._run, start=self._value(x0), **of_monitor(self._monitor))
-
-    def go_on(self) -> None:
-        """From here on all is new: what came before is in the file."""
-        if self._store is not None and self._silent:
-            self._store.take(self._run, self._settings)
-        self._silent = False
-
-    def abandon(self, message: str) -> None:
-        """What came before could not be made again: a run of the file stays as it is."""
-        if self._store is not None:
-            if not self._silent:
-                self._store.finish(self._run, "failed", message, {})
-            self._close()
-
-    def record(self, record: Record, x: FloatArray, clients: Sequence[HasValues]) -> None:
-        """Store a complete round, and what clients have asked in it."""
-        if self._store is None:
-            return
-        self._round = record.round
-        self._write_values(clients)
-        if not self._silent:
-            self._store.record(self._run, record, x)
-
-    def _write_values(self, clients: Sequence[HasValues]) -> None:
-        """Those since the last time."""
-        values = [client.values for client in clients]
-        if not self._silent:
-            new = [y[n:] for y, n in zip(values, self._stored, strict=True)]
-            self._values.write(self._run, self._round, new)
-        self._stored = [len(y) for y in values]
-
-    def finish(
-        self,
-        status: str,
-        message: str,
-        queries: Sequence[int],
-        extra: Mapping[str, Any],
-        clients: Sequence[HasValues] = (),
+        monitor: Callable[[FloatArray], Any] | None,
     ) -> None:
-        """Store how the run ended, with the queries of a round that is not complete; nothing is written after this.
+        """Begin a new run; the monitor, if there is one, is evaluated at x0, so that curves begin there."""
+        start = None if monitor is None else _value(monitor, x0)
+        known = reference_values(monitor)
+        self._run = self._store.begin(name, settings, x0, len(self._clients), start, **known)
+
+    def resume(self, run: int, settings: Mapping[str, Any], round: int) -> None:
+        """Continue a run of the file after a round; what clients have evaluated so far is in the file."""
+        self._run, self._round = run, round
+        self._stored = [len(client.values) for client in self._clients]
+        self._store.resume(run, settings)
+
+    def record(self, record: Record, x: FloatArray) -> None:
+        """Store a complete round and the values of its queries."""
+        self._round = record.round
+        self._store_values()
+        self._store.record(self._run, record, x)
+
+    def finish(self, status: str, message: str, queries: Sequence[int], extra: Mapping[str, Any]) -> None:
+        """Store how the run ended, with the values of a round that is not complete, and close the file.
 
         Args:
             status: as in `Result`.
             message: the status in words.
-            queries: of each client.
+            queries: per client.
             extra: further values.
-            clients: what they have asked in a round that is not complete is stored, too.
         """
-        if self._store is None:
-            return
-        if any(len(client.values) > n for client, n in zip(clients, self._stored, strict=False)):
+        if any(len(client.values) > n for client, n in zip(self._clients, self._stored, strict=True)):
             self._round += 1
-            self._write_values(clients)
+            self._store_values()
         self._store.finish(self._run, status, message, extra, queries)
-        self._close()
+        self._store.close()
 
-    def _close(self) -> None:
-        if self._store is not None:
-            self._values.close()
-            self._store.close()
-        self._store = None
+    def _store_values(self) -> None:
+        values = [client.values for client in self._clients]
+        new = [y[n:] for y, n in zip(values, self._stored, strict=True)]
+        self._store.store_values(self._run, self._round, new)
+        self._stored = [len(y) for y in values]
 
-    def _value(self, x: FloatArray) -> float | None:
-        """The monitor's; a monitor that raises is reported by the rounds, which ask it as well."""
-        if self._monitor is None:
-            return None
-        try:
-            return float(self._monitor(x.copy()))
-        except Exception:
-            return None
+
+def reference_values(monitor: Any) -> dict[str, Any]:
+    """The task and F*, if the monitor is the `value` of one of `fzoos_experiments.tasks`, or of a task like them.
+
+    A task is described by its `summary`; one that has none, by its name, heterogeneity, dimension and clients.
+
+    Example:
+        >>> from fzoos.runs.writer import reference_values
+        >>> from fzoos_experiments.tasks import Quadratic
+        >>> reference_values(Quadratic(dim=4, clients=2, seed=7).value)
+        {'task': 'quadratic C=5 d=4 N=2', 'minimum': 0.0}
+        >>> reference_values(lambda x: 0.0)
+        {}
+    """
+    task = getattr(monitor, "__self__", None)
+    text, minimum = getattr(task, "summary", None), getattr(task, "minimum", None)
+    if not isinstance(text, str):
+        kinds = {"name": str, "heterogeneity": Real, "dim": Integral, "clients": Integral}
+        if task is None or not all(isinstance(getattr(task, name, None), kind) for name, kind in kinds.items()):
+            return {}
+        text = f"{task.name} C={task.heterogeneity:g} d={task.dim} N={task.clients}"
+        share = getattr(task, "share", None)
+        text += f" noise={share:g}" if isinstance(share, Real) else ""
+    return {"task": text} | ({"minimum": float(minimum)} if isinstance(minimum, Real) else {})
+
+
+def _value(monitor: Callable[[FloatArray], Any], x: FloatArray) -> float | None:
+    """The monitor's value; None if it raises, which the rounds report, because they call it as well."""
+    try:
+        return float(monitor(x.copy()))
+    except Exception:
+        return None

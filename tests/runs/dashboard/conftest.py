@@ -17,7 +17,7 @@ import pytest
 import uvicorn
 
 from fzoos import FedProx, FedZO, FZooS, minimize
-from fzoos.runs.dashboard.data import RunIndex
+from fzoos.runs.dashboard.index import RunIndex
 from fzoos.runs.dashboard.server import application
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

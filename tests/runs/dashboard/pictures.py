@@ -8,7 +8,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 from fzoos import Auto, FedProx, FedZO, ScaffoldII, minimize
-from fzoos.runs.edit import RunEditor
+from fzoos.runs.store import Store
 from fzoos_experiments.tasks import Levy, Quadratic
 
 from .conftest import CHROMIUM, serving
@@ -33,7 +33,7 @@ def fill(path: Path) -> None:
         name = f"{algorithm.label} {task.name} C={task.heterogeneity:g} d={task.dim} N={task.clients}"
         minimize(task.objectives, task.x0, bounds=task.bounds, vectorized=True, algorithm=algorithm, rounds=rounds,
                  seed=task.seed, monitor=task.value, store=path, name=name)  # fmt: skip
-    with RunEditor(path) as editor:
+    with Store(path, create=False) as editor:
         last = editor.runs[-1]
         editor.tag(last.id, last.started, ["for the paper"])
 

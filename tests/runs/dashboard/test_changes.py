@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from fzoos.result import Record
-from fzoos.runs.dashboard.data import RunIndex
+from fzoos.runs.dashboard.index import RunIndex
 from fzoos.runs.dashboard.server import application, token_for
-from fzoos.runs.edit import LONGEST_NAME, RunEditor
 from fzoos.runs.reader import read, runs_at
+from fzoos.runs.rows import LONGEST_NAME
 from fzoos.runs.store import Store, StoreError
 
 from .conftest import keep, serving
@@ -30,7 +30,7 @@ def path(tmp_path):
 def rows(path):
     """How many rows of each table belong to run 1 and to run 2."""
     with sqlite3.connect(path) as db:
-        tables = {"runs": "id"} | dict.fromkeys(("rounds", "digests", "answers", "failures"), "run")
+        tables = {"runs": "id"} | dict.fromkeys(("rounds", "query_values", "failures"), "run")
         found = {t: [db.execute(f"SELECT count(*) FROM {t} WHERE {c} = {r}").fetchone()[0] for r in (1, 2)]
                  for t, c in tables.items()}  # fmt: skip
     db.close()
@@ -39,23 +39,23 @@ def rows(path):
 
 def test_a_run_is_renamed_and_tagged_and_stays_intact(path):
     before = read(f"{path}:1")
-    with RunEditor(path) as editor:
+    with Store(path, create=False) as editor:
         editor.rename(1, before.summary.started, "  a  better name ")
         editor.tag(1, before.summary.started, ["kept", "noisy"])
         editor.check(1)  # its digest fits
     after = read(f"{path}:1")
     assert after.summary.name == "a better name"
-    assert after.tags == ("kept", "noisy")
+    assert after.summary.tags == ("kept", "noisy")
     assert after.result.history == before.result.history
     assert read(f"{path}:2").summary.name == "second"
 
 
 def test_a_deleted_run_leaves_nothing_and_the_others_stay(path):
-    with RunEditor(path) as editor:
+    with Store(path, create=False) as editor:
         editor.tag(1, editor.runs[0].started, ["kept"])
         editor.tag(2, editor.runs[1].started, ["kept"])
     second = read(f"{path}:2")
-    with RunEditor(path) as editor:
+    with Store(path, create=False) as editor:
         editor.delete(1, editor.runs[0].started)
     found = rows(path)
     assert {name: counts[0] for name, counts in found.items()} == dict.fromkeys(found, 0)
@@ -68,18 +68,18 @@ def test_a_deleted_run_leaves_nothing_and_the_others_stay(path):
 
 @pytest.mark.parametrize("name", ["   ", "x" * (LONGEST_NAME + 1), 7])
 def test_names_that_are_none(path, name):
-    with RunEditor(path) as editor, pytest.raises(ValueError, match="name must be"):
+    with Store(path, create=False) as editor, pytest.raises(ValueError, match="name must have"):
         editor.rename(1, editor.runs[0].started, name)
 
 
 def test_an_id_that_was_given_again_is_not_taken_for_the_run_that_had_it(path):
     """A page that still shows the deleted run 2 must not delete the new one."""
     old = runs_at(path)[1].started
-    with RunEditor(path) as editor:
+    with Store(path, create=False) as editor:
         editor.delete(2, old)
     keep(path, rounds=1, name="another")
     assert [run.id for run in runs_at(path)] == [1, 2]
-    with RunEditor(path) as editor:
+    with Store(path, create=False) as editor:
         for change in (
             lambda: editor.delete(2, old),
             lambda: editor.rename(2, old, "x"),
@@ -93,7 +93,7 @@ def test_an_id_that_was_given_again_is_not_taken_for_the_run_that_had_it(path):
 def test_a_running_run_is_not_deleted(tmp_path):
     with Store(tmp_path / "runs.db") as store:
         store.begin("mine", {}, np.zeros(1), clients=1)  # this process is alive
-    with RunEditor(tmp_path / "runs.db") as editor, pytest.raises(StoreError, match="is running"):
+    with Store(tmp_path / "runs.db", create=False) as editor, pytest.raises(StoreError, match="is running"):
         editor.delete(1, editor.runs[0].started)
 
 
@@ -103,7 +103,7 @@ def test_a_study_is_not_deleted(tmp_path):
         run = store.begin("study", {}, np.zeros(1), clients=1)
         store.checkpoint(run, b"state", [0], Record(1, 1, 1, 1, 0.1, 0.1, None, {}, (1,), (None,)), np.zeros(1))
         store.finish(run, "completed", "", {})
-    with RunEditor(tmp_path / "result.db") as editor, pytest.raises(StoreError, match="a study's"):
+    with Store(tmp_path / "result.db", create=False) as editor, pytest.raises(StoreError, match="a study's"):
         editor.delete(1, editor.runs[0].started)
 
 
@@ -112,7 +112,7 @@ def test_a_damaged_run_is_not_changed(path):
     with sqlite3.connect(path) as db:
         db.execute("UPDATE rounds SET monitor = 7 WHERE run = 1")
     db.close()
-    with RunEditor(path) as editor:
+    with Store(path, create=False) as editor:
         started = editor.runs[0].started
         for change in (lambda: editor.rename(1, started, "fine"), lambda: editor.tag(1, started, ["fine"])):
             with pytest.raises(StoreError, match="is damaged"):

@@ -3,8 +3,10 @@
 import pytest
 
 from fzoos.runs import store
-from fzoos.runs.dashboard import data
-from fzoos.runs.dashboard.data import Reader, RunIndex, dumps
+from fzoos.runs.dashboard import index as index_module
+from fzoos.runs.dashboard.index import RunIndex
+from fzoos.runs.dashboard.view import details, dumps
+from fzoos.runs.reader import Reader
 from fzoos.runs.store import StoreError
 
 from .conftest import keep
@@ -19,9 +21,9 @@ def test_the_later_rounds_are_those_of_the_whole_run(kept, after):
         for name in ("rounds", "queries", "queries_per_client", "bytes_up", "seconds", "status", "failed", "message"):
             assert getattr(later, name) == getattr(whole, name), name
         assert later.x.tobytes() == whole.x.tobytes()
-        page = reader.details(3, after)
+        page = details(reader.run(3, after))
         assert page["history"]["round"] == list(range(after + 1, 7))
-        assert page | {"history": None} == reader.details(3) | {"history": None}
+        assert page | {"history": None} == details(reader.run(3)) | {"history": None}
 
 
 def test_rounds_that_the_page_has_are_not_read_again(tmp_path, monkeypatch):
@@ -31,8 +33,8 @@ def test_rounds_that_the_page_has_are_not_read_again(tmp_path, monkeypatch):
     read, record_of = [], store.record_of
     monkeypatch.setattr(store, "record_of", lambda row: read.append(row[0]) or record_of(row))
     with Reader(path) as reader:
-        reader.details(1, after=28)
-        reader.details(1, after=30)
+        details(reader.run(1, after=28))
+        details(reader.run(1, after=30))
     assert read == [29, 30, 30]
 
 
@@ -45,8 +47,8 @@ def test_one_run_of_many_is_read_alone(kept):
 
 def test_the_list_is_made_once_for_all_who_look(kept, monkeypatch):
     made = []
-    monkeypatch.setattr(data, "dumps", lambda value: made.append(1) or dumps(value))
-    monkeypatch.setattr(data, "_FRESH", -1.0)  # each looks at the file
+    monkeypatch.setattr(index_module, "dumps", lambda value: made.append(1) or dumps(value))
+    monkeypatch.setattr(index_module, "_FRESH", -1.0)  # each looks at the file
     with RunIndex(kept) as index:
         texts = [index.listing() for _ in range(50)]
         assert len(made) == 1
@@ -55,7 +57,7 @@ def test_the_list_is_made_once_for_all_who_look(kept, monkeypatch):
 
 
 def test_a_change_is_in_the_list(tmp_path, monkeypatch):
-    monkeypatch.setattr(data, "_FRESH", -1.0)
+    monkeypatch.setattr(index_module, "_FRESH", -1.0)
     path = tmp_path / "runs.db"
     keep(path, rounds=1)
     with RunIndex(path) as index:

@@ -9,9 +9,11 @@ import pytest
 
 from fzoos import FedZO
 from fzoos.result import Record
-from fzoos.runs.dashboard import data
-from fzoos.runs.dashboard.data import Reader, RunIndex, dumps
-from fzoos.runs.dashboard.rows import columns, plain
+from fzoos.runs.dashboard import index as index_module
+from fzoos.runs.dashboard.index import RunIndex
+from fzoos.runs.dashboard.view import columns, dumps
+from fzoos.runs.reader import Reader
+from fzoos.runs.rows import plain
 from fzoos.runs.store import Store, StoreError
 
 from .conftest import keep, wait_for
@@ -117,8 +119,8 @@ def test_keys_that_name_no_run(kept, key):
 
 
 def test_a_folder_is_watched(tmp_path, monkeypatch):
-    monkeypatch.setattr(data, "_FRESH", 0.0)
-    monkeypatch.setattr(data, "_AGAIN", 0.0)
+    monkeypatch.setattr(index_module, "_FRESH", 0.0)
+    monkeypatch.setattr(index_module, "_AGAIN", 0.0)
 
     def names():
         return [run["key"] for run in index.refresh()["runs"]]
@@ -144,7 +146,7 @@ def test_a_folder_is_watched(tmp_path, monkeypatch):
 
 
 def test_a_file_that_takes_the_place_of_another_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(data, "_FRESH", 0.0)
+    monkeypatch.setattr(index_module, "_FRESH", 0.0)
     keep(tmp_path / "runs.db", rounds=1, name="before")
     keep(tmp_path / "next.db.new", rounds=1, name="after")
     with RunIndex(tmp_path / "runs.db") as index:
@@ -177,19 +179,19 @@ def test_where_x_went_is_as_much_as_a_plot_can_show(tmp_path):
         store._execute("BEGIN")
         for r in range(1, 1002):
             record = Record(r, r, r, r, float(r), 0.1, None, {}, (r,), (0.0,))
-            store._insert(run, record, reach * r / 1001)
+            store._update(run, **store._insert(run, record, reach * r / 1001))
         store._execute("COMMIT")
     with RunIndex(tmp_path) as index:
-        walk = index.walk("runs.db:1")
-        assert walk["dim"] == 30
-        assert walk["names"] == [f"x{i}" for i in range(11, 31)]
-        assert walk["round"][0] == 0
-        assert walk["round"][-1] == 1001
-        assert 200 < len(walk["round"]) <= 402
-        assert [len(column) for column in walk["x"]] == [len(walk["round"])] * 20
-        assert walk["x"][-1][-1] == pytest.approx(30.0)
+        path = index.path_of_x("runs.db:1")
+        assert path["dim"] == 30
+        assert path["names"] == [f"x{i}" for i in range(11, 31)]
+        assert path["round"][0] == 0
+        assert path["round"][-1] == 1001
+        assert 200 < len(path["round"]) <= 402
+        assert [len(column) for column in path["x"]] == [len(path["round"])] * 20
+        assert path["x"][-1][-1] == pytest.approx(30.0)
         with pytest.raises(StoreError, match="no run"):
-            index.walk("runs.db:9")
+            index.path_of_x("runs.db:9")
 
 
 def test_runs_of_one_problem_and_of_one_setting(tmp_path):
@@ -198,7 +200,7 @@ def test_runs_of_one_problem_and_of_one_setting(tmp_path):
     for settings in ({"seed": 1}, {"seed": 2}, {"algorithm": FedZO(local_steps=3)}, {"name": "another"}):
         keep(path, rounds=1, **settings)
     with Store(path) as store:
-        store.begin("FedZO", store.study(1) | {"bounds": [[0, 1], [0, 1]]}, np.zeros(2), clients=3)
+        store.begin("FedZO", store.settings(1) | {"bounds": [[0, 1], [0, 1]]}, np.zeros(2), clients=3)
     with RunIndex(path) as index:
         runs = index.refresh()["runs"][::-1]
     groups, problems = [run["group"] for run in runs], [run["problem"] for run in runs]

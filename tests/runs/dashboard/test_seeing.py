@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from fzoos import Adam, Auto, Choice, FedProx, FedZO, Integer, Log, Space, minimize
-from fzoos.runs.edit import RunEditor
 from fzoos.runs.reader import read, runs_at
 from fzoos.runs.report import report
+from fzoos.runs.store import Store
 from fzoos.testing.problem import with_steps
 from fzoos_experiments.tasks import Levy, Quadratic
 
@@ -298,7 +298,7 @@ def test_rename_tag_and_delete(visit, editable):
     page.locator("#filter").fill("noisy")
     until(page, lambda: page.locator("#list .run").count() == 1)
     page.locator("#filter").fill("")
-    assert [(run.name, read(f"{path}:{run.id}").tags) for run in runs_at(path)][-1] == (
+    assert [(run.name, run.tags) for run in runs_at(path)][-1] == (
         "a better name",
         ("kept", "noisy"),
     )
@@ -340,7 +340,7 @@ def test_a_change_that_is_refused_is_said(browser, editable):
 def test_texts_stay_texts_wherever_they_are_shown(visit, editable, tmp_path):
     """Names and tags with HTML in them, given by the page itself: in list, head, legend, tables, dialogs and menus."""
     path, url = editable
-    with RunEditor(path) as editor:
+    with Store(path, create=False) as editor:
         for run in editor.runs[:2]:
             editor.rename(run.id, run.started, NASTY)
             editor.tag(run.id, run.started, ["<b>bold</b>", "<img src=x onerror=alert(1)>"])
@@ -383,7 +383,8 @@ def test_ten_thousand_runs(visit, tmp_path):
             db.execute(
                 f"INSERT INTO runs VALUES ({','.join('?' * len(row))})", (run, name, study, row[3] + run, *row[4:])
             )
-            db.executemany(f"INSERT INTO rounds VALUES ({','.join('?' * 11)})", [(run, *r[1:]) for r in rounds])
+            places = ",".join("?" * len(rounds[0]))
+            db.executemany(f"INSERT INTO rounds VALUES ({places})", [(run, *r[1:]) for r in rounds])
     db.close()
     with serving(path) as url:
         began = time.monotonic()

@@ -12,7 +12,7 @@ import sys
 import httpx
 import pytest
 
-from fzoos.runs.dashboard.data import RunIndex
+from fzoos.runs.dashboard.index import RunIndex
 from fzoos.runs.dashboard.server import serve
 
 from .conftest import keep, serving, wait_for

@@ -24,7 +24,7 @@ from fzoos.engines.flare.site import client_app
 from fzoos.engines.flare.watch import Watch
 from fzoos.federation.study import Study
 from fzoos.result import Result
-from fzoos.runs.store import load
+from fzoos.runs.reader import load
 
 __all__ = ["StudyRecipe", "recipe", "run"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import platform
 import re
 import secrets
@@ -10,10 +11,11 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from importlib.resources import files
+from typing import Any
 
-from fzoos.runs.dashboard.changes import change_run
-from fzoos.runs.dashboard.data import RunIndex, dumps
-from fzoos.runs.store import StoreError
+from fzoos.runs.dashboard.index import RunIndex
+from fzoos.runs.dashboard.view import dumps
+from fzoos.runs.store import Store, StoreError
 
 try:
     import anyio
@@ -30,7 +32,7 @@ try:
 except ImportError:
     raise ImportError("the dashboard needs Starlette and uvicorn: pip install 'fzoos[dashboard]'") from None
 
-__all__ = ["PORT", "application", "serve", "token_for"]
+__all__ = ["PORT", "application", "change_run", "serve", "token_for"]
 
 PORT = 8366
 _PORTS_TRIED = 100
@@ -62,10 +64,10 @@ def application(
 
     Example:
         >>> import tempfile
-        >>> from fzoos.runs.dashboard.data import RunIndex
+        >>> from fzoos.runs.dashboard.index import RunIndex
         >>> from fzoos.runs.dashboard.server import application
         >>> [route.path for route in application(RunIndex(tempfile.mkdtemp())).routes]
-        ['/', '/api/runs', '/api/run', '/api/walk', '/events', '/static']
+        ['/', '/api/runs', '/api/run', '/api/path', '/events', '/static']
     """
 
     if edit and token is None:
@@ -77,35 +79,34 @@ def application(
         return HTMLResponse(text.replace("<html ", f'<html data-secret="{secret}" ', 1) if edit else text)
 
     async def runs(request: Request) -> Response:
-        return _json(await run_in_threadpool(index.listing))
+        return Response(await run_in_threadpool(index.listing), media_type="application/json")
 
     async def run(request: Request) -> Response:
         after = request.query_params.get("after", "0")
         if not after.isdecimal():
-            return _json(dumps({"error": f"after must be the number of a round, got {after!r}"}), 400)
-        try:
-            found = await run_in_threadpool(index.details, request.query_params.get("key", ""), int(after))
-        except StoreError as error:
-            return _json(dumps({"error": str(error)}), 404)
-        return _json(dumps(found))
+            return _json({"error": f"after must be the number of a round, got {after!r}"}, 400)
+        return await answer(index.details, request.query_params.get("key", ""), int(after))
 
-    async def walk(request: Request) -> Response:
+    async def path(request: Request) -> Response:
+        return await answer(index.path_of_x, request.query_params.get("key", ""))
+
+    async def answer(function: Callable[..., Any], *arguments: Any) -> Response:
         try:
-            return _json(dumps(await run_in_threadpool(index.walk, request.query_params.get("key", ""))))
+            return _json(await run_in_threadpool(function, *arguments))
         except StoreError as error:
-            return _json(dumps({"error": str(error)}), 404)
+            return _json({"error": str(error)}, 404)
 
     async def change(request: Request) -> Response:
         refusal = refuse_change(request.headers, secret)
         if refusal is not None:
-            return _json(dumps({"error": refusal}), 403)
+            return _json({"error": refusal}, 403)
         body = b""
         async for part in request.stream():
             body += part
             if len(body) > _LONGEST_CHANGE:
-                return _json(dumps({"error": "the change is too long"}), 413)
-        status, answer = await run_in_threadpool(change_run, index, body)
-        return _json(dumps(answer), status)
+                return _json({"error": "the change is too long"}, 413)
+        status, outcome = await run_in_threadpool(change_run, index, body)
+        return _json(outcome, status)
 
     async def events(request: Request) -> Response:
         return StreamingResponse(_events(index, stopping), media_type="text/event-stream")
@@ -115,7 +116,7 @@ def application(
             Route("/", page),
             Route("/api/runs", runs),
             Route("/api/run", run),
-            Route("/api/walk", walk),
+            Route("/api/path", path),
             *([Route("/api/change", change, methods=["POST"])] if edit else []),
             Route("/events", events),
             Mount("/static", StaticFiles(packages=[("fzoos.runs.dashboard", "static")])),
@@ -140,8 +141,68 @@ async def _events(index: RunIndex, stopping: Callable[[], bool]) -> AsyncIterato
         sent, last = text, time.monotonic()
 
 
-def _json(text: str, status: int = 200) -> Response:
-    return Response(text, status, media_type="application/json")
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(dumps(value), status, media_type="application/json")
+
+
+def change_run(index: RunIndex, body: bytes) -> tuple[int, dict[str, Any]]:
+    """Rename, tag or delete a run, as the page requests it; return the status and the content of the response.
+
+    Args:
+        index: knows which runs there are; no other file is opened.
+        body: JSON: "key" and "started" say which run, and one of "name", "tags" and "delete" (true) what changes.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> from fzoos import FedZO, minimize
+        >>> from fzoos.runs.dashboard.index import RunIndex
+        >>> from fzoos.runs.dashboard.server import change_run
+        >>> path = Path(tempfile.mkdtemp()) / "runs.db"
+        >>> result = minimize([lambda x: float(x @ x)], np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=1,
+        ...                   store=path)
+        >>> with RunIndex(path) as index:
+        ...     [run] = index.refresh()["runs"]
+        ...     change = {"key": run["key"], "started": run["started"], "name": "a first try"}
+        ...     change_run(index, json.dumps(change).encode()), index.refresh()["runs"][0]["name"]
+        ((200, {'done': True}), 'a first try')
+    """
+    try:
+        change = json.loads(body)
+    except ValueError:
+        change = None
+    if not isinstance(change, dict) or not isinstance(change.get("key"), str):
+        return 400, {"error": "a change names a run: key and started"}
+    kinds = [kind for kind in ("name", "tags", "delete") if kind in change]
+    if len(kinds) != 1 or not isinstance(change.get("started"), (int, float)):
+        return 400, {"error": "a change has started and one of name, tags and delete"}
+    try:
+        path, run = index.file_of(change["key"])
+    except StoreError as error:
+        return 404, {"error": str(error)}
+    try:
+        with Store(path, create=False) as store:
+            _apply(store, run, float(change["started"]), kinds[0], change[kinds[0]])
+    except ValueError as error:
+        return 400, {"error": str(error)}
+    except StoreError as error:
+        return 409, {"error": str(error)}
+    index.changed()
+    return 200, {"done": True}
+
+
+def _apply(store: Store, run: int, started: float, kind: str, value: Any) -> None:
+    if kind == "name":
+        store.rename(run, started, value)
+    elif kind == "tags":
+        if not isinstance(value, list):
+            raise ValueError(f"tags must be a list of strings, got {value!r}")
+        store.tag(run, started, value)
+    elif value is True:
+        store.delete(run, started)
+    else:
+        raise ValueError(f"delete must be true, got {value!r}")
 
 
 def serve(

@@ -134,7 +134,7 @@ function draw() {
     source,
   );
   const ready = focus ? full(focus.key) : null;
-  plots.show(drawn, ready, ready ? source.walk(focus) : null);
+  plots.show(drawn, ready, ready ? source.path(focus) : null);
   tables.show(drawn, focus ? full(focus.key) : null);
   document.title = focus
     ? `${focus.status === "running" && focus.total ? `${focus.rounds}/${focus.total} ` : ""}${focus.name} · fzoos`

@@ -21,7 +21,7 @@ class Plots {
     this.cards = new Map();
   }
 
-  show(runs, focus, walk) {
+  show(runs, focus, path) {
     const metric = this.metric(runs);
     this.convergence(runs, metric);
     const names = new Set();
@@ -30,7 +30,7 @@ class Plots {
         if (values.some(Boolean)) names.add(name); // all zeros: nothing was corrected
     for (const name of [...names].sort()) this.diagnostic(name, runs);
     this.distances(focus);
-    this.coordinates(focus, walk);
+    this.coordinates(focus, path);
     const last = ["distances", "coordinates"];
     for (const [id, card] of this.cards) {
       const wanted = id === "convergence" || last.includes(id) || names.has(id);
@@ -185,23 +185,23 @@ class Plots {
   }
 
   // x of the run in focus: where it began and where it went.
-  coordinates(run, walk) {
+  coordinates(run, path) {
     const title = "Coordinates of x";
     const card = this.card("coordinates", title);
-    const names = (run && walk && walk.names) || [];
-    const some = names.length && walk.dim > names.length ? `; the ${names.length} of ${walk.dim} that moved most` : "";
+    const names = (run && path && path.names) || [];
+    const some = names.length && path.dim > names.length ? `; the ${names.length} of ${path.dim} that moved most` : "";
     setText(card.about, run ? `${run.name}: x at the start and after each round${some}.` : "");
     const at = new Map(run ? run.history.round.map((round, i) => [round, i]) : []);
     const place = (round) => (round === 0 ? 0 : run.history[this.view.against][at.get(round)]);
-    const kept = names.length ? walk.round.map((round) => round === 0 || at.has(round)) : [];
+    const kept = names.length ? path.round.map((round) => round === 0 || at.has(round)) : [];
     const count = this.view.colours.length;
     const series = names.map((name, i) => ({
       id: `coordinate ${i}`,
       name,
       colour: `var(--c${i % count})`,
       dash: Math.floor(i / count),
-      x: walk.round.filter((_, k) => kept[k]).map(place),
-      y: walk.x[i].filter((_, k) => kept[k]),
+      x: path.round.filter((_, k) => kept[k]).map(place),
+      y: path.x[i].filter((_, k) => kept[k]),
     }));
     this.plot(card, { title, unit: "x", series, empty: run ? "No round is complete yet" : "Choose a run in the list" });
   }

@@ -6,7 +6,7 @@ class LiveSource {
   constructor(changed, connected) {
     this.live = true;
     this.secret = document.documentElement.dataset.secret || null; // there if runs may be changed
-    this.walks = new Map(); // of each run looked at, where its x went
+    this.paths = new Map(); // of each run looked at, where its x went
     this.state = null;
     this.details = new Map();
     this.seen = new Map(); // of each run that goes on, when it came to how many rounds
@@ -72,25 +72,25 @@ class LiveSource {
   }
 
   // Where the x of a run went, as far as it is known here; what is new is asked for every few seconds at most.
-  walk(run) {
-    const known = this.walks.get(run.key);
+  path(run) {
+    const known = this.paths.get(run.key);
     const fits = known && known.started === run.started;
     const due = !fits || (known.rounds !== run.rounds && performance.now() - known.at > 3000);
-    if (due && !this.busy.has(`walk ${run.key}`)) this.fetchWalk(run);
-    return fits ? known.walk : null;
+    if (due && !this.busy.has(`path ${run.key}`)) this.fetchPath(run);
+    return fits ? known.path : null;
   }
 
-  async fetchWalk(run) {
-    this.busy.add(`walk ${run.key}`);
+  async fetchPath(run) {
+    this.busy.add(`path ${run.key}`);
     try {
-      const answer = await fetch(`api/walk?key=${encodeURIComponent(run.key)}`);
-      const walk = answer.ok ? await answer.json() : null;
-      this.walks.set(run.key, { walk, rounds: run.rounds, started: run.started, at: performance.now() });
+      const answer = await fetch(`api/path?key=${encodeURIComponent(run.key)}`);
+      const path = answer.ok ? await answer.json() : null;
+      this.paths.set(run.key, { path, rounds: run.rounds, started: run.started, at: performance.now() });
       this.changed();
     } catch {
       // the connection is lost; the stream notices too
     } finally {
-      this.busy.delete(`walk ${run.key}`);
+      this.busy.delete(`path ${run.key}`);
     }
   }
 
@@ -155,8 +155,8 @@ class ReportSource {
 
   want() {}
 
-  walk(run) {
-    return this.details.get(run.key).walk;
+  path(run) {
+    return this.details.get(run.key).path;
   }
 
   pace() {

@@ -1,14 +1,14 @@
-"""What stands beside the rounds of a run: stored once."""
+"""Reference values of a run, which are stored once: F at x0, the smallest F, the task, tags."""
 
 import numpy as np
 import pytest
 
 from fzoos import FedZO, minimize
 from fzoos.cli import main
-from fzoos.runs.landmarks import of_monitor
 from fzoos.runs.reader import read
+from fzoos.runs.rows import LONGEST_TAG, MOST_TAGS, checked_tags
 from fzoos.runs.store import Store
-from fzoos.runs.tags import LONGEST, MOST, checked_tags
+from fzoos.runs.writer import reference_values
 from fzoos_experiments.tasks import Levy, Noisy, Quadratic
 
 
@@ -29,22 +29,24 @@ def test_a_task_leaves_its_smallest_value_and_its_name(kind, tmp_path):
         minimize(task.objectives, task.x0, bounds=task.bounds, algorithm=FedZO(local_steps=1), rounds=1,
                  vectorized=True, monitor=task.value, store=tmp_path / "runs.db")  # fmt: skip
     for run, task in enumerate(tasks, 1):
-        found = read(f"{tmp_path}/runs.db:{run}").landmarks
+        found = read(f"{tmp_path}/runs.db:{run}").summary
         assert found.minimum == pytest.approx(task.value(task.minimizer), abs=1e-15)
         assert found.start == task.value(task.x0)
-        assert np.array_equal(found.x0, task.x0)
+        with Store(tmp_path / "runs.db") as store:
+            assert np.array_equal(store.x_after_rounds(run)[0], task.x0)
         assert found.task == f"{kind.name} C=2 d=3 N=2"
 
 
 def test_noise_is_another_task():
-    assert of_monitor(Noisy(Quadratic(dim=3, clients=2), 0.1).value)["task"] == "quadratic C=5 d=3 N=2 noise=0.1"
+    assert reference_values(Noisy(Quadratic(dim=3, clients=2), 0.1).value)["task"] == "quadratic C=5 d=3 N=2 noise=0.1"
 
 
 def test_a_monitor_of_ones_own(tmp_path):
     keep(tmp_path / "runs.db")
-    found = read(str(tmp_path)).landmarks
+    found = read(str(tmp_path)).summary
     assert (found.start, found.minimum, found.task) == (2.0, None, "")
-    assert found.x0.tolist() == [1.0, 1.0]
+    with Store(tmp_path / "runs.db") as store:
+        assert store.x_after_rounds(1)[0].tolist() == [1.0, 1.0]
 
 
 def test_a_monitor_that_raises_is_reported_by_the_round_and_not_before(tmp_path):
@@ -54,7 +56,7 @@ def test_a_monitor_that_raises_is_reported_by_the_round_and_not_before(tmp_path)
     with pytest.raises(ZeroDivisionError) as error:
         keep(tmp_path / "runs.db", monitor=broken)
     assert "after round 1" in error.value.__notes__[0]
-    assert read(str(tmp_path)).landmarks.start is None
+    assert read(str(tmp_path)).summary.start is None
 
 
 def test_without_a_store_the_monitor_is_asked_once_a_round():
@@ -66,7 +68,7 @@ def test_without_a_store_the_monitor_is_asked_once_a_round():
 def test_a_study_knows_its_start(tmp_path):
     with Store(tmp_path / "result.db") as store:
         run = store.begin("study", {}, np.array([0.25]), clients=1)
-        assert store.landmarks(run).x0.tolist() == [0.25]
+        assert store.x_after_rounds(run)[0].tolist() == [0.25]
 
 
 def _run(line):
@@ -78,6 +80,6 @@ def _run(line):
 def test_tags_are_checked():
     assert checked_tags(["b", " a  b ", "b"]) == ("a b", "b")
     assert checked_tags(["<b>bold</b>"]) == ("<b>bold</b>",)  # any text: who shows it shows it as text
-    for wrong in ([""], ["x" * (LONGEST + 1)], [str(i) for i in range(MOST + 1)], [7]):
+    for wrong in ([""], ["x" * (LONGEST_TAG + 1)], [str(i) for i in range(MOST_TAGS + 1)], [7]):
         with pytest.raises(ValueError, match="tag"):
             checked_tags(wrong)
