@@ -96,17 +96,6 @@ def test_scaffold_1():
     assert path(ScaffoldI(differences=ALONG), 3) == pytest.approx([0.457, 0.36448, 0.3052672], abs=1e-13)
 
 
-def test_scaffold_1_weighted():
-    """The control vector is averaged with omega = (1/4, 3/4) too.
-
-    Round 1: 0.452 (FedZO's, weighted).
-    Round 2: FD(0.452) = (0.552, 0.456), mean 0.48, corrections (-0.072, +0.024):
-             client 1: x -> 0.9 x - 0.0028: 0.404, 0.3608;  client 2: x -> 0.7 x + 0.0876: 0.404, 0.3704;
-             (0.3608 + 3 * 0.3704) / 4 = 0.368
-    """
-    assert path(ScaffoldI(differences=ALONG), 2, weights=[1, 3]) == pytest.approx([0.452, 0.368], abs=1e-13)
-
-
 def test_scaffold_2():
     """g_hat = FD_i(x) + (mean_j c_j - c_i), c_i the mean of the client's FD in round r-1.
 

@@ -12,8 +12,6 @@ import pytest
 
 from fzoos import SGD, Adam, DeComFL, FiniteDifferences, HiSo, minimize
 from fzoos.algorithms.base import ClientContext
-from fzoos.engines import LocalStudy
-from fzoos.federation import Study
 from fzoos.federation.client import Client
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.server import Dropouts, Server
@@ -99,8 +97,7 @@ def quick(kind, optimizer):
     return kind(local_steps=T, optimizer=optimizer, differences=QUICK)
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("weights", [None, [1, 3]])
+@pytest.mark.parametrize(("optimizer", "weights"), [("sgd", [1, 3]), ("adam", None), ("kept", [1, 3])])
 def test_a_run_by_hand(optimizer, weights):
     """N = 2, T = 2, P = 2, three rounds: the paper's equations give the x of every round; with SGD, x_r is also the
     mean of the clients' last x."""
@@ -121,20 +118,6 @@ def test_a_run_by_hand(optimizer, weights):
         if optimizer == "sgd":
             assert hand.x == pytest.approx(mean, abs=1e-14)
     assert np.linalg.norm(xs[-1] - X0) > 0.005
-
-
-@pytest.mark.parametrize("directions", ["gaussian", "orthonormal", "sphere"])
-def test_slopes_and_directions_are_the_estimate(directions):
-    """G(s, z) is FedZO's FD(x) with the shared directions, of whatever kind."""
-    algorithm = DeComFL(differences=FiniteDifferences(5, 0.05, directions))
-    state = {"x": X0}
-    z = algorithm.perturbations(state, seed=4, round=2, t=7)
-
-    def query(points):
-        return np.array([OBJECTIVES[0](x) for x in points])
-
-    expected = algorithm.differences.estimate(query, X0, np.random.default_rng([4, 2, 7]))
-    assert algorithm.combine(algorithm.differences.slopes(query, X0, z), z) == pytest.approx(expected, rel=1e-12)
 
 
 def test_directions_differ():
@@ -165,24 +148,6 @@ def test_bytes(dim):
     first = 2 * 8 * (dim + 1)
     assert [record.bytes_down for record in result.history] == [first + r * 2 * 8 * (T * P + 1) for r in range(4)]
     assert all(record.distances == (None, None) for record in result.history)
-
-
-def test_bytes_of_newcomers():
-    """With one client of three a round, whoever took part in the round before gets T P slopes, the others x."""
-    asked = []
-    result = minimize(
-        [lambda x, i=i: asked.append(i) or float(x @ x) for i in range(3)],
-        X0,
-        bounds=(0, 1),
-        algorithm=DeComFL(local_steps=T, differences=QUICK),
-        rounds=12,
-        participation=1,
-        seed=0,
-    )
-    who = asked[:: T * (P + 1)]
-    down = [8 * (D + 1)] + [8 * (T * P + 1 if a == b else D + 1) for a, b in pairwise(who)]
-    assert np.diff([0] + [record.bytes_down for record in result.history]).tolist() == down
-    assert len(set(down[1:])) == 2  # both happened
 
 
 # Rounds that were missed
@@ -238,8 +203,7 @@ class Line:
         return xs
 
 
-@pytest.mark.parametrize("where", ["down", "up"])
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(("optimizer", "where"), [("sgd", "down"), ("kept", "up")])
 def test_who_misses_a_round_gets_x(optimizer, where):
     """Client 1 does not answer in round 2, the request or the reply being lost: in round 3 it is sent all of the state,
     the others the slopes; then all have the server's x, bit for bit, and x is that of the equations."""
@@ -256,8 +220,7 @@ def test_who_misses_a_round_gets_x(optimizer, where):
         assert xs[r] == pytest.approx(hand.x, abs=1e-12)
 
 
-@pytest.mark.parametrize("precision", ["float32", "float16", "stochastic"])
-@pytest.mark.parametrize("kind", [DeComFL, HiSo])
+@pytest.mark.parametrize(("kind", "precision"), [(DeComFL, "stochastic"), (HiSo, "float32")])
 def test_rounded_messages_leave_all_with_the_same_x(kind, precision):
     """The slopes travel rounded, and everybody, the server too, rebuilds x from what has travelled; x itself, to who
     missed a round, is exact."""
@@ -310,35 +273,17 @@ def test_a_state_that_leads_nowhere():
     assert np.all(np.isfinite(asked))
 
 
-def test_a_liar_among_three():
-    """With aggregate = "median", slopes of 1e9 from one client move x no further than an honest client could."""
-    line = Line(quick(DeComFL, SGD(ETA)), combine="median")
-    honest = line.clients[1].handle
-
-    def lying(request):
-        reply = honest(request)
-        return Message(reply.kind, reply.round, {"s": np.full(T * P, 1e9)}, reply.scalars)
-
-    line.clients[1].handle = lying
-    xs = line.run(3)
-    assert np.linalg.norm(xs[-1] - X0) < 0.3
-    line = Line(quick(DeComFL, SGD(ETA)))
-    line.clients[1].handle = lying
-    assert np.linalg.norm(line.run(1)[-1] - X0) > 0.4  # the mean would have thrown x into a corner
-
-
 # Taken up again
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("kind", [DeComFL, HiSo])
-def test_restored_server(kind, optimizer):
+def test_restored_server(kind):
     """A server made anew after round 2 from the state of the first, through JSON, goes on to the same bits, also
     towards a client that has missed that round."""
     lost = [(2, 2, "down")]
-    whole = Line(quick(kind, OPTIMIZERS[optimizer]), lost)
+    whole = Line(quick(kind, OPTIMIZERS["kept"]), lost)
     expected = whole.run(5)
-    line = Line(quick(kind, OPTIMIZERS[optimizer]), lost)
+    line = Line(quick(kind, OPTIMIZERS["kept"]), lost)
     line.run(2)
     values, arrays = line.server.state.save()
     line.server = line.make_server()
@@ -350,36 +295,6 @@ def test_restored_server(kind, optimizer):
         whole.server.state.bytes_up,
         whole.server.state.bytes_down,
     )
-
-
-@pytest.mark.parametrize("name", ["decomfl", "hiso"])
-def test_interrupted_study(name, tmp_path):
-    """A study stopped after every round, with all of its sites made anew from their journals, is the undisturbed
-    one: with participation, so that clients come and go, and an optimiser whose moments outlive a round."""
-    study = Study(
-        "demo",
-        x0=X0.tolist(),
-        bounds=(0, 1),
-        sites=("a", "b", "c"),
-        rounds=6,
-        participation=2,
-        algorithm={
-            "name": name,
-            "local_steps": T,
-            "optimizer": {"name": "adam", "learning_rate": ETA, "restart": False},
-            "differences": {"count": P},
-        },
-    )
-    whole = LocalStudy(study, tmp_path / "whole", OBJECTIVES, site_seed=study.seed).run()
-    for _ in range(5):
-        result = LocalStudy(study, tmp_path / "parts", OBJECTIVES, site_seed=study.seed).run(
-            resume=True, callback=lambda record: True
-        )
-        assert result.status == "stopped"
-    result = LocalStudy(study, tmp_path / "parts", OBJECTIVES, site_seed=study.seed).run(resume=True)
-    assert (whole.status, result.status) == ("completed", "completed")
-    assert result.x.tobytes() == whole.x.tobytes()
-    assert (result.queries, result.bytes_up, result.bytes_down) == (whole.queries, whole.bytes_up, whole.bytes_down)
 
 
 # Clipping and failures

@@ -111,32 +111,6 @@ def test_server_averages_means_and_deviations():
     assert result.bytes_up == 2 * 8 * 3 * (2 * D + 2)  # x, s, the count of queries and the correction length
 
 
-def test_nothing_of_the_last_round_is_left():
-    """A client that joins in round 2 answers as one that was there in round 1, if their generators agree: state follows
-    from the request."""
-    f, settings = bowl(TARGETS[1]), FedCMA(population=6)
-    old, new = client(f, settings), client(f, settings)
-    old.handle(Message("update", 1, {"x": np.full(D, 0.1)}))
-    new.generator.integers(2**32)  # the seed of the round that it missed
-    request = Message("update", 2, {"x": np.full(D, 0.4), "s": np.linspace(0.05, 0.2, D)})
-    a, b = old.handle(request), new.handle(request)
-    assert np.array_equal(a.arrays["x"], b.arrays["x"])
-    assert np.array_equal(a.arrays["s"], b.arrays["s"])
-
-
-def test_converges_on_a_convex_problem():
-    """Three bowls in 10 dimensions, badly scaled (1 to 100): x comes within 0.02 of the minimum of their mean, which is
-    the mean of the targets, and the deviations shrink with the distance."""
-    rng = np.random.default_rng(0)
-    targets, scale = 0.5 + 0.03 * rng.standard_normal((3, 10)), np.logspace(0, 2, 10)
-    sites = [lambda x, t=t: float(np.sum(scale * (x - t) ** 2)) for t in targets]
-    result = minimize(sites, np.full(10, 0.05), bounds=(0, 1), algorithm=FedCMA(), rounds=12, seed=0)
-    start = np.linalg.norm(0.05 - targets.mean(axis=0))
-    assert start > 1.3
-    assert np.linalg.norm(result.x - targets.mean(axis=0)) < 0.02 * start
-    assert result.queries == 3 * 12 * 10 * 21
-
-
 @pytest.mark.parametrize("minimum", [0.3, 1.5])
 def test_only_the_order_of_values_matters(minimum):
     """exp(f) and f give the same run bit for bit, in the box and at its edge, where the minimum is."""
@@ -189,15 +163,7 @@ def test_a_generation_that_says_nothing(value):
     assert reply.scalars["queries"] == 4 * 5
 
 
-def test_one_dimension():
-    """d = 1, where the search has a second coordinate: the minimum is found, and one number travels."""
-    result = minimize([lambda x: (x[0] - 0.7) ** 2] * 2, [0.1], bounds=(0, 1), algorithm=FedCMA(), rounds=6, seed=0)
-    assert result.x == pytest.approx([0.7], abs=0.01)
-    reply = client(lambda x: x[0], FedCMA(), dim=1).handle(Message("update", 1, {"x": np.array([0.5])}))
-    assert reply.arrays["s"].shape == (1,)
-
-
-@pytest.mark.parametrize("s", [-1.0, 0.0, 1e-300, 1e90])
+@pytest.mark.parametrize("s", [-1.0, 1e90])
 def test_any_deviation_a_message_may_hold(s):
     """Deviations that no client would send (noise for privacy makes such) do not break a round."""
     reply = client(bowl(TARGETS[0]), FedCMA()).handle(Message("update", 1, {"x": np.full(D, 0.5), "s": np.full(D, s)}))
@@ -228,8 +194,7 @@ def test_a_population_that_would_forget_too_much():
         client(bowl(TARGETS[0]), FedCMA(population=200))
 
 
-@pytest.mark.parametrize("dim", [2, 5, 40])
-@pytest.mark.parametrize("population", [4, 13, 20])
+@pytest.mark.parametrize(("dim", "population"), [(2, 4), (5, 20), (40, 13)])
 def test_the_search_is_the_packages(dim, population):
     """Our separable CMA-ES and the package's, through its ask and tell: the same points bit for bit for 30 generations,
     infinities and equal values among what they are told. The first deviations are a power of two, so that it rounds

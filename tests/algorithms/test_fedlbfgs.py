@@ -39,7 +39,7 @@ def dense(s, y):
     return inverse
 
 
-@pytest.mark.parametrize("pairs", [1, 2, 5, 9])
+@pytest.mark.parametrize("pairs", [1, 5])
 def test_two_loops_against_the_matrix(pairs):
     """The recursion gives what the matrix of the BFGS formula gives, which maps the newest y to its s."""
     rng = np.random.default_rng(pairs)
@@ -68,15 +68,6 @@ def test_the_first_steps_by_hand():
     p = -(gamma * (g2 - y * sg / sy) + s * (sg / sy - gamma * (yg - yy * sg / sy) / sy))
     assert np.linalg.norm(p) < DELTA * np.sqrt(2)  # so that it is not shortened
     assert xs[2] == pytest.approx(x0 + s + p, abs=1e-14)
-
-
-@pytest.mark.parametrize("curvature", [1e-6, 1.0, 1e6])
-def test_a_round_bowl_in_two_steps(curvature):
-    """The same curvature in all directions: after one step gamma = 1 / curvature, and the second ends in the minimum,
-    whatever the unit of F is."""
-    target = np.array([0.45, 0.55, 0.5, 0.4])
-    xs, _ = walk(server(4), lambda x: curvature * (x - target), np.array([0.7, 0.4, 0.65, 0.3]), 2)
-    assert xs[2] == pytest.approx(target, abs=1e-12)
 
 
 def test_memory():
@@ -134,18 +125,6 @@ def test_active_bounds():
     assert xs[-1] == pytest.approx([0.0, 1 / 3, 1.0], abs=1e-6)
 
 
-def test_a_bound_is_left():
-    """A coordinate at a bound moves inwards as soon as F falls there."""
-    xs, _ = walk(server(2), lambda x: 2 * (x - np.array([0.4, 0.5])), [0.0, 1.0], 8)
-    assert xs[-1] == pytest.approx([0.4, 0.5], abs=1e-9)
-
-
-def test_without_projection():
-    """No bounds: F falls to a minimum outside the cube, and nothing is frozen on the way."""
-    xs, _ = walk(server(2, projected=False), lambda x: 2 * (x - np.array([-0.4, 1.2])), [0.0, 1.0], 8)
-    assert xs[-1] == pytest.approx([-0.4, 1.2], abs=1e-9)
-
-
 # The client half
 
 
@@ -177,20 +156,7 @@ def test_the_gradient_of_a_client():
     assert reply.scalars["queries"] == 6
 
 
-def test_signs_are_everybodys_and_stay():
-    """They follow from the seed that all share, not from the round."""
-
-    def signs(seed, round):
-        asked = []
-        made = client(lambda u: asked.append(u) or 0.0, 12)
-        made.handle(Message("update", round, server(12).start(np.full(12, 0.5)), {"seed": seed}))
-        return np.sign(np.sum(np.array(asked) - 0.5, axis=0))
-
-    assert np.array_equal(signs(1, 1), signs(1, 7))
-    assert not np.array_equal(signs(1, 1), signs(2, 1))
-
-
-@pytest.mark.parametrize("x", [0.0, 1.0, 0.0004, 0.9996])
+@pytest.mark.parametrize("x", [0.0, 0.9996])
 def test_differences_at_the_border(x):
     """Nearer than lambda to a bound all differences point inwards; a linear function has its slopes whatever they
     do."""
@@ -229,11 +195,10 @@ def test_numbers_that_lead_nowhere():
 # Runs
 
 
-@pytest.mark.parametrize("heterogeneity", [0.5, 5.0, 50.0])
-def test_the_quadratic(heterogeneity):
+def test_the_quadratic():
     """d = 300, 5 clients: two gradients, 3 010 queries, end within lambda / 2 of the minimum in each coordinate, where
     F - F* = 400 (lambda / 2)^2 / 10 = 1e-5, however much the clients differ."""
-    task, values = Quadratic(heterogeneity=heterogeneity, seed=3), []
+    task, values = Quadratic(heterogeneity=50.0, seed=3), []
     result = minimize(
         task.objectives,
         task.x0,
@@ -250,16 +215,6 @@ def test_the_quadratic(heterogeneity):
     assert values[2] == pytest.approx(400 * (LAMBDA / 2) ** 2 / 10, rel=0.01)
     assert result.bytes_up == 3 * 5 * 8 * (300 + 2)
     assert result.bytes_down == 5 * 8 * (21 * 300 + 2) + 2 * 5 * 8 * (300 + 1)
-
-
-def test_rosenbrock():
-    """Rosenbrock's function split over two clients, one term each, from (-1.2, 1): curved, and badly conditioned. The
-    minimum is 0 in (1, 1); with lambda = 1e-8 x comes near it in 60 rounds, without a value of F."""
-    terms = [lambda x: 200 * (x[1] - x[0] ** 2) ** 2, lambda x: 2 * (1 - x[0]) ** 2]
-    settings = FedLBFGS(difference=1e-8)
-    result = minimize(terms, [-1.2, 1.0], bounds=(-2, 2), algorithm=settings, rounds=60, seed=0)
-    assert result.x == pytest.approx([1.0, 1.0], abs=1e-3)
-    assert result.queries == 2 * 60 * 3
 
 
 @pytest.mark.parametrize(

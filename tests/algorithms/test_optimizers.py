@@ -72,11 +72,9 @@ def test_a_step_leaves_the_old_state_alone():
     ("make", "error", "message"),
     [
         (lambda: Adam(0.0), ValueError, "learning_rate must be positive"),
-        (lambda: Adam(-1.0), ValueError, "learning_rate"),
         (lambda: Adam("fast"), TypeError, "learning_rate must be a number, got 'fast'"),
         (lambda: Adam(beta1=1.0), ValueError, "beta1 must be below 1"),
         (lambda: Adam(beta2=1.5), ValueError, "beta2"),
-        (lambda: Adam(beta2=-0.1), ValueError, "beta2"),
         (lambda: Adam(eps=0.0), ValueError, "eps"),
         (lambda: SGD(np.inf), ValueError, "learning_rate"),
     ],

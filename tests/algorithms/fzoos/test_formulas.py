@@ -80,12 +80,9 @@ VARIANTS = {
     "two exchanges": {},
     "one exchange": {"refresh": None},
     "no active queries": {"active": None},
-    "no additional queries": {"active": None, "refresh": None},
     "fixed vector": {"vector": "fixed"},
-    "fixed vector, one exchange": {"vector": "fixed", "refresh": None},
     "matern": {"kernel": Matern52(0.9)},
     "nearest": {"points": 5, "feature_points": 7},
-    "nearest, one exchange": {"points": 5, "feature_points": 7, "refresh": None},
     "reciprocal": {"length": Reciprocal()},
     "constant": {"length": Constant(0.3)},
     "theoretical": {"length": Theoretical(heterogeneity=5.0, decay=0.8, feature_error=0.1, delta=0.2)},
@@ -94,8 +91,9 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("weights", [None, (0.25, 0.75)])
-@pytest.mark.parametrize("changes", VARIANTS.values(), ids=list(VARIANTS))
+@pytest.mark.parametrize(
+    ("changes", "weights"), [*((changes, None) for changes in VARIANTS.values()), ({}, (0.25, 0.75))]
+)
 def test_run_equals_the_formulas(changes, weights):
     """x after three rounds and the mean correction lengths equal the reference's; and the setting does matter."""
     algorithm = settings(**changes)

@@ -5,7 +5,7 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
-from plain_formulas import feature_gradient, gp_gradient, gp_trace, nearest
+from plain_formulas import feature_gradient, gp_gradient, gp_trace
 from spied_federation import POINTS, SEED, X0, D, Federation, M, client_function, settings
 
 from fzoos import (
@@ -60,14 +60,6 @@ def test_exchanges(two):
     carrier = "refresh" if two else "update"
     for _, replies in federation.sent(carrier):
         assert all("w" in reply.arrays for reply in replies.values())
-
-
-def test_global_weights_are_the_average():
-    """w = sum_i omega_i w_i goes out in the update that follows."""
-    federation = Federation(settings(), weights=(0.25, 0.75)).run(2)
-    (_, replies), (request, _) = federation.wire[1:]
-    expected = 0.25 * replies[0].arrays["w"] + 0.75 * replies[1].arrays["w"]
-    assert request.arrays["w"] == pytest.approx(expected, abs=1e-14)
 
 
 def test_newcomers():
@@ -172,15 +164,6 @@ def test_queries_are_projected(projected):
     assert np.all((points >= 0) & (points <= 1)) == projected
 
 
-def test_only_nearest_points_matter():
-    """With `points` = n the local surrogate is that of the n nearest points; far ones leave the gradient unchanged."""
-    half, queried = lone_client(settings(points=4))
-    x, y = np.array(queried), np.array([client_function(0)(z) for z in queried])
-    expected = gp_gradient(SquaredExponential(0.7), *nearest(x, y, X0, 4), X0)
-    assert half.local_gradient(X0) == pytest.approx(expected, rel=1e-6)
-    assert not np.allclose(expected, gp_gradient(SquaredExponential(0.7), x, y, X0), rtol=1e-3)
-
-
 # The measured length
 
 
@@ -242,7 +225,7 @@ def test_the_defaults_are_the_settings_of_the_experiments():
     assert defaults["algorithm"] == Auto()
 
 
-@pytest.mark.parametrize("changes", [{}, {"refresh": None}, {"length": Measured()}, {"points": 10}])
+@pytest.mark.parametrize("changes", [{"length": Measured()}, {"points": 10}])
 def test_device(changes):
     """The same run on PyTorch: the same queries, and x up to rounding."""
     pytest.importorskip("torch")

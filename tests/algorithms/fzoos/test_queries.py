@@ -17,14 +17,9 @@ import pytest
 from spied_federation import PICKS, POINTS, REFRESH, X0, Federation, settings
 
 from fzoos import (
-    ActiveQueries,
-    Constant,
-    DistanceAware,
     FedZO,
     FZooS,
     Measured,
-    Reciprocal,
-    Theoretical,
     minimize,
 )
 
@@ -34,11 +29,6 @@ MODES = {
     "no refresh": {"refresh": None},
     "no additional queries": {"active": None, "refresh": None},
     "nearest points": {"points": 5, "feature_points": 7},
-    "fixed vector": {"vector": "fixed"},
-    "1/t": {"length": Reciprocal()},
-    "constant": {"length": Constant(0.5)},
-    "Cor. 1": {"length": Theoretical(heterogeneity=1.0)},
-    "Cor. 2": {"length": DistanceAware(heterogeneity=1.0)},
     "measured": {"length": Measured()},
 }
 
@@ -135,26 +125,3 @@ def test_a_second_client_half_joins_in_a_refresh():
     for i in late:
         x, _ = federation.data(i)
         assert np.max(np.abs(x[1 : 1 + REFRESH] - x[0])) <= 0.01  # it has no x_i of its own: the initial radius
-
-
-@pytest.mark.parametrize(
-    ("settings_", "error", "message"),
-    [
-        ({"features": 0}, ValueError, r"features \(M\) must be at least 1"),
-        ({"noise": 0.0}, ValueError, r"noise \(sigma\^2\) must be positive"),
-        ({"initial": -1}, ValueError, "initial must be at least 0"),
-        ({"points": 0}, ValueError, "points must be at least 1"),
-        ({"feature_points": 0}, ValueError, "feature_points must be at least 1"),
-        ({"kernel": "rbf"}, TypeError, "kernel must be Kernel"),
-        ({"active": 5}, TypeError, "active must be ActiveQueries or None"),
-        ({"active": ActiveQueries(10, 5)}, ValueError, "active needs a radius"),
-        ({"refresh": 5}, TypeError, "refresh must be ActiveQueries or None"),
-        ({"length": 1.0}, TypeError, "length must be CorrectionLength"),
-        ({"length": Measured(), "refresh": None}, ValueError, "needs refresh"),
-        ({"vector": "both"}, ValueError, "vector must be 'adaptive' or 'fixed'"),
-        ({"momentum": 0.9}, TypeError, "momentum"),
-    ],
-)
-def test_bad_settings_are_named(settings_, error, message):
-    with pytest.raises(error, match=message):
-        FZooS(**settings_)

@@ -28,8 +28,7 @@ def test_a_row_by_hand():
     np.testing.assert_allclose(found, basis[order][: len(found)], atol=1e-14)
 
 
-@pytest.mark.parametrize("dim", [101, 128, 301])
-@pytest.mark.parametrize("participants", [1, 2, 7])
+@pytest.mark.parametrize(("dim", "participants"), [(101, 7), (128, 1), (301, 2)])
 def test_dealt(dim, participants):
     """16 for all, and each of the others to exactly one client: together they are a basis."""
     controls = [Control(3, Mode.DEALT, 0.1, turn=k, participants=participants) for k in range(participants)]
@@ -60,7 +59,7 @@ def test_shared(dim):
 
 
 @pytest.mark.parametrize("mode", [Mode.SHARED, Mode.DEALT])
-@pytest.mark.parametrize("dim", [1, 10, 16, 17, 101])
+@pytest.mark.parametrize("dim", [1, 17, 101])
 def test_sizes(mode, dim):
     """`star_size` counts without making them, also with fewer dimensions than common directions."""
     for turn in range(3):

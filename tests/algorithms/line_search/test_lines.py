@@ -24,16 +24,15 @@ def one(values, reach=1.0, failed=None):
     return step_of(np.stack([values, UP]), np.stack([failed, np.zeros(COUNT)]), reach)
 
 
-@pytest.mark.parametrize("vertex", [0.1, 0.25, 0.3, 0.6, 1.0, 1.7, 1.9])
-@pytest.mark.parametrize("reach", [1e-6, 1.0, 300.0])
-def test_a_parabola_is_minimised(vertex, reach):
+def test_a_parabola_is_minimised():
     """F a parabola along the line: the step ends in its minimum, whatever L is."""
-    step = one((T - vertex) ** 2 - vertex**2, reach)
-    assert step.line == 1
-    assert step.length == pytest.approx(vertex * reach, rel=1e-9)
+    for vertex, reach in ((0.1, 1e-6), (0.3, 1.0), (1.0, 300.0), (1.9, 1.0)):
+        step = one((T - vertex) ** 2 - vertex**2, reach)
+        assert step.line == 1
+        assert step.length == pytest.approx(vertex * reach, rel=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_against_polyfit(seed):
     """Any values: the parabola through the lowest place and its neighbours, by polyfit, its vertex between them."""
     values = np.append(0.0, np.random.default_rng(seed).standard_normal(COUNT))

@@ -158,16 +158,6 @@ def test_delta_of_the_clients():
     assert numbers(client.refresh(X, refresh())).log_delta == math.log(DELTA)
 
 
-def test_delta_doubles_on_a_bowl():
-    """A surrogate that knows the bowl: the second round moves by Delta as promised, and asks for twice as much."""
-    client, _ = make(lambda u: float(np.sum((u - 0.05) ** 2)))
-    x, delta = np.full(2, 0.9), 0.02
-    for _ in range(3):
-        reply = client.refresh(x, refresh(delta))
-        x = client.answer(x, update(averaged(reply, delta=delta), delta))["x"]
-    assert numbers(reply).log_delta == pytest.approx(math.log(2 * delta), abs=0.05)
-
-
 # What is minimised
 
 
