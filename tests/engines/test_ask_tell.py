@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fzoos import AskTell, Choice, FedZO, Integer, Real, Space, minimize
+from fzoos.federation.client import Client
 from fzoos.federation.settings import make_algorithm
 
 ALGORITHM = {"name": "fedzo", "differences": {"count": 3}}
@@ -61,6 +62,21 @@ def test_points_are_handed_out_once_before_they_come_again():
     first, second = optimizer.ask(0, 2), optimizer.ask(0, 2)
     assert not {tuple(x) for x in first} & {tuple(x) for x in second}
     assert len(optimizer.ask(0)) == 4  # all are handed out and none is told: they come again
+
+
+def test_the_cost_of_a_call_does_not_grow(tmp_path, monkeypatch):
+    """Each request is answered once by each client, and again only where it was waiting for values."""
+    answered, answer = [], Client.answer
+    monkeypatch.setattr(Client, "answer", lambda self, request: answered.append(request) or answer(self, request))
+    run, counts = make(tmp_path, rounds=40, tolerance=0.0, algorithm={"name": "auto"}), []
+    for _ in range(30):
+        before = len(answered)
+        for client, target in enumerate(TARGETS):
+            points = AskTell.load(tmp_path).ask(client)
+            AskTell.load(tmp_path).tell(client, points, [f(x, target) for x in points])
+        counts.append(len(answered) - before)
+    assert run.result.rounds > 10
+    assert max(counts[5:]) <= max(counts[:5])
 
 
 def test_named_variables():

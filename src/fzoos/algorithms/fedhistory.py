@@ -156,10 +156,10 @@ class _Client(FiniteDifferenceClient):
         return self._differences.along(u, query, x)
 
     def state(self) -> StateDict:
-        steps = np.stack(self._steps) if self._steps else None
+        steps = np.reshape(self._steps, (-1, self.context.dim))
         return {**super().state(), "x": self._x, "steps": steps, "count": self._count, "basis": self._basis}
 
     def restore(self, state: StateDict) -> None:
         super().restore(state)
-        self._x, self._steps = state.get("x"), list(state.get("steps", ()))
+        self._x, self._steps = state.get("x"), list(state["steps"])
         self._count, self._basis = state["count"], state["basis"]

@@ -102,7 +102,7 @@ def ask(
         # All sites are waited for, and a batch is asked for at once.
         patient = replace(settings, vectorized=True, retries=0, min_clients=None)
         objectives = [ManualObjective(folder, name) for name in settings.sites]
-        result = LocalStudy(patient, folder, objectives, site_seed=site_seed).run(resume=True)
+        result = LocalStudy(patient, folder, objectives, site_seed=site_seed, snapshots=True).run(resume=True)
     except JournalError as error:  # a site's own process has it, and asks
         if "in use" not in str(error):
             raise

@@ -180,7 +180,8 @@ class AskTell:
         """Take the run as far as the values allow."""
         if self._ended or any(objective.wanted() for objective in self._clients):
             return
-        result = LocalStudy(self.study, self.folder, self._clients, site_seed=self._site_seed).run(resume=True)
+        study = LocalStudy(self.study, self.folder, self._clients, site_seed=self._site_seed, snapshots=True)
+        result = study.run(resume=True)
         self._ended = result.status != "stopped"
 
 

@@ -31,6 +31,7 @@ class LocalStudy:
         workers: how many sites work at the same time; all, where the study has `enough`.
         site_seed: as for `StudySite`, for all sites; None: each has a secret one in its journal.
         repeat: the result of an asynchronous study: answers are taken in the order in which they came then.
+        snapshots: as for `StudySite`: whether a run that is resumed often should not answer its requests again.
 
     Example:
         >>> import tempfile
@@ -52,13 +53,14 @@ class LocalStudy:
         site_seed: int | None = None,
         *,
         repeat: Result | None = None,
+        snapshots: bool = False,
     ) -> None:
         if len(objectives) != len(study.sites):
             raise ValueError(f"objectives has {len(objectives)} entries but the study has {len(study.sites)} sites")
         self._study, self._folder, self._objectives, self._workers = study, Path(folder), objectives, workers
         if study.enough is not None:
             self._workers = max(workers, len(study.sites))
-        self._site_seed, self._repeat = site_seed, repeat
+        self._site_seed, self._repeat, self._snapshots = site_seed, repeat, snapshots
 
     def run(
         self, *, resume: bool = False, progress: bool = False, callback: Callable[[Record], Any] | None = None
@@ -67,7 +69,11 @@ class LocalStudy:
         study, journals, seed = self._study, self._folder / "journals", self._site_seed
         with ExitStack() as stack:
             sites = [
-                stack.enter_context(StudySite(study, i, objective, journals / f"{site}.journal", site_seed=seed))
+                stack.enter_context(
+                    StudySite(
+                        study, i, objective, journals / f"{site}.journal", site_seed=seed, snapshots=self._snapshots
+                    )
+                )
                 for i, (site, objective) in enumerate(zip(study.sites, self._objectives, strict=True))
             ]
             local = stack.enter_context(LocalEngine(sites, self._workers, together=False, patience=_PATIENCE))

@@ -8,6 +8,8 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.blas import one_blas_thread
+from fzoos._util.generators import generator_state, restore_generator
+from fzoos._util.states import StateDict, part_of, prefixed
 from fzoos.algorithms.base import LARGEST, ClientHalf, ServerHalf, State, SteeredHalf
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
@@ -25,8 +27,6 @@ class Client:
         server: the algorithm's server half, where it rebuilds x.
         protect: what is done to them before that, given the request and the server's x: noise is rounded, too.
     """
-
-    not_state = ("_rounding", "_protect")  # see `ObjectState`; the first has the site's seed
 
     def __init__(
         self,
@@ -99,6 +99,25 @@ class Client:
     def stop(self) -> None:
         """Make no further query; an answer under way ends at the next one (called from another thread)."""
         self._half.context.evaluator.stopped = True
+
+    def state(self) -> StateDict:
+        """Named arrays and numbers: all that later requests depend on, beside the client's settings."""
+        return {
+            "x_round": self._x_round,
+            "generator": generator_state(self.generator),
+            **prefixed("server", self._state),
+            **prefixed("evaluator", self._half.context.evaluator.state()),
+            **prefixed("trajectory", self._half.context.trajectory.state()),
+            **prefixed("half", self._half.state()),
+        }
+
+    def restore(self, state: StateDict) -> None:
+        """Replace all by what `state` returned; a client that raises is of no use any more."""
+        self._x_round, self._state = int(state["x_round"]), part_of("server", state)
+        restore_generator(self.generator, state["generator"])
+        self._half.context.evaluator.restore(part_of("evaluator", state))
+        self._half.context.trajectory.restore(part_of("trajectory", state))
+        self._half.restore(part_of("half", state))
 
     def rest(self) -> None:
         """Others take part for a while: keep the points and give back what follows from them."""

@@ -19,7 +19,6 @@ from typing import Any, Self
 import numpy as np
 
 from fzoos._util.checks import check_count, check_positive
-from fzoos._util.object_state import ObjectState, StateError
 from fzoos.federation.client import Client
 from fzoos.federation.journal import Journal, JournalError, Request
 from fzoos.federation.ledger import OTHER_VERSION, BudgetError, SiteLedger
@@ -99,7 +98,7 @@ class StudySite:
         self._snapshots = SnapshotFile(Path(journal), study.id, study.sites[client]) if keeps else None
         self._last = self._snapshots.read() if self._snapshots is not None else None
         # With a limit of its own the site counts what ever left it, from all rows.
-        since = None if self._last is None or self._last.read_again or max_epsilon is not None else self._last.mark
+        since = None if self._last is None or self._last.is_long_ago or max_epsilon is not None else self._last.mark
         self._journal = Journal(journal, study.id, study.sites[client], wait, site_seed, since)
         self._read = self._journal.rows if self._last is None or self._journal.all_read else self._last.read
         self._turn = threading.Lock()
@@ -145,7 +144,7 @@ class StudySite:
             reply = encode(answer, self._study.id)
             self._journal.reply(id, reply, client.generator.bit_generator.state)
             self._client = client
-            self._keep_state()
+            self._store_snapshot()
             return reply
 
     def _enter(self, data: bytes, client: Client) -> int:
@@ -179,12 +178,12 @@ class StudySite:
         if last is None or self._snapshots is None:
             return client, 0
         if not self._journal.has_been_at(last.mark):
-            self._snapshots.leave_aside("it is not of this journal")
+            self._snapshots.ignore("it is not of this journal")
             return client, 0
         try:
-            self._state.replace(last.nodes, last.arrays)
-        except StateError as error:
-            self._snapshots.leave_aside(str(error))
+            client.restore(last.state)
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            self._snapshots.ignore(f"it is not of such a client ({type(error).__name__}: {error})")
             return self._new(), 0
         return client, last.mark["requests"][0]
 
@@ -193,20 +192,16 @@ class StudySite:
         client = self._study.client(self._index, self._objective, self._ledger, self._journal.seed)
         if len(self._prior[1]):
             client.adopt(*self._prior)
-        packages = ("fzoos", type(self._study.algorithm_settings).__module__.partition(".")[0])
-        self._state = ObjectState(client, packages)
         return client
 
-    def _keep_state(self) -> None:
+    def _store_snapshot(self) -> None:
         """Write a snapshot; whatever prevents it, the answer is in the journal."""
-        if self._snapshots is None:
+        if self._snapshots is None or self._client is None:
             return
         try:
-            state = self._state.take()
-            snapshot = Snapshot(self._journal.mark, self._read, state.nodes, state.arrays)
-            self._snapshots.write(snapshot, state.modules)
-        except (StateError, OSError) as error:
-            log.warning("site %s goes on without a snapshot: %s", self._study.sites[self._index], error)
+            self._snapshots.write(Snapshot(self._journal.mark, self._read, self._client.state()))
+        except (OSError, ValueError, TypeError) as error:
+            log.warning("site %s continues without a snapshot: %s", self._study.sites[self._index], error)
 
     def _restore_generator(self, client: Client, answered: Request) -> None:
         """The random generator as it was after this request."""

@@ -124,7 +124,7 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, FloatArray], precision:
 
 
 def unpack(
-    data: bytes, limit: int = MAX_BYTES, max_header: int = _MAX_HEADER
+    data: bytes, limit: int = MAX_BYTES, max_header: int = _MAX_HEADER, max_arrays: int = _MAX_ARRAYS
 ) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     """Header (without "arrays") and arrays of what `pack` wrote; a MessageError for anything else."""
     if not isinstance(data, bytes):
@@ -145,7 +145,10 @@ def unpack(
     precision = header.get("precision", "float64")
     if precision not in list(PRECISIONS):
         raise MessageError(f"precision must be one of {', '.join(PRECISIONS)}, got {_short(precision)}")
-    return header, _arrays(header.pop("arrays"), data, 8 + length, precision, limit)
+    shapes = header.pop("arrays")
+    if len(shapes) > max_arrays:
+        raise MessageError(f"{len(shapes)} arrays, at most {max_arrays} are read")
+    return header, _arrays(shapes, data, 8 + length, precision, limit)
 
 
 def _written(name: str, array: FloatArray, precision: Precision) -> bytes:
@@ -156,8 +159,6 @@ def _written(name: str, array: FloatArray, precision: Precision) -> bytes:
 
 
 def _arrays(shapes: dict[str, Any], data: bytes, start: int, precision: Precision, limit: int) -> dict[str, FloatArray]:
-    if len(shapes) > _MAX_ARRAYS:
-        raise MessageError(f"{len(shapes)} arrays, at most {_MAX_ARRAYS} are read")
     found: dict[str, FloatArray] = {}
     for name, shape in shapes.items():
         if not _NAME.fullmatch(name):

@@ -65,16 +65,6 @@ class Evaluator:
         (array([10., 10.]), 2)
     """
 
-    not_state = (
-        "box",
-        "first_failure",
-        "_objective",
-        "_ledger",
-        "_memory",
-        "_pool",
-        "_substitutes",
-    )  # see `ObjectState`
-
     def __init__(
         self,
         objective: Objective,

@@ -40,7 +40,7 @@ class CachedKernel:
 
     def state(self) -> StateDict:
         """The points and their kernel."""
-        return {"numbers": self._numbers, "kernel": self._kernel}
+        return {"numbers": self._numbers, "kernel": np.triu(self._kernel)}
 
     def restore(self, state: StateDict) -> None:
         """Replace them by what `state` returned."""

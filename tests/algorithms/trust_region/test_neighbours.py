@@ -1,10 +1,11 @@
 """Which shapes of surrogates a client compares, and which points it asks together."""
 
+import copy
+
 import numpy as np
 import pytest
 
 from fzoos import FedTrustRegion, Stop, minimize
-from fzoos._util.object_state import ObjectState
 from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.trust_region import neighbours
 from fzoos.algorithms.trust_region.client import RegionClient
@@ -74,11 +75,11 @@ def test_who_slept_computes_as_if_it_had_given_its_factor_back():
 def test_a_kept_surrogate_is_part_of_the_state():
     """A site that is started again has it from its snapshot, and says the same bits as one that goes on."""
     old, new = noisy_client(), noisy_client()
-    kept, made = ObjectState(old, ["fzoos"]), ObjectState(new, ["fzoos"])
     play(old, range(1, 41))
     assert old._neighbours.keeps
-    state = kept.take()
-    made.replace(state.nodes, state.arrays)
+    for part in ("evaluator", "trajectory"):
+        getattr(new._context, part).restore(getattr(old._context, part).state())
+    new.restore(copy.deepcopy(old.state()))
     assert new._neighbours.keeps
     first, again = (play(client, range(41, 45), start=0.45) for client in (old, new))
     np.testing.assert_array_equal(first, again)

@@ -232,15 +232,15 @@ class StarClient(SteeredHalf):
         return self._context.project(self._x + control.length * self._lines[control.line - 1])
 
     def state(self) -> StateDict:
-        own = {"round": self._round, "value": np.array(self._centre), "had_value": self._had_centre, "x": self._x}
-        lines, (gradient, x, mode) = np.stack(self._lines) if self._lines else None, self._carried
+        own = {"round": self._round, "value": self._centre, "had_value": self._had_centre, "x": self._x}
+        lines, (gradient, x, mode) = np.reshape(self._lines, (-1, self._context.dim)), self._carried
         carried = {} if mode is None else {"gradient": gradient, "gradient_x": x, "gradient_mode": int(mode)}
         parts = {**prefixed("memory", self._memory.state()), **prefixed("cache", self._kernel.state())}
         return {**own, "lines": lines, **carried, **parts}
 
     def restore(self, state: StateDict) -> None:
         self._round, self._centre, self._had_centre = state["round"], float(state["value"]), bool(state["had_value"])
-        self._x, self._lines = state["x"], list(state.get("lines", ()))
+        self._x, self._lines = state["x"], list(state["lines"])
         self._carried = _Carried()
         if "gradient" in state:
             self._carried = _Carried(state["gradient"], state["gradient_x"], Mode(state["gradient_mode"]))

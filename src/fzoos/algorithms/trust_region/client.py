@@ -232,7 +232,7 @@ class RegionClient(SteeredHalf):
             self.process.release()
 
     def state(self) -> StateDict:
-        walk, process = np.stack(self._walk) if self._walk else None, self.process
+        walk, process = np.reshape(self._walk, (-1, self._context.dim)), self.process
         own = {"walk": walk, "good": self._good, "silent": self._silent, "gradient": self._gradient}
         surrogate: StateDict = {}
         if isinstance(process, RegionProcess):
@@ -249,7 +249,7 @@ class RegionClient(SteeredHalf):
         }
 
     def restore(self, state: StateDict) -> None:
-        self._walk, self._good, self._silent = list(state.get("walk", ())), state.get("good"), state["silent"]
+        self._walk, self._good, self._silent = list(state["walk"]), state.get("good"), state["silent"]
         self._gradient, self._answered, self.process = state["gradient"], state["answered"], None
         multipliers = self._context.trajectory.lagrangian
         if found := part_of("process", state):

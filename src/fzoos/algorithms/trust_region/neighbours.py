@@ -207,20 +207,16 @@ class Neighbours:
 
     def state(self) -> StateDict:
         """All but the last surrogate, which the client half stores."""
-        failed = np.array(self._failed) if self._failed else None
+        failed = np.reshape(self._failed, (-1, self._context.dim))
         fence = {} if self._fence is None else prefixed("fence", self._fence.state(factor=False))
         search = None if self._search is None else np.array([*self._search.places, (self._search.searches, 0)])
-        kept = (
-            {}
-            if self._kept is None
-            else prefixed("last", {k: v for k, v in self._kept._asdict().items() if k != "process"})
-        )
+        last = {} if self._kept is None else {"last": self._kept.numbers, "last_sizes": np.array(self._kept[2:])}
         outliers = np.array(sorted(self._outliers), dtype=np.int64)
-        return {"failed": failed, "outliers": outliers, "noisy": self._noisy, "search": search, **fence, **kept}
+        return {"failed": failed, "outliers": outliers, "noisy": self._noisy, "search": search, **fence, **last}
 
     def restore(self, state: StateDict, process: RegionProcess | LagrangianProcess | None) -> None:
         """Replace all by what `state` returned; `process` is the last surrogate."""
-        self._failed, self._noisy = list(state.get("failed", ())), bool(state["noisy"])
+        self._failed, self._noisy = list(state["failed"]), bool(state["noisy"])
         self._outliers = {int(number) for number in state["outliers"]}
         fence, search = part_of("fence", state), state.get("search")
         self._fence = RegionProcess.restored(fence) if fence else None
