@@ -10,7 +10,7 @@ from attacker import Observed, error, make_study, opening, secret
 
 from fzoos.algorithms.line_search.client import LINE
 from fzoos.algorithms.line_search.control import Control, Mode
-from fzoos.algorithms.line_search.directions import star_directions
+from fzoos.algorithms.line_search.directions import COMMON, star_rows
 from fzoos.algorithms.line_search.star_points import SPREAD
 from fzoos.messages.message import Message
 from fzoos.surrogates.trend import fit_slope
@@ -61,9 +61,8 @@ def control_of(mode, **changes):
 
 def star_of(control):
     """Where a site asks, as the server knows it: x, and one point along each direction."""
-    directions = star_directions(control, DIM)
-    rows = np.vstack([directions.common, directions.own])
-    return np.vstack([X, X + arms_of(control, len(rows))[:, None] * rows]), directions
+    rows, common = star_rows(control, DIM)
+    return np.vstack([X, X + arms_of(control, len(rows))[:, None] * rows]), rows, common
 
 
 def arms_of(control, count):
@@ -106,10 +105,10 @@ def test_the_star_of_a_site(tmp_path, mode):
     turn = {"turn": 1, "participants": 2, "share": 0.5} if mode is Mode.DEALT else {}
     control = control_of(mode, **turn)
     _, _, seen = replies_of(tmp_path, control)
-    points, directions = star_of(control)
+    points, rows, common = star_of(control)
     fresh, curvature = seen.replies[0].arrays["fresh"], seen.replies[0].arrays["star"][0]
     if mode is Mode.DEALT:  # what only this site asked counts 1 / omega
-        inside = (directions.common @ fresh) @ directions.common
+        inside = (rows[:common] @ fresh) @ rows[:common]
         fresh = inside + (fresh - inside) * control.share
     found, true = values_of_star(points, fresh, curvature, seen.differences[: len(points) - 1])
     assert error(found, true) < 1e-11
@@ -147,12 +146,12 @@ def test_of_a_secure_sum_dealt_directions_follow(tmp_path):
     for turn, f in enumerate((secret, other)):
         control = control_of(Mode.DEALT, turn=turn, participants=2, share=share)
         seen.append(replies_of(tmp_path / str(turn), control, f)[2])
-        own.append(star_of(control)[1].own)
+        own.append(star_of(control)[1][COMMON:])
     mean = share * sum(one.replies[0].arrays["fresh"] for one in seen)
     for site, rows in enumerate(own):
         alone = seen[site].replies[0].arrays["fresh"] * share
         assert error(rows @ mean, rows @ alone) < 1e-10
-        count = len(star_of(control)[1].common)
+        count = COMMON
         arms = arms_of(control, count + len(rows))[count:]
         f = (secret, other)[site]
         true = np.array([f(X + arm * row) - f(X) for arm, row in zip(arms, rows, strict=True)])

@@ -50,8 +50,8 @@ def _all_directions(after: scales.Scales, *given: Any) -> scales.Scales:
 
 
 def _with_private(method: Callable[..., Any]) -> Callable[..., Any]:
-    """`Memory.nearest` that always counts what only this client asked."""
-    return lambda self, x, count, *, private: method(self, x, count, private=True)
+    """`Memory.around` with the points that only this client has queried."""
+    return lambda self, x, count, *, private, arranged=None: method(self, x, count, private=True, arranged=arranged)
 
 
 def _one_transform(rows: FloatArray, seed: int, sweep: int, which: range) -> None:
@@ -108,7 +108,7 @@ MANY: dict[str, Replaced] = {
     "radius 0.1": {(server, "next_scales"): _same_radius},
     "all directions": {(server, "first_size"): _all_directions, (server, "next_size"): _all_directions},
     "one cosine transform": {(directions, "_transform"): _one_transform, (directions, "_common"): _transformed_once},
-    "private points remembered": {(memory.Memory, "nearest"): _with_private(memory.Memory.nearest)},
+    "private points remembered": {(memory.Memory, "around"): _with_private(memory.Memory.around)},
     OUTLIER_RULE: _OUTLIERS,
 }
 """By the label in the table: many dimensions."""
@@ -119,7 +119,7 @@ FEW: dict[str, Replaced] = {
     "no bowl": {(surrogate, "_BOWL"): surrogate._NONE},
     "no quadratic": {(surrogate, "_QUADRATIC"): surrogate._BOWL},
     "no polynomial at all": {(surrogate, "_BOWL"): surrogate._NONE, (surrogate, "_QUADRATIC"): surrogate._NONE},
-    "no reach": {(neighbours, "_REACH"): math.inf},
+    "no reach": {(neighbours, "_FARTHEST"): math.inf},
     "Delta doubles whatever was used": {
         (region.RegionClient, "_power"): _whatever_was_used(region.RegionClient._power)
     },

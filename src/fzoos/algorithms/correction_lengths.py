@@ -1,9 +1,9 @@
-r"""Correction lengths gamma_t: how far to trust the correction (global - local) at a local step.
+r"""Correction lengths gamma_t: the weight of the correction (global - local) at a local step.
 
 ========  ==========================================================================================
 symbol    meaning
 ========  ==========================================================================================
-t, r, T   local step (from 1), round (from 1), local steps a round
+t, r, T   local step (from 1), round (from 1), local steps per round
 N, d, n   clients, dimension, points of the trajectory in use
 G         heterogeneity: mean_i ||grad f_i - grad F||^2 is at most G
 kappa     prior variance of a gradient coordinate, -2 kappa'(0)
@@ -11,10 +11,10 @@ omega     d + 2 (sqrt(d) + 1) log(1/delta): the surrogate's error is at most ome
 rho       factor in (0, 1] by which one query shrinks the uncertainty
 epsilon   squared error of the random features' gradient
 iota      mean squared distance from x to the trajectory
-E         squared error of the gradient that client i's weights tell the others, measured
+E         squared error of the gradient by client i's weights, measured
 ========  ==========================================================================================
 
-In Cor. 1 and Cor. 2, G and epsilon are squared gradients of the standardised observations in the unit cube, as kappa.
+In Cor. 1 and Cor. 2, G and epsilon are squared gradients of standardised observations in the unit cube, like kappa.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["Constant", "CorrectionLength", "DistanceAware", "Measured", "Moment"
 
 @dataclass(frozen=True)
 class Moment:
-    """Where a client stands when it asks for gamma_t."""
+    """The arguments of a correction length: the state of a client at a local step."""
 
     step: int  # t
     round: int  # r
@@ -50,11 +50,11 @@ class Moment:
 
 
 class CorrectionLength(ABC):
-    """Maps a moment of the run to gamma_t in [0, 1]."""
+    """A map from a moment of the run to gamma_t in [0, 1]."""
 
     @abstractmethod
     def __call__(self, moment: Moment) -> float:
-        """gamma_t."""
+        """Return gamma_t."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,6 @@ class Constant(CorrectionLength):
         check_number("gamma", self.gamma, 0.0, 1.0)
 
     def __call__(self, moment: Moment) -> float:
-        """gamma."""
         return self.gamma
 
 
@@ -83,7 +82,6 @@ class Reciprocal(CorrectionLength):
     """gamma_t = 1/t: the whole correction at the first local step, less as x leaves the queried region."""
 
     def __call__(self, moment: Moment) -> float:
-        """1/t."""
         return 1.0 / moment.step
 
 
@@ -114,7 +112,6 @@ class Theoretical(CorrectionLength):
         _check_probability(self.delta)
 
     def __call__(self, moment: Moment) -> float:
-        """Cor. 1."""
         kappa = -2.0 * moment.kernel.dkappa0
         error = _omega(moment.dim, self.delta) * kappa * self.decay ** ((moment.round - 1) * moment.local_steps)
         return self.heterogeneity / (self.heterogeneity + 2.0 * error + 2.0 * moment.clients * self.feature_error)
@@ -142,7 +139,6 @@ class DistanceAware(CorrectionLength):
         _check_probability(self.delta)
 
     def __call__(self, moment: Moment) -> float:
-        """Cor. 2."""
         omega, kappa = _omega(moment.dim, self.delta), -2.0 * moment.kernel.dkappa0
         iota = moment.mean_squared_distance()
         h = iota * float(moment.kernel.dkappa(np.asarray(iota))) ** 2
@@ -156,15 +152,15 @@ class Measured(CorrectionLength):
     """gamma_t = G / (G + E), the optimum of Prop. 1 with both quantities measured; ours, not the paper's.
 
     By eq. 8 g_hat = (1 - gamma) grad mu_i + gamma (grad mu_hat + grad mu_i - grad mu_hat_i). With grad mu_i for
-    grad f_i and mu_hat for F, its squared distance to grad F is (1 - gamma)^2 G + gamma^2 E on average, which
-    G / (G + E) minimises: Cor. 1 has the same form, with a bound in place of E and a constant G that nobody knows.
+    grad f_i and mu_hat for F, its mean squared distance to grad F is (1 - gamma)^2 G + gamma^2 E, which G / (G + E)
+    minimises: Cor. 1 has the same form, with a bound instead of E and an unknown constant G.
 
-        G = mean_i ||grad mu_hat_i(x_r)||^2 - ||grad mu_hat(x_r)||^2     one number per client and round travels
+        G = mean_i ||grad mu_hat_i(x_r)||^2 - ||grad mu_hat(x_r)||^2     sent, one number per client and round
         E = ||grad mu_i(x) - grad mu_hat_i(x)||^2                        known to client i at every local step
 
-    E is what client i's surrogate has learned at x since its weights were sent, and what the features miss. It is small
-    at the first local step and grows as x leaves the points that everybody has queried. Where clients are alike G is
-    mostly error and the correction is short; where they differ it is taken almost whole.
+    E is what client i's surrogate has learned at x since its weights were sent, plus the features' error. It is small
+    at the first local step and grows as x leaves the points that all clients have queried. If clients are alike, G is
+    mostly error and the correction is small; if they differ, gamma_t is almost 1.
 
     Example:
         >>> from fzoos import FZooS, Measured
@@ -173,7 +169,7 @@ class Measured(CorrectionLength):
     """
 
     def __call__(self, moment: Moment) -> float:
-        """G / (G + E); 1 where nothing was measured, or both are zero."""
+        """Return G / (G + E); 1 if nothing was measured, or if both are zero."""
         if moment.heterogeneity is None:
             return 1.0
         total = moment.heterogeneity + moment.transfer_error()

@@ -26,13 +26,13 @@ class FiniteDifferences:
     Args:
         count: Q, the number of directions; an estimate costs Q + 1 queries.
         step: lambda, in units of the unit cube.
-        directions: how the u_q are drawn:
+        directions: the distribution of the u_q:
             "gaussian": u ~ N(0, I) (the paper's);
-            "orthonormal": Gaussian vectors made orthonormal (what its authors ran), in groups of d where Q > d;
+            "orthonormal": orthonormalised Gaussian vectors (the authors' program), in groups of d if Q > d;
             "sphere": uniform on the unit sphere, the estimate times d (FedZO's own paper).
 
     With "gaussian" and "sphere" the estimate is unbiased as lambda -> 0; with "orthonormal" it is d times too short,
-    which Adam does not see.
+    to which Adam is invariant.
 
     Example:
         >>> import numpy as np
@@ -55,11 +55,11 @@ class FiniteDifferences:
 
     @property
     def queries(self) -> int:
-        """Queries of one estimate: Q + 1."""
+        """The number of queries per estimate, Q + 1."""
         return self.count + 1
 
     def draw(self, dim: int, rng: np.random.Generator) -> FloatArray:
-        """U, shape (Q, d)."""
+        """Draw U, shape (Q, d)."""
         if self.directions == "orthonormal":
             return orthonormal_rows(self.count, dim, rng)
         u = rng.standard_normal((self.count, dim))
@@ -68,15 +68,15 @@ class FiniteDifferences:
     def estimate(
         self, query: Callable[[FloatArray], FloatArray], x: FloatArray, rng: np.random.Generator
     ) -> FloatArray:
-        """FD(x) from one batch of Q + 1 queries; directions that failed (NaN) are left out of the mean.
+        """Return FD(x) by one batch of Q + 1 queries; directions that failed (NaN) are left out of the mean.
 
-        Where `query` clips points to the cube, the formula stays as it is: for Gaussian directions a clipped
-        coordinate's slope is then halved at most, and no other coordinate is touched.
+        If `query` clips points to the cube, the formula is unchanged: for Gaussian directions the slope along a clipped
+        coordinate is at most halved, and other coordinates are unaffected.
         """
         return self.along(self.draw(len(x), rng), query, x)
 
     def along(self, u: FloatArray, query: Callable[[FloatArray], FloatArray], x: FloatArray) -> FloatArray:
-        """FD(x) as `estimate` makes it, along given directions, the rows of u."""
+        """Return FD(x) along given directions, the rows of u."""
         slopes = self.slopes(query, x, u)
         good = np.isfinite(slopes)
         if not good.any():
@@ -85,11 +85,11 @@ class FiniteDifferences:
         return self.factor(len(x)) * mean
 
     def slopes(self, query: Callable[[FloatArray], FloatArray], x: FloatArray, u: FloatArray) -> FloatArray:
-        """(y(x + lambda u_q) - y(x)) / lambda for each row of u, from one batch of queries; NaN where one failed."""
+        """Return (y(x + lambda u_q) - y(x)) / lambda for each row of u; NaN if a query failed."""
         y = query(np.concatenate([x[None, :], x + self.step * u]))
         slopes: FloatArray = (y[1:] - y[0]) / self.step
         return slopes
 
     def factor(self, dim: int) -> float:
-        """What the mean of slopes times directions is to be multiplied with."""
+        """Return the factor of the mean of slopes times directions."""
         return float(dim) if self.directions == "sphere" else 1.0

@@ -1,7 +1,7 @@
-"""The local optimisers: what a client does with a gradient estimate.
+"""The optimisers of local steps.
 
-An optimiser is a frozen record of settings; its state is a tuple of arrays that the client keeps. Learning rates are in
-units of the unit cube.
+An optimiser is a frozen record of settings; the client stores its state, a tuple of arrays. Learning rates are in units
+of the unit cube.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ class Optimizer(ABC):
 
     @abstractmethod
     def init(self, dim: int) -> tuple[Any, ...]:
-        """The state before the first step."""
+        """Return the state before the first step."""
 
     @abstractmethod
     def step(self, state: tuple[Any, ...], gradient: FloatArray) -> tuple[tuple[Any, ...], FloatArray]:
-        """The next state, and what is to be subtracted from x."""
+        """Return the next state, and the step to be subtracted from x."""
 
     def scaled(self, largest: float) -> Self:
-        """The same for an objective whose gradients have had no entry larger than this; it may be itself."""
+        """Return the optimiser for gradients of which no entry was larger than this so far."""
         return self
 
 
-_SMALL = 1e-4  # gradients smaller than this are so because of their units
+_SMALL = 1e-4  # smaller gradients are a matter of units
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class Adam(Optimizer):
         learning_rate: eta, in units of the unit cube.
         beta1: decay of the mean m of the gradient.
         beta2: decay of the mean v of its square.
-        eps: added to the denominator. Where no entry of a client's gradients was larger than 1e-4 so far, in units of
-            the largest of them, so that 1e-9 f takes the steps of f.
-        restart: whether m and v start from zero in every round (the paper's) or are kept between rounds.
+        eps: added to the denominator; if no entry of a client's gradients was larger than 1e-4 so far, in units of the
+            largest one, so that 1e-9 f takes the steps of f.
+        restart: whether m and v start from zero in every round, as in the paper, or persist.
 
     Example:
         >>> import numpy as np
@@ -75,7 +75,7 @@ class Adam(Optimizer):
         check_positive("eps", self.eps)
 
     def scaled(self, largest: float) -> Self:
-        """With eps in units of the largest entry, where that is small; larger gradients do not notice eps.
+        """Return Adam with eps in units of the largest entry if that is small; eps does not affect larger gradients.
 
         Example:
             >>> from fzoos import Adam
@@ -85,11 +85,10 @@ class Adam(Optimizer):
         return replace(self, eps=self.eps * largest) if self.eps * largest > 0.0 and largest < _SMALL else self
 
     def init(self, dim: int) -> tuple[Any, ...]:
-        """(steps taken, m, v)."""
+        """Return the number of steps, m and v."""
         return 0, np.zeros(dim), np.zeros(dim)
 
     def step(self, state: tuple[Any, ...], gradient: FloatArray) -> tuple[tuple[Any, ...], FloatArray]:
-        """One Adam step."""
         k, m, v = state
         k += 1
         m = self.beta1 * m + (1.0 - self.beta1) * gradient
@@ -100,7 +99,7 @@ class Adam(Optimizer):
 
 @dataclass(frozen=True)
 class SGD(Optimizer):
-    """x <- x - eta g; it has no state, so there is nothing to restart.
+    """Gradient descent, x <- x - eta g, without state.
 
     Args:
         learning_rate: eta, in units of the unit cube.
@@ -118,9 +117,7 @@ class SGD(Optimizer):
         check_positive("learning_rate", self.learning_rate)
 
     def init(self, dim: int) -> tuple[Any, ...]:
-        """Nothing."""
         return ()
 
     def step(self, state: tuple[Any, ...], gradient: FloatArray) -> tuple[tuple[Any, ...], FloatArray]:
-        """One gradient step."""
         return state, self.learning_rate * gradient

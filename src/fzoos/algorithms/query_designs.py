@@ -1,4 +1,4 @@
-"""Active queries: of many candidates around x, the ones at which the surrogate's gradient is least certain."""
+"""Active queries: of many candidates around x, those at which the surrogate's gradient is least certain."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class ActiveQueries:
         project: Callable[[FloatArray], FloatArray],
         uncertainty: Callable[[FloatArray], FloatArray],
     ) -> FloatArray:
-        """The selected points, shape (picks, d), the least certain first.
+        """Return the selected points, shape (picks, d), the least certain first.
 
         Args:
             x: the centre, shape (d,).
             radius: half the width of the box around x from which candidates are drawn.
             rng: the client's random generator.
             project: clips points to the search box.
-            uncertainty: of the gradient at points, shape (m, d) -> (m,).
+            uncertainty: returns that of the gradient at points, shape (m, d) -> (m,).
         """
         points = project(uniform_around(x, self.candidates, radius, rng))
         ranks = np.argsort(-uncertainty(points), kind="stable")
@@ -64,5 +64,5 @@ class ActiveQueries:
 
 
 def uniform_around(x: FloatArray, count: int, radius: float, rng: np.random.Generator) -> FloatArray:
-    """`count` points uniform in the box of half-width `radius` around x, shape (count, d)."""
+    """Draw `count` points uniformly in the box of half-width `radius` around x, shape (count, d)."""
     return x + rng.uniform(-radius, radius, (count, len(x)))

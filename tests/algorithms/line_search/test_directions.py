@@ -1,16 +1,24 @@
 """The directions of a star: orthonormal, the same for all, dealt out without gaps."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.fft import dct
 from scipy.stats import kstest
 
 from fzoos.algorithms.line_search.control import Control, Mode
-from fzoos.algorithms.line_search.directions import COMMON, block, star_directions, star_size
+from fzoos.algorithms.line_search.directions import COMMON, block, common_rows, star_rows, star_size
 
 
 def rows_of(control, dim):
-    return np.vstack(star_directions(control, dim))
+    return star_rows(control, dim)[0]
+
+
+def divided(control, dim):
+    """What all clients query, and what one client queries alone."""
+    rows, common = star_rows(control, dim)
+    return SimpleNamespace(common=rows[:common], own=rows[common:])
 
 
 def orthonormal(rows):
@@ -32,7 +40,7 @@ def test_a_row_by_hand():
 def test_dealt(dim, participants):
     """16 for all, and each of the others to exactly one client: together they are a basis."""
     controls = [Control(3, Mode.DEALT, 0.1, turn=k, participants=participants) for k in range(participants)]
-    hands = [star_directions(c, dim) for c in controls]
+    hands = [divided(c, dim) for c in controls]
     assert all(np.array_equal(hand.common, hands[0].common) for hand in hands)
     assert len(hands[0].common) == COMMON == 16
     assert orthonormal(np.vstack([hands[0].common, *(hand.own for hand in hands)]))
@@ -43,7 +51,7 @@ def test_dealt(dim, participants):
 
 def test_more_clients_than_directions():
     """Who has no card left asks the common ones alone."""
-    hand = star_directions(Control(3, Mode.DEALT, 0.1, turn=150, participants=200), 110)
+    hand = divided(Control(3, Mode.DEALT, 0.1, turn=150, participants=200), 110)
     assert hand.common.shape == (16, 110)
     assert hand.own.shape == (0, 110)
 
@@ -51,7 +59,7 @@ def test_more_clients_than_directions():
 @pytest.mark.parametrize("dim", [101, 200])
 def test_shared(dim):
     """Two blocks of ceil(d / 2) make a basis, the second with what is left; nobody has directions of his own."""
-    blocks = [star_directions(Control(3, Mode.SHARED, 0.1, used=used), dim) for used in (0, block(dim))]
+    blocks = [divided(Control(3, Mode.SHARED, 0.1, used=used), dim) for used in (0, block(dim))]
     assert block(dim) == (dim + 1) // 2
     assert [len(b.common) for b in blocks] == [block(dim), dim // 2]
     assert all(b.own.shape == (0, dim) for b in blocks)
@@ -76,7 +84,7 @@ def test_seeds_and_sweeps():
     for other in (Control(4, Mode.SHARED, 0.1), Control(3, Mode.SHARED, 0.1, sweep=1)):
         assert np.max(np.abs(one @ rows_of(other, 120).T)) < 0.6  # random unit vectors: 6 standard deviations
     with pytest.raises(ValueError, match="read-only"):
-        star_directions(Control(3, Mode.SHARED, 0.1), 120).common[0, 0] = 1.0
+        common_rows(Control(3, Mode.SHARED, 0.1), 120)[0, 0] = 1.0
 
 
 def test_coordinates_are_close_to_normal():

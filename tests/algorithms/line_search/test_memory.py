@@ -38,7 +38,7 @@ def test_nearest(step, seed):
         left_out |= set(wrong)
         for with_private in (True, False):
             allowed = set(range(len(trajectory))) - left_out - (set() if with_private else private)
-            found = memory.nearest(x, 2 * DIM + 1, private=with_private)
+            found = memory.around(x, 2 * DIM + 1, private=with_private).numbers
             assert list(found) == by_search(trajectory, x, 2 * DIM + 1, allowed)
         x = x + step * rng.standard_normal(DIM)
 
@@ -52,16 +52,16 @@ def test_far_points_are_not_measured_again():
     memory, measured = Memory(trajectory), []
     rough = trajectory.rough_distances
     trajectory.rough_distances = lambda x, numbers: measured.extend(numbers) or rough(x, numbers)
-    memory.nearest(np.full(DIM, 0.5), 13, private=True)
+    memory.around(np.full(DIM, 0.5), 13, private=True)
     assert set(measured) == set(range(10_030))
     measured.clear()
-    memory.nearest(np.full(DIM, 0.501), 13, private=True)
+    memory.around(np.full(DIM, 0.501), 13, private=True)
     assert min(measured) >= 10_000
     measured.clear()
     add(
         trajectory, rng.choice([0.0, 1.0], (10, DIM))
     )  # nothing is known of these, and they are far: so is nothing else
-    memory.nearest(np.full(DIM, 0.502), 13, private=True)
+    memory.around(np.full(DIM, 0.502), 13, private=True)
     assert min(measured) >= 10_000
 
 
@@ -71,7 +71,7 @@ def test_around():
     trajectory = Trajectory(DIM)
     add(trajectory, rng.random((40, DIM)))
     x, memory = np.full(DIM, 0.5), Memory(trajectory)
-    nearest = memory.nearest(x, 13, private=True)
+    nearest = memory.around(x, 13, private=True).numbers
     for arranged, wanted in ((None, nearest), (np.sort, np.sort(nearest)), (lambda n: n[::-1], nearest[::-1])):
         near = memory.around(x, 13, private=True, arranged=arranged)
         np.testing.assert_array_equal(near.numbers, wanted)
@@ -83,7 +83,37 @@ def test_nothing_to_find():
     """Where all points are left out there are none."""
     trajectory = Trajectory(DIM)
     memory = Memory(trajectory)
-    assert len(memory.nearest(np.zeros(DIM), 5, private=True)) == 0
+    assert len(memory.around(np.zeros(DIM), 5, private=True).numbers) == 0
     add(trajectory, np.zeros((2, DIM)))
     memory.leave_out([0, 1])
-    assert len(memory.nearest(np.zeros(DIM), 5, private=True)) == 0
+    assert len(memory.around(np.zeros(DIM), 5, private=True).numbers) == 0
+
+
+class Measured:
+    """A trajectory whose squared distances from 0 are known with an error."""
+
+    dim = 1
+
+    def __init__(self, squares, rough, error):
+        self.x, self._rough, self._error = np.sqrt(squares)[:, None], np.array(rough), error
+
+    def __len__(self):
+        return len(self.x)
+
+    def rough_distances(self, x, numbers):
+        return self._rough[numbers], self._error
+
+
+@pytest.mark.parametrize(("error", "found"), [(0.0015, 0), (0.0014, 1)])
+def test_two_points_may_both_be_off(error, found):
+    """0.0100 seems to be 0.0115 and 0.0101 seems to be 0.0086. They are 0.0029 apart, which two errors of 0.0015
+    explain and two of 0.0014 do not, nor does a single one."""
+    memory = Memory(Measured([0.0100, 0.0101], [0.0115, 0.0086], error))
+    assert memory.around(np.zeros(1), 1, private=True).numbers.tolist() == [found]
+
+
+@pytest.mark.parametrize(("second", "found"), [(0.2500000004, 1), (0.2500000006, 0)])
+def test_points_that_are_equal_to_nine_digits(second, found):
+    """Without any error: of 0.25 and a number that is 0.25 to nine digits the newer is taken."""
+    memory = Memory(Measured([0.25, second], [0.25, second], 0.0))
+    assert memory.around(np.zeros(1), 1, private=True).numbers.tolist() == [found]

@@ -10,7 +10,7 @@ import pytest
 from fzoos import FedLineSearch, minimize
 from fzoos.algorithms.line_search.client import LINE, StarNumbers, halves
 from fzoos.algorithms.line_search.control import Control, Mode
-from fzoos.algorithms.line_search.directions import block, star_directions
+from fzoos.algorithms.line_search.directions import block, common_rows, star_rows
 from fzoos.algorithms.line_search.scales import Scales
 from fzoos.algorithms.line_search.server import StarServer
 from fzoos.engines.local import LocalEngine
@@ -37,7 +37,7 @@ def told(server, state):
 
 def mean_of(server, state, differ=0.0, lines=None, **star):
     """The averages of a round in which the clients' slopes differ by G'."""
-    common = star_directions(told(server, state), D).common
+    common = common_rows(told(server, state), D)
     numbers = StarNumbers(curvature=1.0, common=(1.0 + differ) * float(np.sum((common @ FRESH) ** 2)))
     rows = np.ones((2, len(LINE))) if lines is None else lines
     pair = {} if told(server, state).mode is Mode.DEALT else {"pair": np.array([1.0, 1.0])}
@@ -116,8 +116,8 @@ def test_the_size_of_stars():
     for differ, most in ((9.0, block(D)), (0.0, D)):
         for control in walk(differ, 3, 6)[1:]:
             assert 0 < control.size <= most
-            hands = [star_directions(replace(control, turn=k, participants=3), D) for k in range(3)]
-            together = len(hands[0].common) + sum(len(hand.own) for hand in hands)
+            each = [star_rows(replace(control, turn=k, participants=3), D) for k in range(3)]
+            together = each[0][1] + sum(len(rows) - common for rows, common in each)
             assert together == min(control.size, D - control.used if control.mode is Mode.SHARED else control.size)
 
 
@@ -172,7 +172,7 @@ def test_the_pairs_of_a_shared_star():
     state = server.next_state(server.start(X), mean_of(server, server.start(X), 9.0), SEED, 3)
     control = told(server, state)
     length = control.radius * math.sqrt(D)
-    parts = halves(star_directions(control, D).common, FRESH)
+    parts = halves(common_rows(control, D), FRESH)
     predicted = np.array([2 * length * np.linalg.norm(part) for part in parts])
     mean = mean_of(server, state, 9.0) | {"pair": predicted / 2}
     after = Scales(*server.next_state(state, mean, SEED, 3)["scales"])

@@ -11,7 +11,7 @@ from fzoos.algorithms.line_search import client as star
 from fzoos.algorithms.line_search import star_points as module
 from fzoos.algorithms.line_search.client import LINE, StarClient, StarNumbers, halves, inward
 from fzoos.algorithms.line_search.control import Control, Mode
-from fzoos.algorithms.line_search.directions import star_directions
+from fzoos.algorithms.line_search.directions import common_rows, star_rows
 from fzoos.algorithms.line_search.star_points import SPREAD, StarPoints
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
@@ -78,7 +78,7 @@ def test_what_is_asked(mode):
     told = control(mode, turn=1, participants=3, share=0.2) if mode is Mode.DEALT else control(mode)
     client, asked = make()
     reply = client.refresh(X, refresh(told))
-    rows, length = np.vstack(star_directions(told, D)), 0.02 * math.sqrt(D)
+    rows, length = star_rows(told, D)[0], 0.02 * math.sqrt(D)
     expected = star_points(rows, X, length)
     np.testing.assert_allclose(asked[: len(expected)], expected, atol=1e-15)
     if mode is Mode.DEALT:
@@ -107,7 +107,7 @@ def test_fresh_and_memory():
     assert len(nearest) == len(points) == 39  # all of them
     memory = fit_slope(points[nearest] - X, values[nearest], 1e-3).gradient
     np.testing.assert_allclose(reply["memory"], memory, rtol=1e-6, atol=1e-9)
-    rows = star_directions(control(used=12), D).common
+    rows = common_rows(control(used=12), D)
     assert numbers(reply).common == pytest.approx(np.sum((rows @ fresh.gradient) ** 2))
 
 
@@ -131,7 +131,7 @@ def test_what_only_one_client_asked():
         dealt = control(Mode.DEALT, **told)
         client, asked = make()
         client.answer(X + 0.05, update(dealt, client.refresh(X + 0.05, refresh(dealt))))
-        alone = 16 + len(star_directions(dealt, D).own) + 4
+        alone = 16 + len(star_rows(dealt, D)[0]) - 16 + 4
         shared, last = (
             len(asked) - 2 * len(LINE),
             control(mode, sweep=3, ridge=1e-3, **(told if mode is Mode.DEALT else {})),
@@ -157,12 +157,12 @@ def test_a_dealt_direction_counts_one_over_omega():
         told = control(Mode.DEALT, turn=turn, participants=3, share=share)
         client, asked = make(lambda u, turn=turn: function(u) + turn * u[turn])
         average += share * client.refresh(X, refresh(told))["fresh"]
-        directions = star_directions(told, D)
+        rows, common = star_rows(told, D)
         points = np.array(asked[:-4])
         values = np.array([function(p) + turn * p[turn] for p in points])
         slope = fresh_of(points, values, X).gradient
-        expected += share * (directions.common @ slope) @ directions.common + (directions.own @ slope) @ directions.own
-        parts.append(np.linalg.norm(directions.own @ slope))
+        expected += share * (rows[:common] @ slope) @ rows[:common] + (rows[common:] @ slope) @ rows[common:]
+        parts.append(np.linalg.norm(rows[common:] @ slope))
     assert min(parts) > 0.1
     np.testing.assert_allclose(average, expected, rtol=1e-6, atol=1e-8)
 
@@ -173,7 +173,7 @@ def test_the_numbers_of_a_dealt_star():
     told = control(Mode.DEALT, turn=0, participants=2, share=0.5)
     client, asked = make()
     found = numbers(client.refresh(X, refresh(told)))
-    points, rows = np.array(asked[:-4]), np.vstack(star_directions(told, D))
+    points, rows = np.array(asked[:-4]), star_rows(told, D)[0]
     slope = fresh_of(points, np.array([function(p) for p in points]), X).gradient
     for k, name in enumerate(("wide", "narrow")):
         shown = function(asked[-4 + 2 * k]) - function(asked[-3 + 2 * k])
@@ -195,7 +195,7 @@ def test_lines():
     unit = {name: mean[name] / np.linalg.norm(mean[name]) for name in ("fresh", "memory")}
     places = [X - 0.3 * t * unit[name] for name in ("fresh", "memory") for t in LINE]
     length = 0.02 * math.sqrt(D)
-    parts = [part / np.linalg.norm(part) for part in halves(star_directions(control(), D).common, mean["fresh"])]
+    parts = [part / np.linalg.norm(part) for part in halves(common_rows(control(), D), mean["fresh"])]
     pairs = [X + sign * length * part for part in parts for sign in (1.0, -1.0)]
     expected = np.clip(places, 0, 1)
     np.testing.assert_allclose(asked[before:], [*expected, *pairs], atol=1e-14)
@@ -338,7 +338,7 @@ def test_a_large_star_is_taken_in_parts(monkeypatch):
     arms' mean, a share of 1 / sqrt(5) at most; the curvature is about the same."""
     rng = np.random.default_rng(3)
     x, control = np.full(60, 0.5), Control(7, Mode.SHARED, 0.02)
-    rows = star_directions(control, 60).common
+    rows = common_rows(control, 60)
     length = 0.02 * math.sqrt(60)
     points = star_points(rows, x, length)
     slopes, curvatures = rng.normal(size=60), rng.uniform(0.5, 1.5, 60)

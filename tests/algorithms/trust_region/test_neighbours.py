@@ -99,3 +99,15 @@ def test_the_first_star_goes_out_together(on_failure, sizes):
     assert asked == sizes
     single = minimize(lambda x: float(np.sum((x - 0.3) ** 2)), np.zeros(6), **settings)
     np.testing.assert_array_equal(batched.x, single.x)
+
+
+@pytest.mark.parametrize(("far", "used"), [(0.41, 8), (0.43, 6)])
+def test_far_points_are_left_out(far, used):
+    """Delta = 0.01 and d = 2: points beyond 30 Delta sqrt(2) = 0.424 are not used, unless fewer than the six remain
+    that a quadratic has."""
+    near = [[0.01 * k, 0.005 * k * k] for k in range(6)]
+    for rows, count in (([*near, [far, 0.0], [0.0, far]], used), ([*near[:4], [far, 0.0], [0.0, far], [far, far]], 6)):
+        evaluator, trajectory = Evaluator(lambda u: float(u @ u), Box.of((0, 1), 2)), Trajectory(2)
+        points = neighbours.Neighbours(ClientContext(evaluator, trajectory, np.random.default_rng(0), 2, 1, True))
+        trajectory.add(np.array(rows), np.sum(np.array(rows) ** 2, axis=1))
+        assert len(points.fit(np.zeros(2), 0.01).offsets) == count

@@ -1,7 +1,7 @@
-"""The directions of a star: orthonormal, random, and the same for whoever has the seed.
+"""The directions of a design: orthonormal, random, and the same for everybody who has the seed.
 
 Row j of a basis is e_{p_j} C S C S', C the discrete cosine transform, S and S' random signs, p a random order. Its
-coordinates are close to normal, as those of a random rotation (with one transform alone they are not, and stars average
+coordinates are close to normal, as those of a random rotation (with one transform they are not, and designs average
 less over ripples), but a row costs d log d operations: no matrix of d x d numbers is made.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -21,47 +20,32 @@ from fzoos.algorithms.line_search.control import Control, Mode
 
 __all__ = [
     "COMMON",
-    "Directions",
     "block",
     "common_rows",
     "next_used",
-    "star_directions",
     "star_rows",
     "star_size",
 ]
 
-COMMON = 16  # directions that all clients ask in every round of a star, to measure how much they differ
-_BLOCK = 0.5  # share of the d directions in a shared star, at most
+COMMON = 16  # directions that all clients query in every round, to measure how much they differ
+_BLOCK = 0.5  # the largest fraction of the d directions in a shared design
 
 
-class Directions(NamedTuple):
-    """Orthonormal rows: `common` are asked by all clients, shape (m, d), `own` by one of them alone."""
+def star_rows(control: Control, dim: int) -> tuple[FloatArray, int]:
+    """Return the directions of a client in this round, orthonormal rows, and how many of the first all clients query.
 
-    common: FloatArray
-    own: FloatArray
-
-
-def star_directions(control: Control, dim: int) -> Directions:
-    """The directions of a client in this round.
-
-    Pilot: a few rows of a basis. Shared: the next m rows. Dealt: 16 rows for all while a basis lasts, and of the
-    next m - 16 some for each, like cards.
+    Probe: a few rows of a basis. Shared: the next m rows. Split: 16 rows for all clients while a basis lasts, and of
+    the next m - 16 every N-th for each of N clients.
 
     Example:
         >>> import numpy as np
         >>> from fzoos.algorithms.line_search.control import Control, Mode
-        >>> from fzoos.algorithms.line_search.directions import star_directions
-        >>> hands = [star_directions(Control(7, Mode.DEALT, 0.1, turn=k, participants=3), 100) for k in range(3)]
-        >>> rows = np.vstack([hands[0].common, *(hand.own for hand in hands)])
+        >>> from fzoos.algorithms.line_search.directions import star_rows
+        >>> clients = [star_rows(Control(7, Mode.DEALT, 0.1, turn=k, participants=3), 100) for k in range(3)]
+        >>> rows = np.vstack([clients[0][0][:16], *(rows[common:] for rows, common in clients)])
         >>> rows.shape, bool(np.max(abs(rows @ rows.T - np.eye(100))) < 1e-12)
         ((100, 100), True)
     """
-    rows, common = star_rows(control, dim)
-    return Directions(rows[:common], rows[common:])
-
-
-def star_rows(control: Control, dim: int) -> tuple[FloatArray, int]:
-    """The same as one array, the common ones first, and how many these are."""
     common = common_rows(control, dim)
     if control.mode is not Mode.DEALT:
         return common, len(common)
@@ -73,18 +57,18 @@ def star_rows(control: Control, dim: int) -> tuple[FloatArray, int]:
 
 
 def common_rows(control: Control, dim: int) -> FloatArray:
-    """Those that all clients ask."""
+    """Return the directions that all clients query, shape (m, d)."""
     common = _dealt(control, dim)[0] if control.mode is Mode.DEALT else _shared(control, dim)
     return _common(control.seed, control.sweep, dim, common)
 
 
 def block(dim: int) -> int:
-    """Directions of a shared star, at most."""
+    """Return the largest number of directions in a shared design."""
     return math.ceil(_BLOCK * dim)
 
 
 def next_used(control: Control, dim: int) -> int:
-    """How many directions of its basis will have been asked after this round; d: all of them."""
+    """Return how many directions of its basis are used up after this round; d: all of them."""
     if control.pilot:
         return dim
     if control.mode is Mode.DEALT:
@@ -93,12 +77,12 @@ def next_used(control: Control, dim: int) -> int:
 
 
 def star_size(control: Control, dim: int) -> int:
-    """How many directions they are."""
+    """Return the number of directions of a client in this round."""
     return sum(map(len, _dealt(control, dim))) if control.mode is Mode.DEALT else len(_shared(control, dim))
 
 
 def _shared(control: Control, dim: int) -> range:
-    """Rows of the basis that all clients ask."""
+    """Return the rows of the basis that all clients query."""
     if control.pilot:
         return range(control.used, min(dim, control.used + control.pilot))
     end = min(dim, control.used + (control.size or block(dim)))
@@ -106,7 +90,7 @@ def _shared(control: Control, dim: int) -> range:
 
 
 def _dealt(control: Control, dim: int) -> tuple[range, range]:
-    """Rows that all ask, and those of one client alone."""
+    """Return the rows that all clients query, and those of one client alone."""
     common = min(COMMON, dim)
     first = max(common, control.used)
     end = min(dim, first + control.size - common) if control.size else dim
@@ -115,7 +99,7 @@ def _dealt(control: Control, dim: int) -> tuple[range, range]:
     return range(min(common, left)), own[: max(0, left - common)]
 
 
-@lru_cache(maxsize=2)  # the clients of one process ask for the same rows one after the other; they may be many
+@lru_cache(maxsize=2)  # the clients of one process need the same rows one after the other; they may be large
 def _common(seed: int, sweep: int, dim: int, which: range) -> FloatArray:
     rows = np.empty((len(which), dim))
     _transform(rows, seed, sweep, which)
@@ -125,13 +109,13 @@ def _common(seed: int, sweep: int, dim: int, which: range) -> FloatArray:
 
 @lru_cache(maxsize=8)
 def _basis(seed: int, sweep: int, dim: int) -> tuple[NDArray[np.intp], FloatArray]:
-    """p, and the signs of both transforms."""
+    """Return p, and the signs of both transforms."""
     rng = np.random.default_rng([seed, sweep])
     return rng.permutation(dim), rng.choice([-1.0, 1.0], (2, dim))
 
 
 def _transform(rows: FloatArray, seed: int, sweep: int, which: range) -> None:
-    """Make these rows of the basis where they are to be."""
+    """Write these rows of the basis into `rows`."""
     order, signs = _basis(seed, sweep, rows.shape[1])
     chosen = order[which.start : which.stop : which.step]
     for part in panels(*rows.shape):

@@ -1,7 +1,7 @@
-"""The server's part of a round with a star: the step along a line, and how much the clients differ.
+"""The server's arithmetic after a round: the step along a line, and how much the clients differ.
 
-step        a parabola through the lowest t and its neighbours on each line; the lower of both wins
-differ      G' = mean |U_0 fresh_i|^2 / |U_0 fresh|^2 - 1 over 16 directions U_0 that all ask
+step        the minimum of a parabola through the lowest t and its neighbours; the lower minimum of both lines wins
+differ      G' = mean |U_0 fresh_i|^2 / |U_0 fresh|^2 - 1 over 16 directions U_0 that all query
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from fzoos.algorithms.line_search.client import LINE
 
 __all__ = ["Step", "best_step", "differences"]
 
-_TIE = 1e-9  # of two lines that are equal but for rounding the first is taken
+_TIE = 1e-9  # of two lines that are equal except for rounding the first is taken
 
 
 class Step(NamedTuple):
-    """A move: along which line (1 or 2; 0: none), and how far; where the first line is lowest."""
+    """A move: the line (1 or 2; 0: none), the length, and where the first line is lowest."""
 
     line: int
     length: float
@@ -27,11 +27,11 @@ class Step(NamedTuple):
 
 
 def best_step(values: FloatArray, failed: FloatArray, reach: float) -> Step:
-    """The line that promises the lowest value of F, and where on it.
+    """Return the line with the lowest predicted value of F, and where on it.
 
     Args:
         values: F(x + t v) - F(x), shape (2, 3).
-        failed: share of the clients that had no value there, same shape; such places are left out.
+        failed: weight of the clients that had no value there, same shape; such places are left out.
         reach: L.
 
     Example:
@@ -47,14 +47,14 @@ def best_step(values: FloatArray, failed: FloatArray, reach: float) -> Step:
         there = [j for j, share in enumerate(missing) if share == 0.0]
         promise, place = _lowest([0.0, *(reach * LINE[j] for j in there)], [0.0, *(row[j] for j in there)])
         if k == 0:
-            first = place or 0.5 * reach * LINE[0]  # nearer than the nearest place
+            first = place or 0.5 * reach * LINE[0]  # before the nearest place
         if promise < best - _TIE * abs(best):
             best, found = promise, Step(k + 1, place)
     return found._replace(first=first)
 
 
 def _lowest(places: Sequence[float], values: Sequence[float]) -> tuple[float, float]:
-    """Value and place of the minimum of the parabola through the lowest value and its neighbours."""
+    """Return value and place of the minimum of the parabola through the lowest value and its neighbours."""
     low, last = values.index(min(values)), len(places) - 1
     if last < 2 or low == last or not places[-1] > 0.0:
         return values[low], places[low]
@@ -71,5 +71,5 @@ def _lowest(places: Sequence[float], values: Sequence[float]) -> tuple[float, fl
 
 
 def differences(common: float, mean: float) -> float:
-    """G' = mean |U_0 fresh_i|^2 / |U_0 fresh|^2 - 1: how much the clients differ; inf where `common` is left out."""
+    """Return G' = mean |U_0 fresh_i|^2 / |U_0 fresh|^2 - 1; infinite if `common` is left out."""
     return max(common - mean, 0.0) / mean if mean > 0.0 and common > 0.0 else math.inf

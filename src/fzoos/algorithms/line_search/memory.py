@@ -1,7 +1,7 @@
-"""Which of a client's points the surrogate of all rounds is made of: the nearest, found without measuring all of them.
+"""The points of the surrogate of all rounds: the nearest ones, found without measuring the distances of all points.
 
-A point that was r away is at least r - |move| away after a move of x. As long as that is further than the points that
-are in use, its distance need not be computed again: a round costs what it costs however long the run is.
+A point at the distance r is at least r - |move| away after a move of x. While that is farther than the points in use,
+its distance need not be computed again, so that the cost of a round does not grow with the number of rounds.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from fzoos.objectives.trajectory import Trajectory
 
 __all__ = ["Memory", "Near"]
 
-_DIGITS = 9  # of squared distances
-_ALIKE = 2e-9  # two that differ by more are told apart
-_LIKELY = 2  # points that are measured first, over those that are wanted
-_MARGIN = 1e-12  # what rounding may take from a bound
+_DIGITS = 9  # of squared distances, to which they are compared
+_EQUAL = 2e-9  # squared distances that differ by more are not equal to these digits
+_FIRST = 2  # points that are measured first, over those that are wanted
+_MARGIN = 1e-12  # the largest rounding error of a bound
 
 
 class Near(NamedTuple):
-    """Points by their numbers, their offsets from the centre, shape (n, d), and the squares of these."""
+    """Points: their numbers, their offsets from the centre, shape (n, d), and squared distances."""
 
     numbers: NDArray[np.intp]
     offsets: FloatArray
@@ -35,7 +35,7 @@ class Near(NamedTuple):
 
 
 class Memory:
-    """Marks points of a trajectory, by their numbers in it, and finds the nearest of the others.
+    """Marks points of a trajectory, and finds the nearest of the others.
 
     Args:
         trajectory: the client's queries.
@@ -48,7 +48,7 @@ class Memory:
         >>> _ = trajectory.add(x, x[:, 0])
         >>> memory = Memory(trajectory)
         >>> memory.leave_out([1])
-        >>> memory.nearest(np.array([0.5]), 2, private=True)
+        >>> memory.around(np.array([0.5]), 2, private=True).numbers
         array([2, 0])
     """
 
@@ -56,28 +56,18 @@ class Memory:
         self._trajectory = trajectory
         self._left_out = np.empty(0, dtype=bool)
         self._private = np.empty(0, dtype=bool)
-        self._bounds = np.empty(0)  # every point is at least so far from `_at`
+        self._bounds = np.empty(0)  # of the distances from `_at`, from below
         self._at = np.zeros(trajectory.dim)
 
     def leave_out(self, points: Iterable[int]) -> None:
-        """Points that are never used again."""
+        """Exclude points, by their numbers in the trajectory."""
         self._extend()
         self._left_out[list(points)] = True
 
     def keep_private(self, first: int) -> None:
-        """Points from this one on were asked by this client alone."""
+        """Mark the points from this one on as queried by this client alone."""
         self._extend()
         self._private[first:] = True
-
-    def nearest(self, x: FloatArray, count: int, *, private: bool) -> NDArray[np.intp]:
-        """At most `count` points, the nearest first; of those that are as far the newest.
-
-        Args:
-            x: the centre, shape (d,).
-            count: how many.
-            private: whether points count that only this client has asked.
-        """
-        return self.around(x, count, private=private).numbers
 
     def around(
         self,
@@ -87,7 +77,14 @@ class Memory:
         private: bool,
         arranged: Callable[[NDArray[np.intp]], NDArray[np.intp]] | None = None,
     ) -> Near:
-        """The same points with their offsets; in another order where they are to be `arranged`."""
+        """Return at most `count` points, the nearest first; of equally near ones the newest first.
+
+        Args:
+            x: the centre, shape (d,).
+            count: the number of points.
+            private: whether points that only this client has queried are included.
+            arranged: puts the numbers of the points into another order.
+        """
         self._extend()
         self._bounds = np.maximum(self._bounds - math.sqrt(float(np.sum((x - self._at) ** 2))) - _MARGIN, 0.0)
         self._at = x.copy()
@@ -97,7 +94,7 @@ class Memory:
         offsets = self._trajectory.x[near]
         offsets -= x
         squares = row_squares(offsets)
-        # The arms of a star are all as far: the newest first, so that the choice is not left to rounding.
+        # Points of a design are equally far: the newest first, so that rounding does not decide.
         places: NDArray[np.intp] = np.lexsort((-near, np.round(squares, _DIGITS)))[:count]
         numbers = near[places]
         if arranged is not None:
@@ -116,30 +113,30 @@ class Memory:
         self._bounds, self._at = state["bounds"], state["at"]
 
     def _may_be_near(self, usable: NDArray[np.intp], x: FloatArray, count: int) -> NDArray[np.intp]:
-        """Those that may be among the nearest, by distances to fewer digits: one pass over the points, no copy."""
+        """Return the points that may be among the nearest, by distances to fewer digits: one pass, no copy."""
         bounds = self._bounds[usable]
-        # Of points of the last round nothing is known, and some are far away: the others must be as many as are wanted.
-        several = min(len(usable), _LIKELY * count)
+        # New points have no bounds, and some are far away: the other points must be as many as are wanted.
+        several = min(len(usable), _FIRST * count)
         likely = np.argpartition(bounds, several - 1)[:several] if several < len(usable) else np.arange(len(usable))
         points = np.sort(usable[likely])
         rough, error = self._measure(points, x)
-        others = bounds * bounds <= float(np.partition(rough, count - 1)[count - 1]) + error + _ALIKE
+        others = bounds * bounds <= float(np.partition(rough, count - 1)[count - 1]) + error + _EQUAL
         others[likely] = False
         rest = usable[others]
         if len(rest):
             more, further_error = self._measure(rest, x)
             points, rough, error = np.append(points, rest), np.append(rough, more), max(error, further_error)
-        near = points[rough <= float(np.partition(rough, count - 1)[count - 1]) + 2.0 * error + _ALIKE]
+        near = points[rough <= float(np.partition(rough, count - 1)[count - 1]) + 2.0 * error + _EQUAL]
         return np.sort(near)
 
     def _measure(self, points: NDArray[np.intp], x: FloatArray) -> tuple[FloatArray, float]:
-        """Rough squared distances of some points, and how wrong they may be; their bounds are renewed."""
+        """Return approximate squared distances of some points and their largest error; update the bounds."""
         rough, error = self._trajectory.rough_distances(x, points)
         self._bounds[points] = np.sqrt(np.maximum(rough - error, 0.0))
         return rough, error
 
     def _extend(self) -> None:
-        """Room for what was asked since; nothing is known of its distances."""
+        """Add the points that were queried since, without bounds."""
         new = len(self._trajectory) - len(self._bounds)
         if new:
             nothing = np.zeros(new, dtype=bool)

@@ -1,25 +1,25 @@
-"""How wide the next star is, how many directions it has, and how far its lines reach.
+"""The radius of the next design, its number of directions, and the step size of its lines.
 
-    arms        H sqrt(2/3) and H sqrt(3/2) long by turns, H = h sqrt(d): narrow and wide ones
-    measured    q of both kinds: what a pair of queries along their part of fresh shows / what it predicts, in [0, 1]
-                (1 - q) / q = A / t^2 + B t^2 at arms of length t H: what noise and what curvature add to a slope,
-                over what is true of it; two equations for A and B
-    radius      H^4 <- H^4 A / B, where the sum is least; the less the more sure A and B are; a factor 3 at most
-    size        m = 2 sqrt(c d / r),  r = (kappa / lambda - 1) d / m,  c the queries of a round beside the star
+    points      at the distances H sqrt(2/3) and H sqrt(3/2) in turn, H = h sqrt(d): narrow and wide
+    measured    q of both kinds: the difference of a pair of values along their part of fresh over its prediction, in
+                [0, 1]; (1 - q) / q = A / t^2 + B t^2 at the distance t H: the relative squared errors of a slope by
+                noise and by curvature; two equations for A and B
+    radius      H^4 <- H^4 A / B, where the sum is least, damped by the uncertainty of A and B; a factor 3 at most
+    size        m = 2 sqrt(c d / r),  r = (kappa / lambda - 1) d / m,  c the queries of a round beside the design
     ridge       (1 - q) / q  H^2 / l^2
 
 The pair: errors of the m slopes are part of fresh, so that along fresh the true slope is q |fresh| with q = signal /
-(signal + error): two queries of each client test all directions of a kind. B: a slope's squared error by curvature is
+(signal + error): two queries per client test all directions of a kind. B: a slope's squared error by curvature is
 H^2 Var(u'Au) / 4. Var(u'Au) = 2 s^2 / d for a random u, s the standard deviation of A's eigenvalues; B is taken to be
-at least that of s = lambda, their mean: where they differ less, a star may be narrower than it need be.
+at least that of s = lambda, their mean: if they differ less, a design may be narrower than necessary.
 
-The size: m random directions show m/d of |g|^2. Along what they show, F bends by kappa = lambda (1 + r m/d): by the
-mean curvature lambda for few directions, by that along the gradient itself for all. So a query gains
+The size: m random directions capture m/d of |g|^2. Along the captured part, F bends by kappa = lambda (1 + r m/d): by
+the mean curvature lambda for few directions, by that along the gradient itself for all. So the gain per query is
 
-    (m/d) / ((1 + r m/d) (m + c)),      most at m = sqrt(c d / r)
+    (m/d) / ((1 + r m/d) (m + c)),      largest at m = sqrt(c d / r)
 
-Where F bends alike in all directions r is 0, and the more directions the better; where the gradient lies in steep ones
-a few directions a round go further. Twice as many cost at most 1/9 more queries and half the rounds.
+If F bends alike in all directions, r is 0, and more directions are better; if the gradient lies in steep directions,
+few directions per round gain more. Twice as many cost at most 1/9 more queries and half the rounds.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ __all__ = [
 FIRST_RADIUS = 0.1  # h
 FIRST_REACH = 2.0  # L over the first H
 _LEAST_RADIUS, _MOST_RADIUS = 1e-3, 0.3 / math.sqrt(SPREAD)  # rounding; beyond, nearly all coordinates are clipped
-_CHANGE = 3.0  # h changes by this factor a round at most: a bad measurement must not cost more
-_FLOOR = 1e-8  # the least ridge
+_CHANGE = 3.0  # the largest factor of h per round: a bad measurement must not cost more
+_LEAST_RIDGE = 1e-8
 _LEAST_Q, _MOST_Q = 0.05, 1.0 - 1e-9
-_FORGET = 0.8  # the best q of earlier rounds counts less in every round
+_FORGET = 0.8  # decay of the best q per round
 _SMOOTH = 0.5  # weight of the newest measurement in log r
 _LEAST_RATIO, _MOST_RATIO = 1e-3, 1e3
-_FEW = 5  # own directions of a client in a star whose directions are dealt, at least
+_FEW = 5  # the least number of a client's own directions in a split design
 _ROUNDING = 1e-9
 _TINY = 1e-300
 QUERIES = 5 + 2 * len(LINE)  # c: x, two pairs and two lines
 
 
 class Quality(NamedTuple):
-    """What a star was worth: H, the number of its directions, and q and mean squared slope of wide and narrow arms."""
+    """The quality of a design: H, its number of directions, q and mean squared slope of wide and narrow points."""
 
     length: float
     directions: int
@@ -75,36 +75,36 @@ class Quality(NamedTuple):
 
     @property
     def signal(self) -> float:
-        """The mean square of what is true of a slope."""
+        """The mean square of the true part of a slope."""
         return 0.5 * (self.wide * self.wide_square + self.narrow * self.narrow_square)
 
     @property
     def share(self) -> float:
-        """q of all arms."""
+        """The quality q of all points."""
         return self.signal / max(0.5 * (self.wide_square + self.narrow_square), _TINY)
 
 
 class Scales(NamedTuple):
-    """What the next star needs: h, L, the ridge, m (0: all there may be), log r; the best q, and h there."""
+    """The scales of the next design: h, L, the ridge, m (0: as many as possible), log r; the best q, and its h."""
 
     radius: float = FIRST_RADIUS
     reach: float = 0.0
-    ridge: float = _FLOOR
+    ridge: float = _LEAST_RIDGE
     size: float = 0.0
     ratio: float = 0.0
     best: float = 0.0
     best_radius: float = FIRST_RADIUS
-    first: float = 1.0  # whether there was no star yet
+    first: float = 1.0  # 1 before the first design
 
 
 def next_scales(scales: Scales, now: Quality | None, curvature: float, step: float, moved: float, dim: int) -> Scales:
-    """The next round's radius, ridge and lines.
+    """Return the next round's radius, ridge and step size.
 
     Args:
         scales: of this round.
-        now: what was measured in it; None: under differential privacy nothing was, and the radius follows the moves.
+        now: what was measured in it; None under differential privacy: the radius follows the moves.
         curvature: lambda, averaged.
-        step: length of the move.
+        step: the length of the move.
         moved: its root mean square over the coordinates, after clipping.
         dim: d, the number of variables.
     """
@@ -116,22 +116,22 @@ def next_scales(scales: Scales, now: Quality | None, curvature: float, step: flo
     wanted = _wanted(scales.radius, best_radius if best > 0.0 else scales.radius, now, curvature, dim)
     ridge = (1.0 - now.share) / max(now.share, _LEAST_Q) * (now.length / length_scale(dim)) ** 2
     found = _reaching(scales, wanted, step, dim)
-    return found._replace(ridge=max(_FLOOR, ridge), best=best, best_radius=best_radius, first=0.0)
+    return found._replace(ridge=max(_LEAST_RIDGE, ridge), best=best, best_radius=best_radius, first=0.0)
 
 
 def _reaching(scales: Scales, wanted: float, step: float, dim: int) -> Scales:
-    """With this radius, as far as it may change, and lines that are as long as the last step."""
+    """Set the radius, as far as it may change, and the step size, to the last step."""
     wanted = min(max(wanted, scales.radius / _CHANGE), scales.radius * _CHANGE)
     radius = min(max(wanted, _LEAST_RADIUS), _MOST_RADIUS)
-    reach = max(step, scales.reach * LINE[0], LINE[0] * radius * math.sqrt(dim))  # a star says nothing of less
+    reach = max(step, scales.reach * LINE[0], LINE[0] * radius * math.sqrt(dim))  # shorter ones are unknown
     return scales._replace(radius=radius, reach=reach)
 
 
 def _wanted(radius: float, best_radius: float, now: Quality, curvature: float, dim: int) -> float:
-    """The radius at which slopes have the least error."""
+    """Return the radius at which slopes have the least error."""
     half = 0.5 * now.directions
-    visible = min(0.5, 1.0 / math.sqrt(half))  # q of nothing but errors is about as large
-    if max(now.wide, now.narrow) < visible:  # nothing is seen: back to where there was something, otherwise wider
+    visible = min(0.5, 1.0 / math.sqrt(half))  # about q of pure errors
+    if max(now.wide, now.narrow) < visible:  # no slope is visible: return to the best radius, or else widen
         return best_radius if best_radius != radius else _CHANGE * radius
     q = np.clip([now.wide, now.narrow], 0.5 * visible, _MOST_Q)
     errors = (1.0 - q) / q
@@ -143,30 +143,30 @@ def _wanted(radius: float, best_radius: float, now: Quality, curvature: float, d
 
 
 def _noise_and_bend(errors: FloatArray) -> tuple[float, float]:
-    """A and B of A / t^2 + B t^2, from its values at t^2 = SPREAD and 1 / SPREAD."""
+    """Return A and B of A / t^2 + B t^2, given its values at t^2 = SPREAD and 1 / SPREAD."""
     over = SPREAD**2 - SPREAD**-2
     wide, narrow = errors
     return max((SPREAD * narrow - wide / SPREAD) / over, 0.0), max((SPREAD * wide - narrow / SPREAD) / over, 0.0)
 
 
 def first_size(scales: Scales, mode: Mode, participants: int, dim: int) -> Scales:
-    """m before anything is known of r."""
+    """Return the scales with m, before r is measured."""
     return scales._replace(size=_size(scales.ratio, mode, participants, dim))
 
 
 def next_size(
     scales: Scales, now: Quality, slope: float, place: float, curvature: float, mode: Mode, participants: int, dim: int
 ) -> Scales:
-    """m of the next star.
+    """Return the scales with m of the next design.
 
     Args:
-        scales: of the next round, but for m.
-        now: what was measured in this one.
-        slope: q |fresh|, that of F along fresh.
-        place: how far along it F is lowest, so that kappa = slope / place.
+        scales: of the next round, without m.
+        now: what was measured in this round.
+        slope: of F along fresh, q |fresh|.
+        place: where F is lowest along fresh, so that kappa = slope / place.
         curvature: lambda, averaged.
-        mode: of the next star.
-        participants: how many share its directions where they are dealt.
+        mode: of the next design.
+        participants: the number of clients among which directions are split.
         dim: d, the number of variables.
     """
     steeper = slope / (place * curvature) - 1.0 if place > 0.0 and curvature > 0.0 else math.inf
@@ -176,7 +176,7 @@ def next_size(
 
 
 def _size(ratio: float, mode: Mode, participants: int, dim: int) -> float:
-    """Where directions are dealt, 16 are asked by all, and the others by one of the participants each."""
+    """Return m; if directions are split, 16 are queried by all clients, and the others by one client each."""
     if mode is Mode.SHARED:
         wanted = 2.0 * math.sqrt(QUERIES * dim / math.exp(ratio))
         return float(math.ceil(min(max(wanted, QUERIES), block(dim))))
@@ -186,9 +186,9 @@ def _size(ratio: float, mode: Mode, participants: int, dim: int) -> float:
 
 
 def resting(scales: Scales, dim: int) -> bool:
-    """Whether a round in which no place was better says that x is a minimum.
+    """Return whether a round without a better point shows that x is a minimum.
 
-    It does where star and lines were as small as they become, and where no star of any size has shown any slope.
+    It does if design and lines are as small as possible, or if no design of any radius has shown a slope.
     """
     shortest = LINE[0] * scales.radius * math.sqrt(dim) * (1.0 + _ROUNDING)
     smallest = scales.radius <= _LEAST_RADIUS * (1.0 + _ROUNDING)

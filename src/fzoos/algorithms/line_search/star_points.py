@@ -1,14 +1,14 @@
-"""The points of a star, x and x + t H u_j, and what their values say of the gradient.
+"""The points of a design, x and x + t H u_j, and the gradient that their values give.
 
-Arms are orthogonal, so that they can be taken a part at a time: each part shows the gradient along its own directions,
-and they add up. All arms of a part are as long: should f be lower at x than around it, as it is where x was chosen as
-the lowest of many places, then the trend explains that, and not the slopes.
+The offsets are orthogonal, so that the points can be used in parts: each part gives the gradient along its own
+directions, and these add up. All points of a part have the same distance from x: if f is lower at x than around it, as
+it is if x was chosen as the lowest of many points, the trend explains that, and not the slopes.
 
-In more than 1024 dimensions moving the numbers takes longer than computing with them. So they are made where they stay,
-and each part, x first and then its arms, is every p-th row of one array:
+In more than 1024 dimensions moving numbers takes longer than computing with them. So they are written once, and each
+part, x first and then its points, is every p-th row of one array:
 
     row      0  1  ...  p - 1  p    p + 1  ...
-    point    x  x       x      x_1  x_2             asked are rows p - 1, p, ...;  part k is rows k, k + p, k + 2 p, ...
+    point    x  x       x      x_1  x_2             queried are rows p - 1, p, ...;  part k is rows k, k + p, ...
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from fzoos.surrogates.trend import Slope, fit_slope
 
 __all__ = ["SPREAD", "TOGETHER", "StarPoints"]
 
-SPREAD = 1.5  # wide arms are so many times as long as narrow ones
-TOGETHER = 512  # arms that one surrogate takes at most: it costs their square times d
-_FEW = 8  # points of a star that are not divided
-_FLOOR = 1e-8  # the ridge of a star's own surrogate
+SPREAD = 1.5  # the distance of wide points over that of narrow ones
+TOGETHER = 512  # the largest number of points in one surrogate, which costs their square times d
+_FEW = 8  # points of a design that is not divided
+_RIDGE = 1e-8  # of a design's own surrogate
 
 
 class StarPoints:
-    """x, and its arms.
+    """A design: x and the points around it.
 
     Args:
         x: the centre, shape (d,).
@@ -43,8 +43,8 @@ class StarPoints:
     Example:
         >>> import numpy as np
         >>> from fzoos.algorithms.line_search.star_points import StarPoints
-        >>> star = StarPoints(np.full(4, 0.5), 0.1, np.eye(4), np.copyto)
-        >>> slope = star.slope(np.sum((star.asked - 0.5) ** 2, axis=1), np.ones(5, dtype=bool))
+        >>> design = StarPoints(np.full(4, 0.5), 0.1, np.eye(4), np.copyto)
+        >>> slope = design.slope(np.sum((design.asked - 0.5) ** 2, axis=1), np.ones(5, dtype=bool))
         >>> bool(np.all(abs(slope.gradient) < 1e-6)), round(slope.curvature, 6)
         (True, 2.0)
     """
@@ -54,18 +54,18 @@ class StarPoints:
     ) -> None:
         count = 1 + len(rows)
         self._parts = 2 * math.ceil(count / (2 * TOGETHER)) if count > _FEW else 1  # each has a trend of its own
-        self._x, lengths = x, length * _arms(len(rows))
+        self._x, lengths = x, length * _distances(len(rows))
         self._rows = np.empty((self._parts - 1 + count, len(x)))
         self.asked = self._rows[self._parts - 1 :]
         self._rows[: self._parts] = x
         project(self.asked[0], self.asked[0])
         for part in panels(*rows.shape):
-            arms = np.multiply(lengths[part, None], rows[part], out=self.asked[1:][part])
-            arms += x
-            project(arms, arms)
+            points = np.multiply(lengths[part, None], rows[part], out=self.asked[1:][part])
+            points += x
+            project(points, points)
 
     def slope(self, values: FloatArray, good: NDArray[np.bool_]) -> Slope:
-        """The gradient by this star alone, as far as values are `good`; the points are gone afterwards."""
+        """Return the gradient by this design alone, by the `good` values; the points are overwritten."""
         offsets, parts = self._rows, self._parts
         offsets[: parts - 1] = self.asked[0]
         squares = np.empty(len(offsets))
@@ -73,7 +73,7 @@ class StarPoints:
             rows = offsets[panel]
             rows -= self._x
             np.add.reduce(rows * rows, axis=1, out=squares[panel])
-        found, complete = [], bool(good[1:].all())
+        slopes, complete = [], bool(good[1:].all())
         for k in range(parts):
             rows, own = offsets[k::parts], np.concatenate([values[:1], values[1 + k :: parts]])
             known = squares[k::parts]
@@ -81,13 +81,13 @@ class StarPoints:
                 usable = np.append(True, good[1 + k :: parts])
                 rows, own, known = rows[usable], own[usable], known[usable]
             if len(own) > 1:
-                found.append(fit_slope(rows, own, _FLOOR, known))
-        return Slope(np.sum([s.gradient for s in found], axis=0), float(np.mean([s.curvature for s in found])))
+                slopes.append(fit_slope(rows, own, _RIDGE, known))
+        return Slope(np.sum([s.gradient for s in slopes], axis=0), float(np.mean([s.curvature for s in slopes])))
 
 
-def _arms(count: int) -> FloatArray:
-    """How long the arms are, over H: wide and narrow by turns, two of them on one side of x and two on the other."""
+def _distances(count: int) -> FloatArray:
+    """Return the signed distances of the points over H: wide and narrow in turn, two on each side in turn."""
     number = np.arange(count)
     lengths = np.where(number % 2, SPREAD**-0.5, SPREAD**0.5)
-    arms: FloatArray = np.where(number // 2 % 2, lengths, -lengths)
-    return arms
+    distances: FloatArray = np.where(number // 2 % 2, lengths, -lengths)
+    return distances

@@ -1,11 +1,11 @@
-"""What F has in excess of a client's own function, from all averaged gradients of the past.
+"""The global correction: how F differs from a client's own function, by the averaged gradients of past rounds.
 
     grad (F - f_i)(x_s) = g_s - grad mu_i(x_s),     mu_i as it is now,
     noise |grad mu_i(x_s) now - g_i,s as sent|^2 / d
 
-How much the client's own gradient has changed since it was sent is how stale the averaged one is. With one gradient it
-is the linear correction (g - g_i).(x - x_r) of Shamir, Srebro and Zhang's DANE (2014), with many a multi-secant
-quasi-Newton one, which knows how the clients' curvatures differ. For one client it vanishes.
+The change of the client's own gradient since it was sent tells how stale the averaged one is. With one gradient this is
+the linear correction (g - g_i).(x - x_r) of Shamir, Srebro and Zhang's DANE (2014), with several a multi-secant
+quasi-Newton correction, which accounts for the clients' different curvatures. For a single client it vanishes.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from fzoos.surrogates.region import RegionProcess
 __all__ = ["Excess"]
 
 _MEMORY, _LEAST_MEMORY = 15, 3  # averaged gradients
-_LARGEST = 1500  # numbers in them: a system of so many equations is solved once a round
+_LARGEST = 1500  # numbers in them: a system of so many equations is solved per round
 _JITTER = 1e-12
 _TINY, _MOST = 1e-300, 1e300
 
 
 class Plane:
-    """slope.(x - start): what one gradient says.
+    """The correction by one gradient, slope.(x - start).
 
     Args:
         start: shape (d,).
@@ -40,16 +40,16 @@ class Plane:
         self._start, self._slope = start, slope
 
     def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
-        """Value and gradient."""
+        """Return value and gradient."""
         return float(self._slope @ (x - self._start)), self._slope
 
     def curved(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """The same, and second derivatives, which are zero."""
+        """Return value, gradient and second derivatives, which are zero."""
         return *self(x), np.zeros((len(x), len(x)))
 
 
 class Excess:
-    """Centres, averaged gradients and own ones of the rounds that a client took part in.
+    """Centres, averaged gradients and own gradients of the rounds in which a client took part.
 
     Args:
         dim: d, the number of variables.
@@ -62,20 +62,20 @@ class Excess:
 
     @property
     def known(self) -> bool:
-        """Whether there is any."""
+        """Whether there is any round."""
         return bool(self._rows)
 
     def add(self, x: FloatArray, averaged: FloatArray, own: FloatArray, round: int = 0) -> None:
-        """A round's centre, the averaged gradient there, and the client's own as it was sent."""
+        """Add a round's centre, the averaged gradient there, and the client's own as it was sent."""
         self._rows = [*self._rows, (x, averaged, own)][-self._most :]
         self._rounds = [*self._rounds, round][-self._most :]
 
     def correct(self, history: FloatArray, round: int) -> None:
-        """Late answers have changed averaged gradients: those of the rounds before this one. Earlier ones are left out.
+        """Replace averaged gradients that late replies have changed, and drop the rounds before them.
 
         Args:
-            history: a row for each round, shape (n, d).
-            round: the one that has begun.
+            history: the averaged gradients of the rounds before this one, one per row, shape (n, d).
+            round: the current round.
         """
         first = round - len(history)
         rows = [(s, row) for s, row in zip(self._rounds, self._rows, strict=True) if s >= first]
@@ -83,20 +83,11 @@ class Excess:
         self._rounds = [s for s, _ in rows]
 
     def shift(self, averaged: FloatArray, own: FloatArray) -> None:
-        """All multipliers have changed, and past gradients with them: on average, and those of this client."""
+        """Add what new multipliers change in all gradients: on average, and in this client's."""
         self._rows = [(x, g + averaged, g_own + own) for x, g, g_own in self._rows]
 
-    def state(self) -> StateDict:
-        """All rows, shape (n, 3, d), and their rounds."""
-        return {"rows": np.array(self._rows), "rounds": np.array(self._rounds, dtype=np.int64)} if self._rows else {}
-
-    def restore(self, state: StateDict) -> None:
-        """Replace them by what `state` returned."""
-        self._rows = [(x, averaged, own) for x, averaged, own in state.get("rows", ())]
-        self._rounds = [int(round) for round in state.get("rounds", ())]
-
     def process(self, mine: RegionProcess | LagrangianProcess) -> GradientProcess | Plane:
-        """delta_i and its gradient, given the client's surrogate as it is now."""
+        """Return the correction and its derivatives, given the client's current surrogate."""
         centres, averaged, sent = (np.array(rows) for rows in zip(*self._rows, strict=True))
         if len(centres) == 1:
             return Plane(centres[0], averaged[0] - sent[0])
@@ -106,3 +97,12 @@ class Excess:
         with np.errstate(over="ignore"):
             ridges = np.minimum(_JITTER + stale / size, _MOST)
         return GradientProcess(centres, gradients, mine.choice.length, ridges)
+
+    def state(self) -> StateDict:
+        """Return all rows, shape (n, 3, d), and their rounds."""
+        return {"rows": np.array(self._rows), "rounds": np.array(self._rounds, dtype=np.int64)} if self._rows else {}
+
+    def restore(self, state: StateDict) -> None:
+        """Restore what `state` returned."""
+        self._rows = [(x, averaged, own) for x, averaged, own in state.get("rows", ())]
+        self._rounds = [int(round) for round in state.get("rounds", ())]

@@ -1,4 +1,4 @@
-"""A minimum of the surrogates in a box, by SciPy's L-BFGS-B."""
+"""A minimum of surrogates in a box, by SciPy's L-BFGS-B: for the augmented Lagrangian, which has kinks."""
 
 from __future__ import annotations
 
@@ -12,36 +12,13 @@ from fzoos._util.arrays import FloatArray
 __all__ = ["least_point"]
 
 
-class _ValueAndSlope:
-    """Value and slope apart, as SciPy asks for them, from one call: its own way costs as much as a surrogate.
-
-    Line searches that end in rounding come to the same points again, a fifth of all.
-    """
-
-    def __init__(self, both: Callable[[FloatArray], tuple[float, FloatArray]]) -> None:
-        self._both, self._known = both, dict[bytes, tuple[float, FloatArray]]()
-
-    def _at(self, t: FloatArray) -> tuple[float, FloatArray]:
-        key = t.tobytes()
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._both(t)
-        return found
-
-    def value(self, t: FloatArray) -> float:
-        return self._at(t)[0]
-
-    def slope(self, t: FloatArray) -> FloatArray:
-        return self._at(t)[1].copy()
-
-
 def least_point(
     both: Callable[[FloatArray], tuple[float, FloatArray]], start: FloatArray, bounds: list[tuple[float, float]]
 ) -> FloatArray:
-    """Where a function is least within bounds, near a start.
+    """Return a minimum of a function within bounds, near a start.
 
     Args:
-        both: value and gradient at a point of shape (d,).
+        both: returns value and gradient at a point of shape (d,).
         start: shape (d,).
         bounds: d pairs.
 
@@ -52,11 +29,24 @@ def least_point(
         >>> least_point(bowl, np.zeros(2), [(-1.0, 1.0), (-3.0, 3.0)]).round(6)
         array([1., 2.])
     """
-    parts = _ValueAndSlope(both)
+    known: dict[bytes, tuple[float, FloatArray]] = {}  # line searches that end in rounding repeat a fifth of all points
+
+    def evaluated(t: FloatArray) -> tuple[float, FloatArray]:
+        key = t.tobytes()
+        if key not in known:
+            known[key] = both(t)
+        return known[key]
+
+    def value(t: FloatArray) -> float:
+        return evaluated(t)[0]
+
+    def slope(t: FloatArray) -> FloatArray:
+        return evaluated(t)[1].copy()
+
     found = scipy.optimize.minimize(
-        parts.value,
+        value,
         start,
-        jac=parts.slope,
+        jac=slope,  # `jac=True` costs as much as a surrogate
         method="L-BFGS-B",
         bounds=bounds,
         options={"maxiter": 100, "ftol": 1e-15, "gtol": 1e-10},

@@ -1,16 +1,16 @@
-"""How a client of the trust region chooses the multipliers of its constraints: its surrogates say what they must be.
+"""How a client of the trust region chooses the multipliers of its constraints: by its surrogates.
 
     exchange 2   x_i = argmin mu_f + omega_i sum_j psi_j(mu_cj) + delta_i
                  lambda <- max(0, lambda + rho mu_c(x_i));  again, until mu_c(x_i) <= 0
                  then lambda = lambda_r + b (lambda - lambda_r),   b in [1 / N, 1]
 
-f stands for the others' as well; constraints may be those of nobody else, and count omega_i, as they do in F. As if
-nobody else could do it, a client raises its multipliers until its own constraints are met. Where all have the same
-constraint, that is N times too much. Nobody knows which: b begins with 1 / N, grows by a half while c(x_r) falls by
-less than 70 % a round, and halves when c(x_r) changes its sign.
+f stands for the other clients' objectives as well; a constraint may be that of a single client and has weight omega_i,
+as in F. A client raises its multipliers until its own constraints are met, as if it were alone. If all clients have the
+same constraint, that is N times too much. Since no client knows which, b starts at 1 / N, grows by a half while c(x_r)
+falls by less than 70 % per round, and halves when c(x_r) changes its sign.
 
-delta_i is made of averaged gradients of past rounds, when multipliers were others: `ahead`, what new ones add to this
-client's gradient at x_r, travels with the next gradient, and its average is added to all averaged gradients before.
+delta_i depends on averaged gradients of past rounds, which had other multipliers: `ahead`, the change of this client's
+gradient at x_r by new multipliers, is sent with the next gradient, and its average is added to all earlier averages.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from fzoos.surrogates.augmented_lagrangian import LagrangianProcess
 
 __all__ = ["Multipliers"]
 
-_MOST = 20  # times that the surrogates are minimised in a round
-_LESS = 4  # times, where the region's own border is in the way
-_SLOW = 0.3  # share of c(x_r) that may be left after a round
+_MOST = 20  # minimisations of the surrogates per round
+_LESS = 4  # minimisations per round if the minimum lies at the region's border
+_SLOW = 0.3  # the fraction of c(x_r) that may be left after a round
 _FASTER = 1.5
 _BORDER = 0.999
-_STIFFEST = 1e4  # times the first penalty: beyond it x jumps, as the clients' minima no longer agree
+_STIFFEST = 1e4  # times the first penalty: beyond it x jumps, as the clients' minima disagree
 
 
 class Multipliers:
-    """Those of one client, if it has constraints.
+    """The multipliers of one client, if it has constraints.
 
     Args:
         context: what a client half works with.
@@ -58,12 +58,12 @@ class Multipliers:
         return (self._context.trajectory.violation or 0.0) > 0.0
 
     def send(self, process: object, x: FloatArray) -> None:
-        """This surrogate's gradient at x is being sent."""
+        """Record that this surrogate's gradient at x is sent."""
         if isinstance(process, LagrangianProcess):
             self._sent = process.constraint_gradient(x)
 
     def hear(self, gradient: FloatArray) -> None:
-        """The averaged gradient at x, where this client's constraints were asked."""
+        """Update b, given the averaged gradient at x, where this client's constraints were evaluated."""
         lagrangian = self._lagrangian
         if lagrangian is None or lagrangian.at_server_x is None:
             return
@@ -86,17 +86,17 @@ class Multipliers:
         place: Callable[[FloatArray], FloatArray],
         least: Callable[[FloatArray], FloatArray],
     ) -> FloatArray:
-        """The minimum of the surrogates at which this client's constraints are met, as far as the region allows.
+        """Return the minimum of the surrogates at which this client's constraints are met, as far as the region allows.
 
         Args:
             process: the client's surrogate.
-            place: from coordinates t of the region, in [-1, 1], to points of the cube.
-            least: a minimum, from a t to begin with.
+            place: maps coordinates t of the region, in [-1, 1], to points of the cube.
+            least: returns a minimum, given a t to start from.
         """
         lagrangian = self._lagrangian
         assert lagrangian is not None
         t, alone = least(np.zeros(self._context.dim)), self._context.clients == 1
-        if not lagrangian.has_penalties:  # nearly all of its values have failed
+        if not lagrangian.has_penalties:  # nearly all evaluations have failed
             return t
         before = lagrangian.multipliers
         if alone:
@@ -117,9 +117,9 @@ class Multipliers:
         return t
 
     def state(self) -> StateDict:
-        """All of them; the multipliers themselves are the trajectory's."""
+        """Return everything but the multipliers themselves, which belong to the trajectory."""
         return {"ahead": self.ahead, "sent": self._sent, "boost": self._boost, "last": self._last}
 
     def restore(self, state: StateDict) -> None:
-        """Replace them by what `state` returned."""
+        """Restore what `state` returned."""
         self.ahead, self._sent, self._boost, self._last = (state[name] for name in ("ahead", "sent", "boost", "last"))

@@ -1,7 +1,7 @@
-"""The points around a centre that a client's surrogate is made of; where values failed; which values are not credible.
+"""The points around a centre from which a client's surrogate is made, without outliers; and where evaluations failed.
 
-Failures: a process on labels (0 a value came, 1 none), the fence h, adds 100 max(h - 1/4, 0)^2 to what is minimised; a
-query with h > 1/2 is halved towards the last centre that had a value.
+A process h on labels, 0 where a value was returned and 1 where the evaluation failed, adds the failure penalty
+100 max(h - 1/4, 0)^2 to what is minimised. A query with h > 1/2 is halved towards the last centre that had a value.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from fzoos.surrogates.trend import credible_values
 
 __all__ = ["Neighbours"]
 
-_POINTS = 60  # at least so many, and 3 d
-_NOISY, _MORE = 1e-3, 3  # from this ridge on a client has noise, and uses three times as many points
-_MANY = 180  # points, beyond which it does not count how many there are when shapes are compared again
-_REACH = 30.0  # points further than this many Delta sqrt(d) cost digits, and are left out while enough others are left
-_HEIGHT, _STEEP = 0.25, 100.0  # of the fence, from where on it counts and how much
+_POINTS = 60  # the number of points, or 3 d if that is more
+_NOISY, _MORE = 1e-3, 3  # with a ridge from here on a client has noise, and uses three times as many points
+_MANY = 180  # points beyond which their number does not matter for a new search
+_FARTHEST = 30.0  # farther points, in Delta sqrt(d), cost digits, and are left out while enough others remain
+_HEIGHT, _STEEP = 0.25, 100.0  # the failure penalty's threshold and factor
 _HALVINGS = 30
-_NEW = 0.1  # share of the points from which on shapes are compared again where there is noise: of 180 eighteen
-_SAME = 1e-9  # share by which distances differ that are the same but for rounding
-_STAR = 5  # values of a star with which an outlier can be told
+_NEW = 0.1  # the fraction of new points from which on the evidence is searched again, with noise
+_SAME = 1e-9  # the relative difference of distances that are equal except for rounding
+_FEW = 5  # with fewer values an outlier cannot be detected
 
 
 class _Kept(NamedTuple):
-    """A surrogate and its points' numbers in the trajectory."""
+    """A surrogate and the numbers of its points in the trajectory."""
 
     process: RegionProcess
     numbers: NDArray[np.intp]
-    first: int  # how many there were when its factor was made in one go
-    asked: int  # how many all were, and how many in use, when shapes were compared
-    used: int
+    first: int  # the number of points when its factor was computed as a whole
+    asked: int  # the length of the trajectory at the last search
+    used: int  # the number of points in use at the last search
 
 
 class Neighbours:
-    """A client's points.
+    """A client's points near a centre, and the surrogate that they give.
 
     Args:
         context: what a client half works with.
@@ -53,19 +53,19 @@ class Neighbours:
     def __init__(self, context: ClientContext) -> None:
         self._context = context
         self._failed: list[FloatArray] = []
-        self._outliers: set[int] = set()  # of the trajectory
+        self._outliers: set[int] = set()  # their numbers in the trajectory
         self._fence: RegionProcess | None = None
         self._noisy = False
         self._search: SearchState | None = None  # where the last search ended
-        self._kept: _Kept | None = None  # the last surrogate, where there is noise
+        self._kept: _Kept | None = None  # the last surrogate, if there is noise
 
     @property
     def count(self) -> int:
-        """Points with a credible value."""
+        """The number of points with a credible value."""
         return len(self._context.trajectory) - len(self._outliers)
 
     def ask(self, x: FloatArray, at_server_x: bool = False) -> float:
-        """f_i(x); NaN: it failed."""
+        """Evaluate f_i(x); NaN if that failed."""
         x = self._context.project(x)
         value = float(self._context.query(x[None], "refresh", at_server_x=at_server_x)[0])
         if math.isnan(value):
@@ -75,9 +75,9 @@ class Neighbours:
         return value
 
     def ask_aside(self, x: FloatArray, offsets: FloatArray) -> None:
-        """Ask x + offset or x - offset for each row: what is allowed, then what stays further inside the box.
+        """Query x + offset or x - offset for each row: the side that is allowed, or else farther inside the box.
 
-        They go out together, unless a value that fails may tell where not to ask the next.
+        All rows are one batch, unless a failure may tell where not to query next.
         """
         if not self._context.evaluator.survives_failures:
             points = np.array([self._aside(x, offset) for offset in offsets])
@@ -95,19 +95,19 @@ class Neighbours:
         return other if far > near * (1.0 + _SAME) else one
 
     def doubt_star(self, count: int) -> None:
-        """Leave out what is not credible of the last `count` values, which are those of a star."""
+        """Exclude outliers among the last `count` values, which are those of one design."""
         values = self._context.trajectory.y[-count:]
-        if len(values) >= _STAR:
+        if len(values) >= _FEW:
             first = len(self._context.trajectory) - len(values)
             self._outliers.update(first + int(k) for k in np.flatnonzero(~credible_values(values)))
 
     def credible(self, x: FloatArray) -> bool:
-        """Whether the last value at x is not an outlier."""
+        """Return whether the last value at x is not an outlier."""
         at = np.flatnonzero(np.all(self._context.trajectory.x == x, axis=1))
         return bool(len(at)) and int(at[-1]) not in self._outliers
 
     def inside(self, x: FloatArray, centre: FloatArray) -> FloatArray:
-        """x, halved towards a centre that had a value until it is allowed."""
+        """Return x, halved towards a centre that had a value until it is allowed."""
         for _ in range(_HALVINGS):
             if self._allowed(x):
                 break
@@ -116,16 +116,16 @@ class Neighbours:
 
     @property
     def keeps(self) -> bool:
-        """Whether the last surrogate is kept: there is noise, and there are many points."""
+        """Whether the last surrogate is cached: there is noise, and there are many points."""
         return self._kept is not None
 
     @property
     def fenced(self) -> bool:
-        """Whether values have failed near the last centre."""
+        """Whether evaluations have failed near the last centre."""
         return self._fence is not None
 
     def fence(self, x: FloatArray) -> tuple[float, FloatArray]:
-        """What is added to the surrogate at x, and its gradient."""
+        """Return the failure penalty at x and its gradient."""
         if self._fence is None:
             return 0.0, np.zeros_like(x)
         height, slope = self._fence(x)
@@ -133,7 +133,7 @@ class Neighbours:
         return _STEEP * over**2, 2.0 * _STEEP * over * slope
 
     def curved_fence(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """The same, and second derivatives, shape (d, d)."""
+        """Return the failure penalty at x, its gradient and its second derivatives, shape (d, d)."""
         assert self._fence is not None
         height, slope, bend = self._fence.curved(x)
         over = height - _HEIGHT
@@ -144,11 +144,11 @@ class Neighbours:
     def fit(
         self, centre: FloatArray, delta: float, like: Choice | Choices | None = None
     ) -> RegionProcess | LagrangianProcess:
-        """The surrogate around a centre: with this choice, or by evidence and then again without its outliers."""
+        """Return the surrogate around a centre: with the choice `like`, or by evidence and without its outliers."""
         near = self._near(centre, delta)
-        kept = self._renewed(near, centre, searches=like is None)
-        if kept is not None and (like is not None or not kept.outliers()):
-            return kept
+        cached = self._extended(near, centre, searches=like is None)
+        if cached is not None and (like is not None or not cached.outliers()):
+            return cached
         while True:
             process = self._process(near, centre, like)
             if like is not None:
@@ -174,12 +174,12 @@ class Neighbours:
         assert not isinstance(like, Choices)
         return RegionProcess(trajectory.x[near], trajectory.y[near], centre, self._search if like is None else like)
 
-    def _renewed(self, near: NDArray[np.intp], centre: FloatArray, searches: bool) -> RegionProcess | None:
-        """The last surrogate with what is new of these points; None where shapes are to be compared again.
+    def _extended(self, near: NDArray[np.intp], centre: FloatArray, searches: bool) -> RegionProcess | None:
+        """Return the last surrogate with the new ones of these points; None if the evidence is to be searched again.
 
-        That is when a tenth of the points is new, or others are used, or new values contradict it. Points that are no
-        longer near stay in it until they are a tenth; then, or where as many others have become near, its factor is
-        made anew with the same choice.
+        It is searched again when a tenth of the points are new or replaced, or when new values contradict the choice.
+        Points that are no longer near stay until they are a tenth; then, or when as many others have become near, the
+        factor is computed again with the same choice.
         """
         if self._kept is None:
             return None
@@ -202,7 +202,7 @@ class Neighbours:
         return larger
 
     def release(self) -> None:
-        """Make the next surrogate anew."""
+        """Release the last surrogate; the next one is computed as a whole."""
         self._kept = None
 
     def state(self) -> StateDict:
@@ -229,7 +229,7 @@ class Neighbours:
             self._kept = _Kept(process, state["last"], *map(int, state["last_sizes"]))
 
     def _near(self, x: FloatArray, delta: float) -> NDArray[np.intp]:
-        """The nearest max(60, 3 d) credible points, thrice that with noise; those beyond the reach cost digits."""
+        """Return the nearest max(60, 3 d) credible points, thrice as many with noise, except those that are too far."""
         dim, trajectory = len(x), self._context.trajectory
         gap = trajectory.x - x
         distances = np.add.reduce(gap * gap, 1)
@@ -237,14 +237,14 @@ class Neighbours:
             distances[list(self._outliers)] = np.inf
         most = _most_points(dim) * (_MORE if self._noisy else 1)
         near = np.argsort(distances, kind="stable")[: min(most, self.count)]
-        within = np.count_nonzero(np.sqrt(distances[near]) <= _REACH * delta * math.sqrt(dim))
+        within = np.count_nonzero(np.sqrt(distances[near]) <= _FARTHEST * delta * math.sqrt(dim))
         return near[: max(within, (dim + 1) * (dim + 2) // 2)]
 
     def _allowed(self, x: FloatArray) -> bool:
         return self._fence is None or self._fence(x)[0] < 0.5
 
     def _build_fence(self, x: FloatArray) -> None:
-        """From the nearest points, whether they had a value or not."""
+        """Fit h to the nearest points, with and without values."""
         good = self._context.trajectory.x
         points = np.concatenate([good, np.array(self._failed)])
         labels = np.repeat([0.0, 1.0], [len(good), len(self._failed)])

@@ -1,11 +1,11 @@
-"""A minimum of smooth surrogates in a box, by Newton's method.
+"""The minimum of smooth surrogates in a box, by Newton's method.
 
     s = argmin g.s + 1/2 s.H s,   low <= t + s <= high
 
-H of a Gaussian process costs little more than its gradient, so that a minimum is found to rounding in some five
-evaluations; L-BFGS-B needs 35. Coordinates at a bound that g pushes against stay there; of the others those that a step
-takes out of the box are put on its border, and the step is found again for those that are left. Where H has negative
-curvature its eigenvalues count by their size, which goes away from saddles.
+H of a Gaussian process costs little more than its gradient, so that some five evaluations find a minimum to rounding;
+L-BFGS-B needs 35. Coordinates at a bound that g pushes against are fixed; of the free ones, those that a step takes out
+of the box are moved to its border, and the step of the others is computed again. Where H is not positive definite, the
+absolute values of its eigenvalues are used, which leads away from saddles.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from fzoos._util.arrays import FloatArray
 
 __all__ = ["Curved", "newton_point"]
 
-_STEPS, _SHORTER = 60, 12  # Newton steps, and how often one of them is made shorter
-_GRADIENT = 1e-10  # of what is left of it
+_STEPS, _SHORTER = 60, 12  # Newton steps, and how often each of them is shortened
+_GRADIENT = 1e-10  # the largest free coordinate of g at a minimum
 _ARMIJO = 1e-4
-_FLAT = 1e-12  # eigenvalues count at least so much of the largest
+_FLAT = 1e-12  # the smallest eigenvalue over the largest
 _GUESSES = 20  # of which coordinates a step takes to their bounds
-_ENOUGH = 1e-10  # share of the parabola's fall that is not worth another
+_ENOUGH = 1e-10  # the fraction of the parabola's decrease that is not worth another step
 _TINY = 1e-300
-_most = np.maximum.reduce  # np.max without what it asks before
+_most = np.maximum.reduce  # np.max without its overhead
 
 
 class Curved(NamedTuple):
@@ -47,15 +47,15 @@ def newton_point(
     rounding: float = 0.0,
     saddles: int = _STEPS,
 ) -> FloatArray:
-    """Where a function is least within bounds, near a start.
+    """Return a minimum of a function within bounds, near a start.
 
     Args:
-        curved: value, gradient and second derivatives at a point of shape (d,).
+        curved: returns value, gradient and second derivatives at a point of shape (d,).
         start: shape (d,), within the bounds.
-        low: shape (d,).
-        high: shape (d,).
-        rounding: error of the values; below it gradients say whether a step is good.
-        saddles: steps at most from places where H is not positive.
+        low: lower bounds, shape (d,).
+        high: upper bounds, shape (d,).
+        rounding: the error of the values; below it, gradients decide whether a step is good.
+        saddles: the largest number of steps from points where H is not positive definite.
 
     Example:
         >>> import numpy as np
@@ -82,7 +82,7 @@ def newton_point(
                 break
             if abs(fall) <= rounding and _largest(there.slope, _free(trial, there.slope, low, high)) <= 0.5 * left:
                 break
-            if abs(promised) <= rounding:  # values cannot tell any more
+            if abs(promised) <= rounding:  # values cannot decide
                 return t
             step = step * _shorter(promised, fall)
         else:
@@ -92,9 +92,9 @@ def newton_point(
 
 
 def _free(t: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray) -> NDArray[np.bool_]:
-    """Coordinates that are not pushed against their bound."""
-    found: NDArray[np.bool_] = ((t > low) | (slope < 0.0)) & ((t < high) | (slope > 0.0))
-    return found
+    """Return which coordinates are not pushed against their bound."""
+    free: NDArray[np.bool_] = ((t > low) | (slope < 0.0)) & ((t < high) | (slope > 0.0))
+    return free
 
 
 def _largest(slope: FloatArray, free: NDArray[np.bool_]) -> float:
@@ -102,13 +102,13 @@ def _largest(slope: FloatArray, free: NDArray[np.bool_]) -> float:
 
 
 def _shorter(promised: float, fall: float) -> float:
-    """The share at which a parabola through value, slope and the value there is least, between a tenth and a half."""
+    """Return the fraction of a step at which a parabola through both ends is least, between a tenth and a half."""
     bend = -fall - promised
     return min(max(-promised / (2.0 * bend), 0.1), 0.5) if bend > 0.0 and np.isfinite(bend) else 0.1
 
 
 def _step(here: Curved, free: NDArray[np.bool_], low: FloatArray, high: FloatArray) -> tuple[FloatArray, bool]:
-    """Where the parabola is least within the bounds, or at least a step downhill; and whether H is positive."""
+    """Return the parabola's minimum in the box, or else a descent step; and whether H is positive definite."""
     if free.all():
         step, convex = _least_in_box(here.slope, here.bend, low, high)
     else:
@@ -122,10 +122,10 @@ def _step(here: Curved, free: NDArray[np.bool_], low: FloatArray, high: FloatArr
 
 
 def _least_in_box(slope: FloatArray, bend: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, bool]:
-    """argmin g.s + 1/2 s.|H| s, and whether H is positive: Newton steps for coordinates that are not held by a bound.
+    """Return argmin g.s + 1/2 s.|H| s and whether H is positive definite, by Newton steps of the free coordinates.
 
-    A step is cut off at the bounds, so that many coordinates get there at once; if the parabola does not fall by that,
-    it ends at the first bound in its way, and it does. Then the coordinate that gains most from it is let go.
+    A step is clipped at the bounds, so that many coordinates reach them at once; if that does not decrease the
+    parabola, it ends at the first bound on its way, which does. Then the coordinate that gains most is freed.
     """
     found, positive = _solved(bend, -slope)
     if ((found >= low) & (found <= high)).all():
@@ -159,7 +159,7 @@ def _least_in_box(slope: FloatArray, bend: FloatArray, low: FloatArray, high: Fl
 
 
 def _free_way(bend: FloatArray, pushes: FloatArray, held: NDArray[np.bool_]) -> FloatArray:
-    """The Newton step of coordinates that are not held."""
+    """Return the Newton step of the free coordinates."""
     at, way = (~held).nonzero()[0], np.zeros(len(held))
     if len(at):
         way[at] = scipy.linalg.lapack.dposv(bend[at[:, None], at], -pushes[at], lower=1)[1]
@@ -167,7 +167,7 @@ def _free_way(bend: FloatArray, pushes: FloatArray, held: NDArray[np.bool_]) -> 
 
 
 def _solved(bend: FloatArray, towards: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """H^-1 v and H, or |H|^-1 v and |H| where H is not positive."""
+    """Return H^-1 v and H, or |H|^-1 v and |H| where H is not positive definite."""
     _, found, failed = scipy.linalg.lapack.dposv(bend, towards, lower=1)
     if not failed and np.isfinite(found).all():
         return found, bend
