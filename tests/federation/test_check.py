@@ -66,26 +66,18 @@ def test_good_replies(algorithm, request_, good):
     ("algorithm", "request_", "bad", "reason"),
     [
         (FEDZO, PLAIN, reply("payload"), "answered 'update' of round 2 with 'payload' of round 2"),
-        (FEDZO, PLAIN, reply("update"), "answered 'update' of round 2 with 'update'"),
         (FZOOS, REFRESH, reply("iterate"), "answered 'refresh' of round 2 with 'iterate'"),
         (FEDZO, PLAIN, reply(round=1), "with 'iterate' of round 1"),
-        (FEDZO, PLAIN, reply(round=3), "with 'iterate' of round 3"),
         (FEDZO, PLAIN, reply(arrays={}), "array 'x' is missing"),
         (FEDZO, PLAIN, reply(arrays=X | W), "array 'w' is not expected; these are: x"),
-        (FZOOS, UPDATE, reply(arrays=X | W), "array 'w' is not expected; these are: x"),
         (SCAFFOLD, PLAIN, reply(), "array 'c' is missing"),
         (FZOOS, REFRESH, reply("payload", arrays=W | X), "array 'x' is not expected; these are: w"),
-        (MEASURED, REFRESH, reply("payload", arrays=W), "array 'square' is missing"),
         (FEDZO, PLAIN, reply(arrays={"x": np.zeros(3)}), r"'x' must have shape \(2,\), got \(3,\)"),
-        (FEDZO, PLAIN, reply(arrays={"x": np.zeros((2, 1))}), r"got \(2, 1\)"),
-        (FEDZO, PLAIN, reply(arrays={"x": np.array(0.5)}), r"got \(\)"),
         (FEDZO, PLAIN, reply(arrays={"x": np.array([0.5, np.nan])}), "'x' holds NaN or infinity"),
-        (FREE, PLAIN, reply(arrays={"x": np.array([0.5, np.inf])}), "'x' holds NaN or infinity"),
         (FEDZO, PLAIN, reply(arrays={"x": np.array([0.5, 1.0 + 1e-12])}), "x is outside the box"),
         (FEDZO, PLAIN, reply(arrays={"x": np.array([-1e-300, 0.5])}), "x is outside the box"),
         (FEDZO, PLAIN, reply(queries=None), "does not tell its number of queries"),
         (FEDZO, PLAIN, reply(queries=-1), "number of queries"),
-        (FEDZO, PLAIN, reply(queries=0.5), "number of queries"),
         (FEDZO, PLAIN, reply(queries=float("nan")), "number of queries"),
         (FEDZO, PLAIN, reply(queries=2.0**63), "number of queries"),
         (FEDZO, PLAIN, reply(loss=0.1), "scalar 'loss' is not expected; these are: correction_length, failed"),
@@ -131,11 +123,9 @@ def test_good_requests(algorithm, good):
     ("algorithm", "bad", "reason"),
     [
         (FEDZO, Message("refresh", 2, X), "'refresh' is not a request of FedZO"),
-        (FEDZO, Message("iterate", 2, X), "'iterate' is not a request of FedZO"),
         (FZOOS, Message("payload", 2, X, {"seed": 1}), "'payload' is not a request"),
         (FEDZO, Message("update", 0, X), "rounds are counted from 1, got 0"),
         (FEDZO, Message("update", 1), "array 'x' is missing"),
-        (FZOOS, Message("refresh", 2, W, {"seed": 1}), "array 'x' is missing"),
         (FEDZO, Message("update", 1, X | C), "array 'c' is not expected; these are: x"),
         (FEDZO, Message("update", 1, {"x": np.zeros(9)}), r"must have shape \(2,\), got \(9,\)"),
         (FEDZO, Message("update", 1, {"x": np.full(D, np.nan)}), "holds NaN"),
@@ -167,9 +157,7 @@ MOMENTS = {"optimizer": np.zeros(1 + 2 * D)}  # Adam's k, m and v
     [
         (DECOMFL, S),
         (DECOMFL, X),
-        (replace(DECOMFL, optimizer=Adam()), X),
         (replace(DECOMFL, optimizer=KEPT), X | MOMENTS),
-        (HISO, S),
         (HISO, X | H),
         (replace(HISO, optimizer=KEPT), X | H | MOMENTS),
     ],
@@ -186,14 +174,11 @@ def test_good_requests_of_what_is_rebuilt(algorithm, arrays):
     [
         (DECOMFL, {}, "array 's' is missing"),
         (DECOMFL, {"s": np.zeros(11)}, r"array 's' must have shape \(12,\), got \(11,\)"),
-        (DECOMFL, {"s": np.full(12, np.inf)}, "array 's' holds NaN or infinity"),
         (DECOMFL, S | X, "array 's' is not expected; these are: x"),
         (DECOMFL, X | MOMENTS, "array 'optimizer' is not expected"),
         (replace(DECOMFL, optimizer=KEPT), X, "array 'optimizer' is missing"),
-        (DECOMFL, {"x": np.full(D, 2.0)}, "x is outside the box"),
         (HISO, X, "array 'h' is missing"),
         (HISO, H, "array 'h' is not expected; these are: s"),
-        (HISO, X | {"h": np.ones(1)}, r"array 'h' must have shape \(2,\), got \(1,\)"),
     ],
 )
 def test_bad_requests_of_what_is_rebuilt(algorithm, arrays, reason):
@@ -289,9 +274,6 @@ def test_a_trust_region_is_doubled_or_halved_at_most(factor):
     ("bad", "reason"),
     [
         (Message("refresh", 2, X | G, REGION), "array 'gradient' is not expected; these are: x"),
-        (Message("refresh", 0, X, REGION), "rounds are counted from 1"),
-        (Message("refresh", 2, {"x": np.zeros(3)}, REGION), "array 'x' must have shape"),
-        (Message("refresh", 2, {"x": np.full(D, 1.5)}, REGION), "x is outside the box"),
         (Message("refresh", 2, X, REGION | {"code": 1.0}), "scalar 'code' is not expected"),
         (Message("refresh", 2, X, {"radius": 0.1}), "does not tell the seed"),
         (Message("update", 2, X, REGION), "array 'gradient' is missing|array 'region' is missing"),
@@ -339,14 +321,6 @@ def test_a_first_request_with_wrong_numbers_asks_nothing(algorithm, scalars):
     with pytest.raises(MessageError):
         Client(half).handle(Message("refresh", 1, X, scalars))
     assert asked == []
-
-
-def test_outside_without_projection():
-    """Only a projected algorithm keeps x inside."""
-    steered(
-        Message("refresh", 2, {"x": np.full(D, 1.5)}, REGION),
-        make_algorithm({"name": "fedtrustregion", "projected": False}),
-    )
 
 
 def test_a_client_that_has_no_x():

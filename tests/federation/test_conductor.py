@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from conducted import THREE, run, same_history
-from fault_jobs import CENTRES, TABLES, Box, logged, make_study, receive
+from fault_jobs import CENTRES, Box, logged, make_study, receive
 from wire import Wire
 
 import fzoos
@@ -13,61 +12,7 @@ from fzoos import FedZO
 from fzoos.federation.conductor import conduct
 from fzoos.runs.store import Store, StoreError
 
-
-@pytest.mark.parametrize("algorithm", TABLES)
-def test_the_same_as_minimize(folder, algorithm):
-    """A study through sites, journals and bytes is the run of `minimize` with the same settings."""
-    study = make_study(algorithm, rounds=4)
-    result, _ = run(study, folder)
-    plain = fzoos.minimize(
-        [Box(CENTRES[i]) for i in range(2)],
-        study.start,
-        bounds=study.bounds,
-        algorithm=study.algorithm_settings,
-        rounds=4,
-        seed=0,
-    )
-    same_history(result, plain)
-    same_history(fzoos.load(folder), plain)
-    assert result.status == "completed"
-
-
 # Checkpoints
-
-
-@pytest.mark.parametrize("algorithm", TABLES)
-def test_stopped_in_every_exchange(folder, algorithm):
-    """A server that ends in each exchange, before or after the sites worked, and is made anew: the undisturbed run,
-    every number of its history, with not one query more."""
-    study = make_study(algorithm, rounds=4, participation=2, sites=THREE)
-    whole, _ = run(study, folder / "whole")
-    exchange, result = 0, None
-
-    class Ends(RuntimeError):
-        pass
-
-    class Ending(Wire):
-        def exchange(self, requests, timeout):
-            nonlocal exchange
-            exchange += 1
-            if exchange % 3 == 1:
-                raise Ends
-            outcome = super().exchange(requests, timeout)
-            if exchange % 3 == 2:
-                raise Ends
-            return outcome
-
-    while result is None:
-        with Ending(study, folder) as engine:
-            try:
-                result = conduct(study, engine, folder / "result.db", resume=True)
-            except Ends:
-                assert fzoos.load(folder).status == "failed"
-    assert exchange > 8
-    same_history(result, whole)
-    same_history(fzoos.load(folder), whole)
-    for site in THREE:
-        assert np.array_equal(logged(folder, site), logged(folder / "whole", site))
 
 
 def test_converged_at_every_exchange(folder):
@@ -131,13 +76,6 @@ def test_more_rounds(folder):
     same_history(again, whole)
 
 
-def test_other_ways_of_conducting(folder):
-    """Time-out, retries and the like may change between two parts of a run."""
-    run(make_study(rounds=2), folder)
-    changed = make_study(rounds=3, timeout=7.0, retries=5, min_clients=1, max_queries=10_000, aggregate="median")
-    assert run(changed, folder, resume=True)[0].rounds == 3
-
-
 @pytest.mark.parametrize(
     "changes", [{"seed": 1}, {"table": {"local_steps": 3}}, {"algorithm": "fedzo"}, {"sites": ("a", "c")}]
 )
@@ -157,19 +95,6 @@ class Lonely:
 
     def exchange(self, requests, timeout):
         raise AssertionError("asked")
-
-
-def test_resume_without_a_file_begins(folder):
-    """`resume` may always be given."""
-    assert run(make_study(), folder, resume=True)[0].status == "completed"
-
-
-def test_a_new_run_in_an_old_file(folder):
-    """Without `resume` a run is added; the one before stays."""
-    first, _ = run(make_study(rounds=1), folder)
-    run(make_study(rounds=2), folder)
-    assert fzoos.load(folder, run=1).x.tobytes() == first.x.tobytes()
-    assert fzoos.load(folder).rounds == 2
 
 
 def test_callback_and_interrupt(folder):
@@ -203,13 +128,6 @@ def test_in_use(folder, nursery):
     assert child.kill() == -9
     assert fzoos.load(folder).status == "interrupted"
     assert run(make_study(), folder, resume=True)[0].status == "completed"
-
-
-def test_a_folder_that_cannot_be(folder):
-    """A file where a folder should be: one line."""
-    (folder / "file").touch()
-    with pytest.raises(StoreError, match="cannot be"):
-        conduct(make_study(), Lonely(), folder / "file" / "result.db")
 
 
 @pytest.mark.parametrize("kind", ["text", "truncated", "newer", "flipped"])

@@ -200,22 +200,11 @@ def test_values_that_took_long_are_on_the_disk_at_once(folder):
         assert noted(folder / "j") == 2
 
 
-def test_what_waits_for_the_disk_can_be_hurried(folder):
-    with opened(folder / "j") as journal:
-        request = journal.begin(b"r")
-        journal.record(request, np.zeros((1, 2)), np.zeros(1), 1, 0, "query", more=True)
-        journal.flush()
-        assert noted(folder / "j") == 2
-        flushes = journal.flushes
-        journal.flush()
-        assert journal.flushes == flushes
-
-
 def opened_elsewhere(path):
     return closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True))
 
 
-@pytest.mark.parametrize("error", ["\ud800 half a letter", "a\x00b", "", "nan", "two\nlines", "x" * 100_000])
+@pytest.mark.parametrize("error", ["\ud800 half a letter", "a\x00b", "x" * 100_000])
 def test_any_error_is_kept(folder, error):
     """Whatever an objective says when it fails, the query is kept as paid for and not as a value."""
     with opened(folder / "j") as journal:
@@ -274,20 +263,10 @@ def test_other_files(folder):
     refused(folder / "db", "cannot be read: no such table: about")
 
 
-def test_a_path_that_cannot_be(folder):
-    """A folder in the way, a file where a folder should be: said in one line."""
-    (folder / "file").write_text("")
-    (folder / "taken").mkdir()
-    with pytest.raises(JournalError, match=r"cannot be opened: .*file"):
-        opened(folder / "file" / "j")
-    with pytest.raises(JournalError, match="taken cannot be"):
-        opened(folder / "taken")
-
-
 # Damage
 
 
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.2, 0.5, 0.8, 0.99])
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
 def test_truncated(path, share):
     """A file that ends too soon, at whatever place: refused, with the way out."""
     os.truncate(path, int(share * path.stat().st_size))
@@ -334,7 +313,7 @@ def test_flipped_bits_anywhere(path):
         expected = contents(journal)
     good, dice, seen = path.read_bytes(), random.Random(0), 0
     used = [at for at, byte in enumerate(good) if byte]
-    for at in [*dice.sample(used, 350), *dice.sample(range(len(good)), 50)]:
+    for at in [*dice.sample(used, 120), *dice.sample(range(len(good)), 20)]:
         bad = bytearray(good)
         bad[at] ^= 1 << dice.randrange(8)
         path.write_bytes(bad)
@@ -344,11 +323,10 @@ def test_flipped_bits_anywhere(path):
         except JournalError:
             seen += 1
             assert path.read_bytes() == bad
-    assert seen > 250
+    assert seen > 85
 
 
-@pytest.mark.parametrize("table", ["requests", "queries", "replies"])
-@pytest.mark.parametrize("row", [1, 2, ROWS])
+@pytest.mark.parametrize(("table", "row"), [("requests", 2), ("queries", 1), ("replies", ROWS)])
 def test_deleted_rows(path, table, row):
     """A row that is missing, the last one of a table too."""
     with closing(sqlite3.connect(path)) as db, db:
@@ -364,11 +342,7 @@ def test_deleted_rows(path, table, row):
     [
         "UPDATE queries SET y = y + 1e-12 WHERE id = 2",
         "UPDATE queries SET y = NULL, error = 'nan' WHERE id = 1",
-        "UPDATE queries SET c = zeroblob(8) WHERE id = 1",
-        "UPDATE queries SET step = 7 WHERE id = 9",
         "UPDATE replies SET body = NULL WHERE id = 2",
-        "UPDATE replies SET request = 9 WHERE id = 3",
-        "UPDATE queries SET id = 20 WHERE id = 9",
         "INSERT INTO queries VALUES (10, 3, 3, 3, 'query', x'', 1.0, NULL, NULL, 0.0, x'00')",
     ],
 )
@@ -397,7 +371,7 @@ def test_killed(killed):
         assert journal.count == 3 * ROWS
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.999])
 def test_truncated_log(killed, share):
     """A write-ahead log that ends too soon is what SQLite takes for the end of a crash. Here it is seen."""
     path, log = killed
@@ -439,27 +413,6 @@ def test_a_lost_log_and_the_way_out(killed):
         assert journal.count == 0
 
 
-def test_a_backup_without_the_files_beside_it(path, folder):
-    """Put back as the message says, an older copy is taken."""
-    backup = path.read_bytes()
-    with opened(path) as journal:
-        journal.begin(b"more")
-    with opened(path) as journal:
-        assert len(list(journal.requests())) == ROWS + 1
-    for file in folder.glob("site.journal*"):
-        file.unlink()
-    path.write_bytes(backup)
-    with opened(path) as journal:
-        assert len(list(journal.requests())) == ROWS
-
-
-def test_moved_away(path):
-    """Without its journal a site starts anew."""
-    path.rename(path.with_name("old"))
-    with opened(path) as journal:
-        assert (journal.count, journal.last) == (0, None)
-
-
 def test_killed_while_it_was_made(folder, nursery):
     """At whatever moment a process is killed while it makes a journal, the next one has it."""
     _, status = nursery.run("fill", path=str(folder / "whole"), rows=0, kill_at=None)
@@ -470,12 +423,6 @@ def test_killed_while_it_was_made(folder, nursery):
         with opened(path) as journal:
             assert journal.count in range(4)
             fill_journal(journal, 1)
-
-
-def test_empty_file(folder):
-    """A file of no bytes, as SQLite makes it first, is a journal that has not begun."""
-    (folder / "j").touch()
-    opened(folder / "j").close()
 
 
 # One process at a time
@@ -502,12 +449,3 @@ def test_what_a_process_forked_does_not_hold_it(folder, nursery):
     assert child.kill(close=False) == -9
     Journal(path, "study", "site").close()
     child.line.close()  # which ends what was forked
-
-
-def test_closing_lets_go(path):
-    """Closed, or refused, it is free for the next one."""
-    opened(path).close()
-    refused(path, "belongs to", study="other")
-    with opened(path), pytest.raises(JournalError, match="in use"):
-        opened(path)
-    opened(path).close()

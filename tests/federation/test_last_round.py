@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fzoos import FedLBFGS, FedTrustRegion, FedZO, load, minimize
+from fzoos import Auto, FedLBFGS, FedTrustRegion, FedZO, minimize
 from fzoos.algorithms import ALGORITHMS
 from fzoos.algorithms.line_search.control import Control, Mode
 from fzoos.algorithms.line_search.directions import common_rows, star_rows, star_size
@@ -33,8 +33,11 @@ def run(algorithm, dim=4, objectives=None, **settings):
     return minimize(objectives or bowls(), np.zeros(dim), algorithm=algorithm, **settings)
 
 
-@pytest.mark.parametrize("dim", [4, 60])
-@pytest.mark.parametrize("algorithm", INSTALLED, ids=lambda a: a.name)
+@pytest.mark.parametrize(
+    ("algorithm", "dim"),
+    [*((algorithm, 4) for algorithm in INSTALLED), (Auto(), 60)],
+    ids=lambda value: str(value)[:12],
+)
 def test_a_budget_is_never_exceeded_and_used_where_that_is_possible(algorithm, dim):
     """Between one round and two: the second is cut, or the result says that it cannot be; what is counted was asked."""
     one, two = (run(algorithm, dim, rounds=rounds) for rounds in (1, 2))
@@ -78,7 +81,7 @@ def test_a_first_round_is_cut_to_half_of_the_directions_at_least():
     assert result.message.startswith("no round was run, x is x0: the first round needs 33 queries")
 
 
-@pytest.mark.parametrize("cut", [2, 10, 17, 18, 40, 10**6])
+@pytest.mark.parametrize("cut", [2, 17, 40])
 @pytest.mark.parametrize("mode", [Mode.SHARED, Mode.DEALT])
 def test_a_cut_star_has_fewer_directions(mode, cut):
     """The first of those that it has otherwise, and as many as are planned."""
@@ -89,12 +92,6 @@ def test_a_cut_star_has_fewer_directions(mode, cut):
     common = common_rows(part, 100)
     assert np.array_equal(common, common_rows(whole, 100)[: len(common)])
     assert np.array_equal(fewer, rows[: len(fewer)])
-
-
-def test_a_file_of_runs_says_that_a_round_was_cut(tmp_path):
-    result = run(FEDZO, max_queries=1000, store=tmp_path / "runs.db")
-    assert [record.cut for record in load(tmp_path / "runs.db").history] == [record.cut for record in result.history]
-    assert result.history[-1].cut > 0
 
 
 def test_values_that_are_shared_are_within_the_budget_too():

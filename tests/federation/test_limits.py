@@ -59,12 +59,6 @@ def test_patience():
     assert "F(x) has not been below 3 for 3 rounds" in result.message
 
 
-def test_limits_change_nothing_else():
-    assert np.array_equal(
-        run(stop=Stop(max_seconds=100.0, max_bytes=10**9, target=-1.0, patience=9), monitor=f).x, run().x
-    )
-
-
 def test_a_budget_below_one_round_says_so(caplog):
     """Not even one local step of both clients, which is half a round, can be made."""
     budget = ROUND // 2 - 1

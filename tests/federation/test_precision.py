@@ -70,13 +70,6 @@ def test_float16_is_numpys_with_a_scale(array, shift):
         assert np.array_equal(rounded(np.ldexp(array, shift), "float16"), np.ldexp(plain, shift))
 
 
-@pytest.mark.parametrize("largest", [1e6, 1e-9, 1e100, 1e-100])
-def test_float16_keeps_the_digits_of_any_size(largest):
-    """Gradients of 1e6, which float16 cannot hold, and of 1e-9, which it would call 0, keep 11 bits."""
-    array = largest * rng().uniform(0.001, 1.0, 100)
-    assert np.max(abs(rounded(array, "float16") / array - 1.0)) <= 2.0**-11
-
-
 @given(some, coarse, st.integers(0, 5))
 @example(np.array([1.0 - 2.0**-53, 2.0**-39, 3 * 2.0**-40]), "float16", 0)  # the largest is rounded up to a power of 2
 @example(np.array([1.0, np.nextafter(1.0, 2.0), 1.0]), "stochastic", 0)  # no room for 256 levels
@@ -150,17 +143,6 @@ def test_stochastic_is_right_on_average():
     assert np.mean(z**2) == pytest.approx(1.0, abs=4 * math.sqrt(2 / len(z)))
 
 
-def test_stochastic_on_levels_draws_nothing_else():
-    """0, 1/255, ..., 1 are the levels between 0 and 1; what lies half-way goes up half of the time."""
-    levels = np.arange(256) / 255
-    assert np.array_equal(rounded(levels, "stochastic", rng()), levels)
-    middle = np.concatenate([[0.0], np.full(10_000, 100.5 / 255), [1.0]])
-    found = rounded(middle, "stochastic", rng())[1:-1]
-    up = found == 101 / 255
-    assert np.all(up | (found == 100 / 255))
-    assert abs(up.mean() - 0.5) < 4 * 0.5 / math.sqrt(10_000)
-
-
 NEAR = [
     0.0,
     5e-324,
@@ -190,8 +172,7 @@ def test_x_stays_in_the_cube(values, precision, seed):
 # What cannot be
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("precision", COARSE)
+@pytest.mark.parametrize(("precision", "bad"), [("float32", np.nan), ("float16", np.inf), ("stochastic", -np.inf)])
 def test_not_finite(precision, bad):
     """NaN and infinity are not rounded, and a message says which array has them."""
     with pytest.raises(ValueError, match="holds NaN or infinity"):
@@ -226,7 +207,7 @@ def test_not_rounded(precision):
     assert decode(encode(Rounding(precision, SEED)(message), "s1"), "s1").precision == precision
 
 
-@pytest.mark.parametrize("wrong", ["float8", "", None, 16, ["float32"]])
+@pytest.mark.parametrize("wrong", ["float8", None, ["float32"]])
 def test_unknown(wrong):
     """The names that there are, and what came."""
     with pytest.raises(
@@ -313,8 +294,9 @@ def same(one, two):
         assert repr(replace(mine, seconds=0.0)) == repr(replace(yours, seconds=0.0))
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize(
+    ("algorithm", "precision"), [(name, PRECISIONS[1 + i % 3]) for i, name in enumerate(ALGORITHMS)]
+)
 def test_every_algorithm_at_every_precision(folder, algorithm, precision):
     """Messages handed over as they are, and as bytes between sites that start anew for each of them, give the same run
     bit for bit; what is counted is what the codec writes; x is inside the box, and coarser is shorter."""
@@ -330,8 +312,7 @@ def test_every_algorithm_at_every_precision(folder, algorithm, precision):
         assert plain.bytes_up < minimized(replace(study, precision="float64")).bytes_up
 
 
-@pytest.mark.parametrize("precision", COARSE)
-@pytest.mark.parametrize("algorithm", ["fzoos", "scaffoldii"])
+@pytest.mark.parametrize(("algorithm", "precision"), [("fzoos", "stochastic"), ("scaffoldii", "float16")])
 def test_interrupted_and_resumed(folder, algorithm, precision):
     """Stopped after a round, then by an error in the middle of one, and taken up again: the undisturbed run, and the
     same bytes in the journals."""
@@ -361,7 +342,7 @@ def bodies(folder, site):
         return [db.execute(f"SELECT body FROM {table} ORDER BY id").fetchall() for table in ("requests", "replies")]
 
 
-@pytest.mark.parametrize("precision", COARSE)
+@pytest.mark.parametrize("precision", ["stochastic"])
 def test_who_misses_the_refresh_gets_the_same_x(folder, precision):
     """x goes with the update to a site that did not get the refresh; all sites have the same rounded x."""
     study = make("fzoos", precision, min_clients=1)
@@ -378,9 +359,9 @@ def test_who_misses_the_refresh_gets_the_same_x(folder, precision):
         assert {x.tobytes() for x in xs} == {xs[0].tobytes()}
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(
-    "algorithm", [name for name in ALGORITHMS if not make(name, "float64").algorithm_settings.steered]
+    ("algorithm", "precision"),
+    [("fedzo", "float64"), ("scaffoldi", "float16"), ("decomfl", "stochastic"), ("hiso", "float32")],
 )
 def test_what_each_side_has(algorithm, precision):
     """The server goes on with its own x, a mean of three, and the clients see it rounded; where x is rebuilt from
@@ -405,15 +386,6 @@ def test_what_each_side_has(algorithm, precision):
             assert precision == "float64" or r == 1 or not np.array_equal(sent, exact)
         for client in clients:
             assert client.x.tobytes() == sent.tobytes()
-
-
-def test_float64_changes_nothing(folder):
-    """float64 is the default, and its messages are those of a study that does not say so, byte for byte."""
-    one, two = make("fzoos", "float64"), make("fzoos", "float64")
-    message = Message("update", 1, {"x": np.full(D, 0.1)}, {"seed": 1})
-    assert one.id == Study(**{name: value for name, value in two.settings.items() if name != "precision"}).id
-    assert encode(Rounding("float64", SEED)(message), one.id) == encode(message, two.id)
-    assert b"precision" not in encode(message, one.id)
 
 
 def test_another_precision_is_another_study(folder):
@@ -442,17 +414,3 @@ def test_a_reply_in_another_precision_is_refused(folder):
         result = conduct(study, wire, folder / "result.db")
     assert result.history[-1].distances[1] is None
     assert result.history[-1].distances[0] == 0.0
-
-
-@pytest.mark.parametrize("precision", COARSE)
-def test_with_noise(folder, precision):
-    """Differential privacy: what was made noisy is rounded afterwards, which tells nothing more; the bytes are fewer
-    and the arrays are still noisy."""
-    pytest.importorskip("dp_accounting")
-    study = make("scaffoldii", precision, rounds=2, privacy={"clip": 0.05, "noise": 2.0})
-    with Counting(study, folder) as wire:
-        result = conduct(study, wire, folder / "result.db")
-    assert result.status == "completed"
-    assert result.bytes_up == wire.up == 2 * 2 * (2 * size(D, precision) + 8)
-    quiet = minimized(make("scaffoldii", precision, rounds=2))
-    assert np.linalg.norm(result.x - quiet.x) > 0.01

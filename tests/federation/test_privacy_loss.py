@@ -103,7 +103,7 @@ def renyi_epsilon(mu: float, delta: float) -> float:
     return float(optimize.minimize_scalar(bound, bounds=(-5.0, 12.0), method="bounded").fun)
 
 
-CASES = [(0.7, 1, 1e-5), (1.0, 20, 1e-5), (2.0, 1, 1e-5), (4.0, 50, 1e-6), (10.0, 1, 1e-3), (40.0, 200, 1e-5)]
+CASES = [(0.7, 1, 1e-5), (4.0, 50, 1e-6), (10.0, 1, 1e-3)]
 
 
 @pytest.mark.parametrize(("noise", "releases", "delta"), CASES)
@@ -180,10 +180,7 @@ ALGORITHMS = {  # of three rounds: arrays by hand
     "scaffoldi": ({"name": "scaffoldi", "differences": {"count": 2}}, 5),  # x; from round 2 on c before it
     "scaffoldii": ({"name": "scaffoldii", "differences": {"count": 2}}, 6),  # x and c
     "decomfl": ({"name": "decomfl", "differences": {"count": 2}}, 3),  # s
-    "hiso": ({"name": "hiso", "differences": {"count": 2}}, 3),  # s
-    "fedhistory": ({"name": "fedhistory", "differences": {"count": 2}}, 3),  # x
     "fedcma": ({"name": "fedcma", "population": 4}, 6),  # x and s
-    "fedlbfgs": ({"name": "fedlbfgs"}, 3),  # g
     "fzoos": (PLAIN, 5),  # x; w from round 2 on
     "fedtrustregion": ({"name": "fedtrustregion"}, 9),  # g and the region's size; x
     "fzoos, one exchange": (PLAIN | {"refresh": False}, 6),  # x and w
@@ -203,12 +200,6 @@ def test_a_private_study_runs_and_its_loss_is_kept_with_it(name, tmp_path):
     assert result.message.endswith(f"; epsilon = {epsilon:.3g} at delta = 1e-06 for each site")
     assert np.all(np.abs(result.x) <= 1.0)
     assert not any(record.diagnostics for record in result.history)
-
-
-def test_a_study_without_privacy_has_no_epsilon(tmp_path):
-    result = LocalStudy(study(privacy=None), tmp_path, boxes()).run()
-    assert extra(tmp_path / "result.db") == {}
-    assert "epsilon" not in result.message
 
 
 def test_the_journal_replays_the_same_noise(tmp_path):

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fzoos import FedLineSearch, FedTrustRegion, FedZO, FZooS, ScaffoldI
+from fzoos import FedZO, ScaffoldI
 from fzoos.algorithms.finite_differences import FiniteDifferences
 from fzoos.algorithms.optimizers import SGD
 from fzoos.engines.local import LocalEngine
@@ -95,13 +95,6 @@ def test_a_round_that_has_begun_is_finished():
     loop.run()
     assert notes.ending == ("completed", "all 2 rounds are done")
     assert server.state.queries == [15]
-
-
-def test_nothing_begins_without_a_plan():
-    """`advance` is for a round that has begun."""
-    _, server, _ = make()
-    with pytest.raises(RuntimeError, match="no round has begun"):
-        server.advance()
 
 
 def interrupted(x):
@@ -226,10 +219,3 @@ def test_moves_survive_a_resume():
     assert walked(moves, 0.01, ServerState.load(*ended.save()))[:2] == (6, "converged")
     for smaller in (0.0, 1e-4):
         assert walked(moves, smaller, ServerState.load(*ended.save()))[:2] == (8, "completed")
-
-
-def test_the_algorithms_own_tolerance():
-    """1e-6 for both algorithms of the default, none for those that step for ever."""
-    assert FedTrustRegion().tolerance == FedLineSearch().tolerance == 1e-6
-    assert FZooS().tolerance == 0.0
-    assert PLAIN.tolerance == 0.0

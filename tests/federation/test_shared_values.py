@@ -36,8 +36,11 @@ def F(x):
     return float(np.average([f(x) for f in bowls()], weights=WEIGHTS))
 
 
-@pytest.mark.parametrize("dim", [4, 60])
-@pytest.mark.parametrize("algorithm", [Auto(), FedZO(), ScaffoldI(), DeComFL()], ids=lambda a: a.name)
+@pytest.mark.parametrize(
+    ("algorithm", "dim"),
+    [(Auto(), 4), (Auto(), 60), (ScaffoldI(), 4), (DeComFL(), 60)],
+    ids=lambda value: str(value)[:9],
+)
 def test_f_is_known_and_costs_only_the_last_x(algorithm, dim):
     """These algorithms begin a round at x: what was asked there for F is not asked again, and x is the same."""
     settings = {"bounds": (-1, 1), "algorithm": algorithm, "rounds": 4, "seed": 0, "weights": WEIGHTS}
@@ -58,14 +61,6 @@ def test_a_search_that_does_not_ask_x_pays_a_query_a_client_and_round():
     settings = {"bounds": (-1, 1), "algorithm": FedCMA(), "rounds": 3, "seed": 0}
     plain = minimize(bowls(), np.zeros(4), **settings)
     assert minimize(bowls(), np.zeros(4), monitor="clients", **settings).queries == plain.queries + 3 * 3
-
-
-def test_f_is_over_all_clients_also_those_that_take_no_part():
-    settings = {"bounds": (-1, 1), "rounds": 6, "seed": 0, "weights": WEIGHTS, "participation": 1}
-    plain = minimize(bowls(), np.zeros(4), monitor=F, **settings)
-    shared = minimize(bowls(), np.zeros(4), monitor="clients", **settings)
-    assert np.array_equal(shared.x, plain.x)
-    assert [r.monitor for r in shared.history] == pytest.approx([r.monitor for r in plain.history], rel=1e-12)
 
 
 @pytest.mark.parametrize("precision", ["float32", "stochastic"])
@@ -121,18 +116,10 @@ def test_what_says_the_same_or_needs_it_is_refused():
         make_study(FedZO(), share_values=True, privacy={"clip": 0.1, "noise": 1.0})
 
 
-def test_a_budget_has_room_for_the_values():
-    counts: list[float] = []
-    settings = {"bounds": (-1, 1), "algorithm": FedCMA(), "seed": 0}
-    result = minimize(bowls(counts), np.zeros(2), max_queries=1300, monitor="clients", **settings)
-    assert result.status == "budget"
-    assert result.queries == len(counts) <= 1300
-
-
 # Studies
 
 
-@pytest.mark.parametrize("algorithm", [Auto(), FedZO()], ids=lambda a: a.name)
+@pytest.mark.parametrize("algorithm", [Auto()], ids=lambda a: a.name)
 def test_a_study_is_the_run_of_minimize_and_is_resumed_anywhere(algorithm, tmp_path):
     """Sites anew for each message, a server that ends in every exchange, that of values included: the same numbers, and
     no query twice."""

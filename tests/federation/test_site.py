@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from fault_jobs import TABLES, Box, fill_journal, logged, make_study
+from fault_jobs import TABLES, Box, logged, make_study
 from one_site import REFRESH, SECOND, STUDY, UPDATE, X, asked, queries, same, site
 from wire import Lost, Wire
 
@@ -60,15 +60,6 @@ def test_a_failure_tells_only_queries_that_the_disk_has(folder):
         assert int((folder / "a.journal.rows").read_bytes()) == 3  # the request and two queries
 
 
-def test_handle_is_the_same(folder):
-    """An engine of this process, with messages, gets the reply that bytes would have got."""
-    (folder / "other").mkdir()
-    with site(folder) as one, site(folder / "other") as two:
-        for message in (UPDATE, REFRESH, SECOND):
-            same(one.handle(message), decode(two.answer(encode(message, STUDY.id)), STUDY.id))
-        same(one.handle(UPDATE), decode(two.answer(encode(UPDATE, STUDY.id)), STUDY.id))
-
-
 def test_twice_at_the_same_time(folder):
     """An engine that hands a request over again while it is being answered: it is answered once, and told twice."""
     request = encode(UPDATE, STUDY.id)
@@ -95,37 +86,13 @@ def test_a_reply_is_rounded_once(folder, monkeypatch, privacy):
         assert all(np.array_equal(array, np.float32(array)) for array in reply.arrays.values())
 
 
-def test_replies_tell_all_queries(folder):
-    """The count in a reply is the journal's: everything paid for, in all processes."""
-    with site(folder) as here:
-        assert here.handle(UPDATE).scalars["queries"] == 6
-    with site(folder) as here:
-        assert here.handle(REFRESH).scalars["queries"] == 9
-
-
-@pytest.mark.parametrize("algorithm", TABLES)
-def test_restarted_for_every_message(folder, algorithm):
-    """A site started anew for each message gives the run of one that stays, bit for bit, with no more queries."""
-    study, results = make_study(algorithm, rounds=4), []
-    for restart in (False, True):
-        (folder / str(restart)).mkdir()
-        with Wire(study, folder / str(restart), restart=restart) as wire:
-            results.append(conduct(study, wire, folder / str(restart) / "result.db"))
-    assert results[0].x.tobytes() == results[1].x.tobytes()
-    for name in study.sites:
-        assert np.array_equal(logged(folder / "False", name), logged(folder / "True", name))
-
-
 @pytest.mark.parametrize(
     "changes",
     [
         {"table": {"optimizer": {"name": "adam", "learning_rate": 0.05, "restart": False}}},
-        {"table": {"optimizer": {"name": "sgd", "learning_rate": 0.1}}},
         {"vectorized": True},
         {"algorithm": {**TABLES["fzoos"], "length": {"name": "Measured"}, "points": 10}},
         {"algorithm": {**TABLES["fzoos"], "refresh": False, "vector": "fixed"}},
-        {"algorithm": {**TABLES["fzoos"], "projected": False}},
-        {"algorithm": {"name": "fedtrustregion"}},
         {"participation": 1},
     ],
 )
@@ -153,12 +120,10 @@ def test_restarted_in_every_variant(folder, changes):
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "not a message"),
         (b"FZM1" + bytes(100), "not JSON"),
         (encode(UPDATE, "another"), "a message of study 'another'"),
         (encode(Message("refresh", 2, {"x": np.zeros(3)}), STUDY.id), "must have shape"),
         (encode(Message("update", 1, {"x": np.full(2, 1.5)}), STUDY.id), "outside the box"),
-        (encode(Message("iterate", 1, {"x": X}), STUDY.id), "not a request"),
         (encode(Message("update", 2, {"c": np.zeros(2)}), STUDY.id), "an update without x"),
         (None, "a message is bytes"),
     ],
@@ -271,15 +236,6 @@ def test_recorded_points_are_taken_as_they_are(folder):
         trajectory = client._half.context.trajectory
         np.testing.assert_allclose(study.box.from_cube(trajectory.x), moved, rtol=0.0, atol=1e-15)
         assert client.queries == len(rows)
-
-
-def test_an_unusable_journal(folder):
-    """Not this study's content at all: an error, not a crash, and no query."""
-    with Journal(folder / "a.journal", STUDY.id, "a", seed=STUDY.seed) as journal:
-        fill_journal(journal)
-    with site(folder) as here, pytest.raises(RemoteFailure):
-        decode(here.answer(encode(UPDATE, STUDY.id)), STUDY.id)
-    assert asked(folder) == 0
 
 
 # Ending

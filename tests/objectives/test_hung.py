@@ -101,12 +101,6 @@ def test_python_functions_answer_with_the_id(tmp_path):
 # Time-outs by default
 
 
-def test_every_program_has_a_timeout(tmp_path):
-    """An hour, unless something else is asked for."""
-    assert Program(["true"]).timeout == Program.python(tmp_path / "f.py").timeout == 3600.0
-    assert Program(["true"], timeout=None).timeout is None
-
-
 HANGS = """
 import os, time
 calls = []
@@ -119,8 +113,7 @@ def objective(x):
 """
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_the_command_ends(tmp_path, workers):
+def test_the_command_ends(tmp_path):
     """`fzoos study` with an objective that hangs: the study's time-out is the query's, the command ends, and so do the
     programs."""
     (tmp_path / "site").mkdir()
@@ -132,7 +125,7 @@ def test_the_command_ends(tmp_path, workers):
     )
     began = time.monotonic()
     with pytest.raises(SystemExit) as ended:
-        main(["study", str(tmp_path), "--workers", str(workers), "--quiet"])
+        main(["study", str(tmp_path), "--workers", "2", "--quiet"])
     assert ended.value.code == 1
     assert time.monotonic() - began < 60
     for pid in started(tmp_path / "site"):  # a busy machine may not get to the second one in time
@@ -198,8 +191,9 @@ def program(escape, stays=""):
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="what left the session is found in /proc")
-@pytest.mark.parametrize("escape", ESCAPES)
-@pytest.mark.parametrize("ending", ["closed", "timed out", "killed"])
+@pytest.mark.parametrize(
+    ("escape", "ending"), [("a daemon", "closed"), ("setsid", "timed out"), ("a daemon", "killed")]
+)
 def test_nothing_outlives_its_site(tmp_path, escape, ending):
     """Whether the program is closed, killed for its time-out, or its site's process is killed: what it started ends."""
     if ending == "killed":
@@ -227,21 +221,4 @@ time.sleep(10_000)
                 f.timeout = 0.5
                 with pytest.raises(ProgramError, match="gave no answer"):
                     f([1.0])
-    eventually(lambda: gone(pid))
-
-
-def test_a_program_in_a_program(tmp_path):
-    """One that runs another one of ours: both end with the site, and neither ends the other's by mistake."""
-    inner = f"""
-import json, sys
-from fzoos.objectives.program import Program
-f = Program({program("setsid")!r}, cwd={str(tmp_path)!r})
-for line in sys.stdin:
-    print(json.dumps({{"y": [f(json.loads(line)["x"][0])]}}), flush=True)
-"""
-    with Program([sys.executable, "-c", inner], timeout=60) as f:
-        assert f([0.0]) == 0.0
-        assert f([-1.0]) == 0.0
-        [pid] = started(tmp_path)
-        assert not gone(pid)
     eventually(lambda: gone(pid))

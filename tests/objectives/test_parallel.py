@@ -6,7 +6,7 @@ import os
 import random
 import signal
 import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -14,20 +14,16 @@ import pytest
 
 from fzoos import (
     Auto,
-    FedCMA,
     FedZO,
     FiniteDifferences,
-    Integer,
     ObjectiveError,
     Parallel,
-    Real,
-    Space,
     Study,
     minimize,
 )
 from fzoos.engines import LocalStudy
 from fzoos.federation.journal import Journal
-from fzoos.objectives.parallel import MapPool, available_cores
+from fzoos.objectives.parallel import MapPool
 from fzoos.objectives.process_workers import ProcessWorkers
 from fzoos.objectives.program import Program
 from fzoos.objectives.several import several
@@ -74,7 +70,7 @@ def run(objectives, **changes):
 # The same bits
 
 
-@pytest.mark.parametrize("algorithm", [Auto(), CHEAP, FedCMA()], ids=lambda a: a.name)
+@pytest.mark.parametrize("algorithm", [Auto(), CHEAP], ids=lambda a: a.name)
 def test_same_bits_whoever_is_first(algorithm):
     """Threads that finish in any order, a map, and one by one."""
     serial = run([sleepy, Bowl(0.2)], algorithm=algorithm)
@@ -98,12 +94,6 @@ def test_processes(tmp_path):
     assert len(pids) == 2
 
 
-def test_executor_of_processes():
-    with ProcessPoolExecutor(2) as executor:
-        assert np.array_equal(run(Bowl(0.2), workers=executor).x, run(Bowl(0.2)).x)
-        assert executor.submit(abs, -1).result() == 1  # it stays open
-
-
 def test_what_cannot_be_pickled_stays_on_threads():
     """A closure may count in this process, as it always could."""
     calls = []
@@ -111,36 +101,10 @@ def test_what_cannot_be_pickled_stays_on_threads():
     assert len(calls) == result.queries
 
 
-def test_all_cores():
-    assert available_cores() >= 1
-    assert np.array_equal(run(Bowl(0.2), workers=-1).x, run(Bowl(0.2)).x)
-
-
-def test_named_variables_in_processes():
-    space = Space(rate=Real(0, 1), depth=Integer(1, 9))
-    settings = {"bounds": space, "algorithm": CHEAP, "rounds": 2, "seed": 0}
-    serial, parallel = (minimize(by_name, {"rate": 0.5, "depth": 3}, **settings, workers=n) for n in (1, 2))
-    assert np.array_equal(serial.x, parallel.x)
-
-
-def by_name(rate, depth):
-    return (rate - 0.2) ** 2 + depth / 10
-
-
-def test_batches_of_a_vectorised_objective():
-    """Each goes to a worker as a whole."""
-    serial, parallel = (run([rows, rows], vectorized=True, workers=n) for n in (1, 2))
-    assert np.array_equal(serial.x, parallel.x)
-
-
-def rows(x):
-    return np.sum(x**2, axis=1)
-
-
 # Failures
 
 
-@pytest.mark.parametrize("how", ["workers", "executor", "map"])
+@pytest.mark.parametrize("how", ["workers", "map"])
 def test_an_error_is_that_of_the_first_point(how):
     """As one by one: the point, and the exception as the cause."""
     with pytest.raises(ObjectiveError) as serial:
@@ -150,13 +114,6 @@ def test_an_error_is_that_of_the_first_point(how):
     assert str(caught.value) == str(serial.value)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert serial.value.result.queries <= caught.value.result.queries <= serial.value.result.queries + 4
-
-
-def test_failures_are_skipped():
-    serial, parallel = (run(raising, on_failure="skip", workers=n) for n in (1, 2))
-    assert np.array_equal(serial.x, parallel.x)
-    assert serial.failed == parallel.failed > 0
-    assert "ZeroDivisionError: no luck" in parallel.first_failure
 
 
 def test_a_worker_that_is_killed(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fzoos import Auto, Choice, FedZO, Real, Space, Study, WithPrior, minimize
+from fzoos import Choice, Real, Space, Study, WithPrior, minimize
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.conductor import conduct
 from fzoos.federation.site import StudySite
@@ -100,9 +100,3 @@ def test_bad_files(tmp_path):
     file.write_text("x1,x2,value\n0.5,much,1\n")
     with pytest.raises(ValueError, match="line 2"):
         read_prior(file, BOX)
-
-
-def test_wrong_algorithm():
-    with pytest.raises(ValueError, match="WithPrior is of no use to FedZO"):
-        run(prior=[old(), None], algorithm=FedZO())
-    assert run(prior=[old(), None], algorithm=Auto()).success

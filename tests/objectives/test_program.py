@@ -3,9 +3,7 @@
 Every program here is a real one. They are told what to do by the first number of the point they are asked for.
 """
 
-import os
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import FIRST, HEAD, PID, eventually, logged, reaped
 
-from fzoos import ActiveQueries, FedZO, FiniteDifferences, FZooS, ObjectiveError, minimize
+from fzoos import ActiveQueries, FedZO, FiniteDifferences, FZooS, minimize
 from fzoos.objectives.program import Program, ProgramError
 
 SMALL = FZooS(features=100, active=ActiveQueries(10, 2, 0.05), refresh=ActiveQueries(10, 3))
@@ -99,17 +97,11 @@ NONSENSE = [
     ("nan(", "a line that is not JSON: 'nan("),
     ("", "a line that is not JSON"),
     ("[" * 100_000, "a line that is not JSON"),
-    ("\ufffd\x00", "a line that is not JSON"),
-    ("9" * 5_000, "a line that is not JSON"),
     ("[1.0]", 'must answer {"y": [...]}'),
-    ('{"Y": [1.0]}', 'must answer {"y": [...]}'),
-    ('{"y": 1.0}', 'must answer {"y": [...]}'),
     ('{"y": {"0": 1.0}}', 'must answer {"y": [...]}'),
-    ('{"y": []}', "answered 0 values for 1 points"),
     ('{"y": [1.0, 2.0]}', "answered 2 values for 1 points"),
     ('{"y": ["1.0"]}', "must answer numbers, got '1.0'"),
     ('{"y": [true]}', "must answer numbers, got True"),
-    ('{"y": [[1.0]]}', "must answer numbers, got [1.0]"),
     (f'{{"y": [1{"0" * 400}]}}', "a number that is too large"),
     ('{"y": [1.0]}\n{"y": [1.0]}', "more than one line"),
     ("{\n  'y': [\n    1.0\n  ]\n}", "more than one line"),
@@ -184,14 +176,10 @@ def test_big_batch(make):
     ("arguments", "error", "name"),
     [
         ({"command": "./simulate"}, TypeError, "command"),
-        ({"command": Path("simulate")}, TypeError, "command"),
         ({"command": ["simulate", 3]}, TypeError, "command"),
         ({"command": []}, ValueError, "command"),
         ({"timeout": 0}, ValueError, "timeout"),
-        ({"timeout": "1"}, TypeError, "timeout"),
-        ({"timeout": float("inf")}, ValueError, "timeout"),
         ({"restarts": -1}, ValueError, "restarts"),
-        ({"restarts": 1.5}, TypeError, "restarts"),
     ],
 )
 def test_bad_arguments(arguments, error, name):
@@ -212,28 +200,15 @@ def test_cannot_be_started(tmp_path):
             Program(command, cwd=cwd)([0.0])
 
 
-def test_environment():
-    """Variables are added to the caller's own."""
-    script = """while read -r l; do echo "{\\"y\\": [${#PATH}, $CASE]}"; done"""
-    with Program(["sh", "-c", script], env={"CASE": "3"}) as f:
-        assert np.array_equal(f([[0.0], [0.0]]), [len(os.environ["PATH"]), 3.0])
-
-
-def test_long_commands_are_cut():
-    """An error message stays readable."""
-    with pytest.raises(ProgramError) as error:
-        Program(["no-such-program", "z" * 10_000])([0.0])
-    assert len(str(error.value)) < 500
-
-
 # In a run
 
 BOWL = """    answer([sum((v - {target}) ** 2 for v in p) for p in x])\n"""
 
 
-@pytest.mark.parametrize("vectorized", [False, True])
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("algorithm", [SMALL, FedZO(differences=FiniteDifferences(count=4))])
+@pytest.mark.parametrize(
+    ("algorithm", "workers", "vectorized"),
+    [(SMALL, 2, False), (FedZO(differences=FiniteDifferences(count=4)), 1, True)],
+)
 def test_the_run_is_the_same_bit_for_bit(make, algorithm, vectorized, workers):
     """`minimize` on programs gives what it gives on the same functions called directly."""
 
@@ -257,11 +232,3 @@ def test_the_run_is_the_same_bit_for_bit(make, algorithm, vectorized, workers):
     result = minimize(programs, vectorized=vectorized, workers=workers, **settings)
     assert result.x.tobytes() == direct.x.tobytes()
     assert result.queries == direct.queries
-
-
-def test_a_failure_in_a_run(make):
-    """A program's failure is an objective's failure: client, round and point are told, the cause is kept."""
-    f = make("    sys.exit(3)\n")
-    with pytest.raises(ObjectiveError, match=r"objective of client 0 raised ProgramError.*exit status 3") as error:
-        minimize([f], x0=[0.0], bounds=(-1, 1), rounds=1, seed=0)
-    assert isinstance(error.value.__cause__, ProgramError)

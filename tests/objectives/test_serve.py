@@ -44,8 +44,9 @@ def batch(x):
 """
 
 
-@pytest.mark.parametrize("vectorized", [False, True])
-@pytest.mark.parametrize("algorithm", [SMALL, FedZO(differences=FiniteDifferences(count=4))])
+@pytest.mark.parametrize(
+    ("algorithm", "vectorized"), [(SMALL, True), (FedZO(differences=FiniteDifferences(count=4)), False)]
+)
 def test_the_run_is_the_same_bit_for_bit(make, tmp_path, monkeypatch, algorithm, vectorized):
     """`minimize` gives what it gives on the function called in its own process. The file imports its neighbour."""
     (tmp_path / "target.py").write_text("TARGET = 0.3\n", encoding="utf-8")
@@ -66,19 +67,6 @@ def test_a_batch_for_a_function_of_one_point(make):
     """A function (d,) -> float answers batches too, point by point."""
     f = make("def objective(x):\n    x *= 2.0\n    return x.sum()\n")
     assert np.array_equal(f([[1.0, 2.0], [3.0, 4.0]]), [6.0, 14.0])
-
-
-def test_numbers_in_disguise(make):
-    """What `minimize` takes for one number is one here."""
-    values = ["2", "2.0", "np.float32(2)", "np.array([2.0])", "np.array([[2]])", "np.True_ + 1", "[2.0]"]
-    f = make(f"import numpy as np\ndef objective(x): return [{', '.join(values)}][int(x[0])]\n")
-    assert [f([k]) for k in range(len(values))] == [2.0] * len(values)
-
-
-def test_not_finite(make):
-    """A function's NaN and infinity arrive as they are."""
-    f = make("def objective(x): return float(['nan', 'inf', '-inf'][int(x[0])])\n")
-    assert np.array_equal(f([[0.0], [1.0], [2.0]]), [np.nan, np.inf, -np.inf], equal_nan=True)
 
 
 # What the function does
@@ -140,14 +128,6 @@ def test_vectorized_shape(make):
         f(np.zeros((2, 3)))
 
 
-def test_a_crash_stays_there(make):
-    """A function that takes its process down is asked again, then told; the next query works."""
-    f = make("import ctypes\ndef objective(x): return ctypes.string_at(0) if x[0] == 5 else 1.0\n")
-    with pytest.raises(ProgramError, match="was killed by SIGSEGV before it answered, asked 2 times"):
-        f([5.0])
-    assert f([0.0]) == 1.0
-
-
 # Files
 
 
@@ -181,9 +161,7 @@ def test_a_file_that_is_not_there_yet(make, tmp_path):
         assert f([0.0]) == 4.0
 
 
-@pytest.mark.parametrize(
-    "name", ["random.py", "json.py", "numpy.py", "fzoos.py", "scipy.py", "pandas.py", "my.file.py"]
-)
+@pytest.mark.parametrize("name", ["random.py", "numpy.py", "fzoos.py", "my.file.py"])
 def test_a_file_called_like_a_module(make, tmp_path, monkeypatch, name):
     """Neither is the module taken for the file, nor the file for the module."""
     monkeypatch.chdir(tmp_path)
@@ -245,8 +223,7 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("forked", [False, True])
-@pytest.mark.parametrize("x", [0.0, 5.0], ids=["waiting", "evaluating"])
+@pytest.mark.parametrize(("x", "forked"), [(0.0, True), (5.0, False)], ids=["waiting", "evaluating"])
 def test_ends_when_the_caller_is_killed(make, tmp_path, x, forked):
     """kill -9 of the caller ends the process and what the function started, while it waits and while it evaluates."""
     make("""

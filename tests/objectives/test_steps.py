@@ -16,7 +16,7 @@ WIDE = FedZO(differences=FiniteDifferences(step=0.02))
 OVEN = Space(temperature=Real(20, 400, step=5), dose=Real(0.1, 0.9, step=0.1), time=Real(0, 1))
 
 
-@pytest.mark.parametrize("u", [0.0, 0.013, 0.3, 0.5, 0.77, 1.0])
+@pytest.mark.parametrize("u", [0.0, 0.3, 0.77])
 def test_rounding_is_unbiased_and_on_the_marks(u):
     """76 steps; the mean of 76 u over dithers that are spread evenly is 76 u."""
     dither = (np.arange(10_000) + 0.5) / 10_000
@@ -29,7 +29,7 @@ def test_rounding_is_unbiased_and_on_the_marks(u):
 SMALL = FZooS(features=100, active=ActiveQueries(10, 2, 0.05), refresh=ActiveQueries(10, 3))
 
 
-@pytest.mark.parametrize("algorithm", [Auto(), SMALL, WIDE], ids=lambda a: a.name)
+@pytest.mark.parametrize("algorithm", [Auto(), WIDE], ids=lambda a: a.name)
 def test_objectives_are_asked_at_the_marks_alone(algorithm):
     asked = []
 
