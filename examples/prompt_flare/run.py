@@ -13,7 +13,7 @@ from nvflare.recipe import SimEnv
 from fzoos.engines.flare import run
 from fzoos.federation.study import Study
 from fzoos_experiments.tasks.cache import write_archive
-from fzoos_experiments.tasks.prompt import Prompt, Texts, deal, load_texts
+from fzoos_experiments.tasks.prompt import Prompt, Texts, load_texts, split_texts
 
 HERE = Path(__file__).parent
 
@@ -21,8 +21,8 @@ HERE = Path(__file__).parent
 def give_out_texts(study: Study, test: Prompt) -> None:
     """Write each site's own texts: skewed, and without the test texts."""
     texts = load_texts().only(test.classes)
-    dealt, _ = deal(texts.label, len(study.sites), 4, test.heterogeneity, test.test, test.seed)
-    for site, mine in zip(study.sites, dealt, strict=True):
+    shares, _ = split_texts(texts.label, len(study.sites), 4, test.heterogeneity, test.test, test.seed)
+    for site, mine in zip(study.sites, shares, strict=True):
         own = Texts(texts.text[mine], texts.label[mine], texts.classes)
         write_archive(HERE / "site" / "texts" / site / "debian.npz", own._asdict())
 

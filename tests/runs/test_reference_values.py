@@ -9,7 +9,7 @@ from fzoos.runs.reader import read
 from fzoos.runs.rows import LONGEST_TAG, MOST_TAGS, checked_tags
 from fzoos.runs.store import Store
 from fzoos.runs.writer import reference_values
-from fzoos_experiments.tasks import Levy, Noisy, Quadratic
+from fzoos_experiments.tasks import Levy, Quadratic
 
 
 def f(x):
@@ -38,7 +38,7 @@ def test_a_task_leaves_its_smallest_value_and_its_name(kind, tmp_path):
 
 
 def test_noise_is_another_task():
-    assert reference_values(Noisy(Quadratic(dim=3, clients=2), 0.1).value)["task"] == "quadratic C=5 d=3 N=2 noise=0.1"
+    assert reference_values(Quadratic(dim=3, clients=2, noise=0.1).value)["task"] == "quadratic C=5 d=3 N=2 noise=0.1"
 
 
 def test_a_monitor_of_ones_own(tmp_path):

@@ -22,7 +22,7 @@ from benchmarks.beyond.fair.race import race, within
 from benchmarks.beyond.fair.tune import SLACK, chosen
 from benchmarks.beyond.tables import NOTHING, table
 from benchmarks.machine import describe
-from fzoos_experiments.tasks import Noisy, Quadratic
+from fzoos_experiments.tasks import Quadratic
 
 SEEDS = (1, 2, 3)
 PROBLEMS = {
@@ -38,10 +38,9 @@ LOW, HIGH = -5.0, 15.0  # in place of -10 and 10; the minimum is at -0.5
 def moved(name: str, seed: int) -> Problem:
     """The instance of a seed; x_0 is brought into the box."""
     heterogeneity, noise = PROBLEMS[name]
-    task = Quadratic(dim=300, clients=5, heterogeneity=heterogeneity, seed=seed)
-    objectives = Noisy(task, share=noise, seed=seed).objectives if noise else task.objectives
+    task = Quadratic(dim=300, clients=5, heterogeneity=heterogeneity, seed=seed, noise=noise)
     return Problem(
-        [in_cube(f, LOW, HIGH) for f in objectives],
+        [in_cube(f, LOW, HIGH) for f in task.objectives],
         (np.clip(task.x0, LOW, HIGH) - LOW) / (HIGH - LOW),
         lambda x: task.value(LOW + (HIGH - LOW) * x) - task.minimum,
         ROWS[name](seed).budget,

@@ -13,7 +13,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.objectives.box import BatchObjective
-from fzoos_experiments.tasks import Ackley, Levy, Noisy, Quadratic
+from fzoos_experiments.tasks import Ackley, Levy, Quadratic
 from fzoos_experiments.tasks.synthetic import Synthetic
 
 Trace = list[tuple[int, FloatArray]]  # queries so far, and where the server stands
@@ -41,11 +41,10 @@ def synthetic(kind: type[Synthetic], budget: int, goal: float, heterogeneity: fl
     """One of the library's tasks, d = 300, N = 5; noise is sigma as a share of F(x_0) - F*."""
 
     def make(seed: int) -> Problem:
-        task = kind(dim=300, clients=5, heterogeneity=heterogeneity, seed=seed)
-        objectives = Noisy(task, share=noise, seed=seed).objectives if noise else task.objectives
+        task = kind(dim=300, clients=5, heterogeneity=heterogeneity, seed=seed, noise=noise)
         low, high = task.bounds
         return Problem(
-            [in_cube(f, low, high) for f in objectives],
+            [in_cube(f, low, high) for f in task.objectives],
             (task.x0 - low) / (high - low),
             lambda x: task.value(low + (high - low) * x) - task.minimum,
             budget,

@@ -13,7 +13,7 @@ from fzoos.cli.own import OwnProblem, is_own, own_problem
 from fzoos.objectives.box import Objective
 from fzoos_experiments.paper.task_spec import TaskSpec, build
 from fzoos_experiments.tasks import TASKS
-from fzoos_experiments.tasks.archives import MissingDataError
+from fzoos_experiments.tasks.data import MissingDataError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,10 +54,10 @@ class BuiltIn:
     @property
     def summary(self) -> str:
         """The task and its settings, the same for all seeds."""
-        share = getattr(self.task, "share", None)
+        noise = getattr(self.task, "noise", 0.0)
         words = [self._kind, *(words.replace(" = ", "=") for words in self.conditions)]
         words += [f"d={self.dim}", f"N={self.clients}"]
-        return " ".join(words if share is None else [*words, f"noise={share:g}"])
+        return " ".join([*words, f"noise={noise:g}"] if noise else words)
 
     @property
     def name(self) -> str:

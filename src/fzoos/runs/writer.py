@@ -102,8 +102,8 @@ def reference_values(monitor: Any) -> dict[str, Any]:
         if task is None or not all(isinstance(getattr(task, name, None), kind) for name, kind in kinds.items()):
             return {}
         text = f"{task.name} C={task.heterogeneity:g} d={task.dim} N={task.clients}"
-        share = getattr(task, "share", None)
-        text += f" noise={share:g}" if isinstance(share, Real) else ""
+        noise = getattr(task, "noise", 0.0)
+        text += f" noise={noise:g}" if isinstance(noise, Real) and noise else ""
     return {"task": text} | ({"minimum": float(minimum)} if isinstance(minimum, Real) else {})
 
 

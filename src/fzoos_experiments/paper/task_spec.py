@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from fzoos_experiments.tasks import TASKS, Noisy
+from fzoos_experiments.tasks import TASKS
 from fzoos_experiments.tasks.data import data_digest
 from fzoos_experiments.tasks.display import Shown
 
@@ -114,9 +114,7 @@ def _build(wanted: _Wanted) -> Any:
 
             settings["data"] = load_texts(wanted.folder)
         return Prompt(**settings)
-    noise = settings.pop("noise", 0.0)
-    synthetic = TASKS[spec.name](**settings)
-    return Noisy(synthetic, noise, synthetic.seed) if noise else synthetic
+    return TASKS[spec.name](**settings)
 
 
 @lru_cache(maxsize=1)

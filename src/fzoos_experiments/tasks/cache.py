@@ -1,7 +1,7 @@
-"""A per-user cache: what was downloaded or trained once is not downloaded or trained again.
+"""A per-user cache of downloads and trained models.
 
-Archives are NumPy's, written to a temporary file first and then renamed, so that a reader never finds half of one.
-Nothing in them is pickled.
+Archives are NumPy's, written to a temporary file and then renamed, so that a reader never finds an incomplete one. They
+contain no pickled objects.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def digest(*arrays: NDArray[Any]) -> str:
 
 
 def fingerprint(settings: Mapping[str, Any]) -> str:
-    """A short name for settings (anything that JSON can hold), whatever their order.
+    """A short digest of settings that JSON can represent, independent of their order.
 
     Example:
         >>> from fzoos_experiments.tasks.cache import fingerprint
@@ -62,7 +62,7 @@ def fingerprint(settings: Mapping[str, Any]) -> str:
 
 
 def write_archive(path: Path, arrays: Mapping[str, NDArray[Any]], *, compress: bool = False) -> None:
-    """Write named arrays to `path`, all of it or nothing; folders are made as needed."""
+    """Write named arrays to `path` atomically, and create its folder if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".part")
     part = Path(name)
@@ -75,11 +75,11 @@ def write_archive(path: Path, arrays: Mapping[str, NDArray[Any]], *, compress: b
 
 
 def read_archive(path: Path) -> dict[str, NDArray[Any]]:
-    """All arrays of an archive.
+    """Read all arrays of an archive.
 
     Raises:
-        FileNotFoundError: it is not there.
-        ValueError: it is not a NumPy archive, or is damaged, or holds pickled objects.
+        FileNotFoundError: the file is missing.
+        ValueError: it is not a NumPy archive, is damaged, or contains pickled objects.
 
     Example:
         >>> import tempfile

@@ -1,4 +1,4 @@
-"""Where the training of models is shown."""
+"""The console on which the training of models is shown."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 __all__ = ["Shown", "console_of"]
 
 Shown: TypeAlias = "bool | Console"
-"""Whether something is shown on standard output, or the console on which it is."""
+"""Whether progress is shown on standard output, or the console on which it is shown."""
 
 
 def console_of(progress: Shown) -> Console:
-    """The console to show progress on; a quiet one if there is to be none.
+    """The console for progress; a quiet one if no progress is shown.
 
     Example:
         >>> from rich.console import Console

@@ -1,20 +1,20 @@
-"""Who holds which data: classes dealt to clients, and the samples of a class divided among its holders.
+"""The split of data among clients: classes are assigned to clients, and samples of a class to its holders.
 
 =========  ========  ==============================================================================================
 symbol     shape     meaning
 =========  ========  ==============================================================================================
 N, K       scalar    clients, classes
-P          scalar    portion in (0, 1]: the share of the classes that a client sees; a larger P means less heterogeneity
+P          scalar    portion in (0, 1]: the share of the classes that a client has; a larger P means less heterogeneity
 c          scalar    classes of each client: P K rounded, halves up, and at least 1
 A          (N, K)    whether client i holds samples of class k; every row sums to c
 =========  ========  ==============================================================================================
 
-A class's samples are divided among its holders, as the authors' program does it, or every holder has all of them, as
-the paper's text says: then all clients have the same data at P = 1.
+The samples of a class are divided among its holders, as in the authors' program, or every holder has all of them, as in
+the paper's text: then all clients have the same data at P = 1.
 
-The rows of A leave N c places for K classes, and the classes share them as evenly as can be: every column sums to
-N c / K, rounded down or up. With N = K, as in the paper, that is c: every class goes to c clients. With fewer places
-than classes (N c < K) some classes go to nobody, and their samples are left out.
+The N c places in the rows of A are distributed over the K classes as evenly as possible: every column sums to N c / K,
+rounded down or up. With N = K, as in the paper, every class has c holders. With fewer places than classes (N c < K)
+some classes have no holder, and their samples are not used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fzoos._util.checks import check_count, check_number
 __all__ = ["SPLITS", "Split", "assign_classes", "check_split", "classes_per_client", "split_by_class"]
 
 Split = Literal["divided", "whole"]
-"""What a client gets of a class: a share of its samples (the authors' program), or all of them (the paper's text)."""
+"""Whether a holder of a class gets a share of its samples (the authors' program) or all of them (the paper's text)."""
 
 SPLITS: tuple[Split, ...] = get_args(Split)
 
@@ -53,16 +53,16 @@ def classes_per_client(classes: int, portion: float) -> int:
     check_number("portion", portion)
     if not 0.0 < portion <= 1.0:
         raise ValueError(f"portion must be in (0, 1], got {portion!r}")
-    # The nudge: 0.145 * 100 is 14.499999999999998 in floating point, and is meant to be a half.
+    # The small term corrects rounding: 0.145 * 100 is 14.499999999999998 in floating point.
     return max(1, math.floor(portion * classes + 0.5 + 1e-9))
 
 
 def assign_classes(classes: int, clients: int, portion: float, seed: int) -> NDArray[np.bool_]:
-    """A: which client gets which classes, at random.
+    """Draw A, which client has which classes.
 
-    A table with the right sums (classes dealt in turn, like cards) is mixed by trades: two clients put the classes that
-    only one of them has together and deal them again, each getting as many as before. No trade changes a row's or a
-    column's sum, and after many of them every table with these sums is equally likely.
+    A table with the right sums is randomised by trades: two clients pool the classes that only one of them has, and
+    redistribute them at random, each getting the same number as before. A trade changes no sum of a row or a column,
+    and after many trades every table with these sums is equally likely.
 
     Args:
         classes: K, the number of classes.
@@ -88,15 +88,15 @@ def assign_classes(classes: int, clients: int, portion: float, seed: int) -> NDA
     check_count("seed", seed)
     rng = np.random.default_rng(seed)
     table = np.zeros((clients, classes), dtype=np.bool_)
-    dealt = np.arange(clients * each).reshape(clients, each) % classes
-    np.put_along_axis(table, rng.permutation(classes)[dealt], True, axis=1)
+    cyclic = np.arange(clients * each).reshape(clients, each) % classes
+    np.put_along_axis(table, rng.permutation(classes)[cyclic], True, axis=1)
     for _ in range(_TRADES * clients if clients > 1 else 0):
         _trade(table, rng.choice(clients, 2, replace=False), rng)
     return table
 
 
 def _trade(table: NDArray[np.bool_], pair: NDArray[np.int64], rng: np.random.Generator) -> None:
-    """Deal anew what only one of two clients has."""
+    """Redistribute the classes that only one of two clients has."""
     i, j = pair
     pool = rng.permutation(np.flatnonzero(table[i] ^ table[j]))
     mine = np.count_nonzero(table[i] & ~table[j])
@@ -104,7 +104,7 @@ def _trade(table: NDArray[np.bool_], pair: NDArray[np.int64], rng: np.random.Gen
 
 
 def check_split(split: str) -> None:
-    """Raise a ValueError unless there is such a split."""
+    """Raise a ValueError unless the split is one of `SPLITS`."""
     if split not in SPLITS:
         raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")
 
@@ -112,9 +112,9 @@ def check_split(split: str) -> None:
 def split_by_class(
     labels: ArrayLike, clients: int, portion: float, seed: int, split: Split = "divided"
 ) -> list[NDArray[np.intp]]:
-    """Split samples among clients so that each sees only a portion of the classes.
+    """Split samples among clients so that each has only a portion of the classes.
 
-    Divided, the samples of a class are shuffled and each goes to one of its holders; shares differ by one at most. The
+    If divided, the samples of a class are shuffled and distributed among its holders; sizes differ by at most one. The
     classes are those that occur in `labels`.
 
     Args:
@@ -125,7 +125,7 @@ def split_by_class(
         split: "divided", or "whole": every holder of a class has all of its samples.
 
     Returns:
-        For each client the indices of its samples, increasing.
+        The indices of each client's samples, in increasing order.
 
     Example:
         >>> import numpy as np

@@ -18,6 +18,8 @@ L          scalar    weight of the slopes against the curvatures
 =========  ========  ==================================================================================
 
 For the quadratic, S = H^2 / 10 and L = 1/H give the paper's function exactly.
+
+With noise, each query of a client gets a fresh Gaussian error; F and its gradient are without it.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from functools import cached_property
+from threading import Lock
 from typing import ClassVar
 
 import numpy as np
@@ -39,19 +41,21 @@ __all__ = ["Ackley", "Levy", "Quadratic", "Synthetic"]
 
 @dataclass(frozen=True)
 class Synthetic(ABC):
-    """A base function and N perturbed copies of it.
+    """A base function F and the N clients' perturbed copies of it: objectives, x0 and bounds for `minimize`.
 
     Args:
         dim: d, the number of variables.
         clients: N, the number of clients.
         heterogeneity: C, how much the clients differ.
-        seed: the seed of the Dirichlet draws and of x0.
+        seed: the seed of the Dirichlet draws, of x0 and of the noise.
+        noise: standard deviation of the noise of each query, as a share of F(x0) - F*.
     """
 
     dim: int = 300
     clients: int = 5
     heterogeneity: float = 5.0
     seed: int = 0
+    noise: float = 0.0
 
     name: ClassVar[str]
     half_width: ClassVar[float]  # H
@@ -67,6 +71,7 @@ class Synthetic(ABC):
         check_count("clients", self.clients, low=1)
         check_number("heterogeneity", self.heterogeneity, 0.0)
         check_count("seed", self.seed)
+        check_number("noise", self.noise, 0.0)
         rng = np.random.default_rng(self.seed)
         shares = np.full(self.clients, 1.0 / self.clients)
         object.__setattr__(self, "a", rng.dirichlet(shares, self.dim).T)
@@ -84,26 +89,39 @@ class Synthetic(ABC):
     @property
     @abstractmethod
     def minimizer(self) -> FloatArray:
-        """Where F is smallest, shape (d,)."""
+        """The minimizer of F, shape (d,)."""
 
     @property
     def minimum(self) -> float:
-        """The smallest value of F."""
+        """F*, the smallest value of F."""
         return self.value(self.minimizer)
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """(-H, H)."""
+        """The box (-H, H) of every coordinate."""
         return -self.half_width, self.half_width
 
     def value(self, x: FloatArray) -> float:
-        """F at one point."""
+        """F at one point, without noise."""
         return float(self.base(x[None, :])[0])
 
-    @cached_property
+    @property
+    def sigma(self) -> float:
+        """The standard deviation of the noise of a query."""
+        return self.noise * (self.value(self.x0) - self.minimum)
+
+    @property
     def objectives(self) -> tuple[BatchObjective, ...]:
-        """The clients' functions, each (n, d) -> (n,)."""
-        return tuple(self._objective(i) for i in range(self.clients))
+        """The clients' functions, each (n, d) -> (n,).
+
+        Every client draws noise from its own generator, and every access to this property restarts the generators: runs
+        of the same task see the same noise, whatever the number of workers.
+        """
+        objectives = tuple(self._objective(i) for i in range(self.clients))
+        if not self.noise:
+            return objectives
+        seeds = np.random.SeedSequence(self.seed).spawn(self.clients)
+        return tuple(_noisy(f, self.sigma, np.random.default_rng(s)) for f, s in zip(objectives, seeds, strict=True))
 
     def client_gradient(self, i: int, z: FloatArray) -> FloatArray:
         """The true gradient of f_i at one point, (d,) -> (d,)."""
@@ -119,11 +137,22 @@ class Synthetic(ABC):
         return objective
 
     def _perturbation(self, i: int) -> tuple[FloatArray, FloatArray]:
-        """Coefficients of z_j^2 and of z_j that client i has in excess of F."""
+        """The coefficients of z_j^2 and of z_j in f_i - F."""
         factor = self.heterogeneity * self.spread / self.dim
         curvature = factor * (self.a[i] - 1.0 / self.clients) / self.half_width**2
         slope = factor * self.slope * (self.b[i] - 1.0 / self.clients) / self.half_width
         return curvature, slope
+
+
+def _noisy(objective: BatchObjective, sigma: float, rng: np.random.Generator) -> BatchObjective:
+    lock = Lock()  # a generator is not thread-safe
+
+    def observe(z: FloatArray) -> FloatArray:
+        with lock:
+            errors = rng.standard_normal(len(z))
+        return objective(z) + sigma * errors
+
+    return observe
 
 
 @dataclass(frozen=True)
@@ -145,17 +174,14 @@ class Quadratic(Synthetic):
     slope: ClassVar[float] = 0.1
 
     def base(self, z: FloatArray) -> FloatArray:
-        """(sum_j [z_j^2 + z_j] + 1) / (10 d)."""
         total: FloatArray = np.sum(z * z + z, axis=-1) + 1.0
         return total / (10.0 * self.dim)
 
     def gradient(self, z: FloatArray) -> FloatArray:
-        """(2 z + 1) / (10 d)."""
         return (2.0 * z + 1.0) / (10.0 * self.dim)
 
     @property
     def minimizer(self) -> FloatArray:
-        """-1/2 in every coordinate."""
         return np.full(self.dim, -0.5)
 
 
@@ -176,14 +202,13 @@ class Ackley(Synthetic):
     spread: ClassVar[float] = 20.0
 
     def base(self, z: FloatArray) -> FloatArray:
-        """Ackley's function."""
         rms = np.sqrt(np.mean(z * z, axis=-1))
         waves = np.exp(np.mean(np.cos(2.0 * math.pi * z), axis=-1))
         value: FloatArray = -20.0 * np.exp(-0.2 * rms) - waves + 20.0 + math.e
         return value
 
     def gradient(self, z: FloatArray) -> FloatArray:
-        """4 exp(-0.2 rms) z / (d rms) + (2 pi / d) exp(mean cos(2 pi z)) sin(2 pi z); at the kink z = 0, zero."""
+        # 4 exp(-0.2 rms) z / (d rms) + (2 pi / d) exp(mean cos(2 pi z)) sin(2 pi z); zero at the kink z = 0
         rms = math.sqrt(float(np.mean(z * z)))
         funnel = 4.0 * math.exp(-0.2 * rms) * z / (self.dim * rms) if rms > 0 else np.zeros_like(z)
         waves = math.exp(float(np.mean(np.cos(2.0 * math.pi * z))))
@@ -191,7 +216,6 @@ class Ackley(Synthetic):
 
     @property
     def minimizer(self) -> FloatArray:
-        """0 in every coordinate."""
         return np.zeros(self.dim)
 
 
@@ -214,7 +238,6 @@ class Levy(Synthetic):
     spread: ClassVar[float] = 10.0
 
     def base(self, z: FloatArray) -> FloatArray:
-        """Levy's function over d."""
         w = 1.0 + (z - 1.0) / 4.0
         head, middle, last = w[..., 0], w[..., :-1], w[..., -1]
         total: FloatArray = (
@@ -225,7 +248,7 @@ class Levy(Synthetic):
         return total / self.dim
 
     def gradient(self, z: FloatArray) -> FloatArray:
-        """Its derivative, with sin^2(v)' = sin(2 v) v'."""
+        # sin^2(v)' = sin(2 v) v'
         w = 1.0 + (z - 1.0) / 4.0
         grad = np.zeros_like(w)
         middle, last = w[:-1], w[-1]
@@ -239,5 +262,4 @@ class Levy(Synthetic):
 
     @property
     def minimizer(self) -> FloatArray:
-        """1 in every coordinate."""
         return np.ones(self.dim)

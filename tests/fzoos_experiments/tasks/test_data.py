@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import sklearn.datasets
 
-from fzoos_experiments.tasks.archives import PARTS
 from fzoos_experiments.tasks.cache import read_archive, write_archive
-from fzoos_experiments.tasks.data import DataError, data_digest, load_cifar10, load_covtype, load_mnist
+from fzoos_experiments.tasks.data import PARTS, DataError, data_digest, load_cifar10, load_covtype, load_mnist
 
 SHARED = Path(os.environ.get("FZOOS_DATA") or Path(__file__).parents[4] / "shared" / "data")
 
@@ -107,7 +106,7 @@ def test_a_download_is_checked_converted_and_stored(places, monkeypatch):
     # OpenML: 784 columns of floats, labels as text, training images first. The counts are those of ten classes here.
     arrays = mnist()
     expect(monkeypatch, "mnist", *(np.bincount(arrays[name]).tolist() for name in ("y_train", "y_test")))
-    monkeypatch.setattr("fzoos_experiments.tasks.download._MNIST_TRAIN", 20)
+    monkeypatch.setattr("fzoos_experiments.tasks.data._MNIST_TRAIN", 20)
 
     def fetch(name, **_):
         assert name == "mnist_784"
@@ -126,7 +125,7 @@ def test_a_download_is_checked_converted_and_stored(places, monkeypatch):
 
 
 def test_cifar10_comes_channel_by_channel(places, monkeypatch):
-    monkeypatch.setattr("fzoos_experiments.tasks.download._CIFAR10_BATCH", 10)
+    monkeypatch.setattr("fzoos_experiments.tasks.data._CIFAR10_BATCH", 10)
     expect(monkeypatch, "cifar10", [2] * 10, [1] * 10)
     x, y = images(30, 32, 32, 3)
     columns = [[image[r, c, k] for k in range(3) for r in range(32) for c in range(32)] for image in x]

@@ -1,79 +1,54 @@
-"""Tasks whose observations scatter."""
+"""Synthetic tasks whose observations have noise."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fzoos import FedZO, minimize
 from fzoos.cli import main
-from fzoos_experiments.tasks import Levy, Noisy, Quadratic
+from fzoos_experiments.tasks import Quadratic
 
-BASE = Quadratic(dim=6, clients=3, heterogeneity=2.0, seed=4)
-
-
-def test_scatter():
-    """Mean f_i(x), standard deviation share * (F(x_0) - F*), normal."""
-    task = Noisy(BASE, 0.1)
-    many = np.tile(task.x0, (20_000, 1))
-    sigma = 0.1 * (BASE.value(BASE.x0) - BASE.minimum)
-    assert task.sigma == pytest.approx(sigma, rel=1e-12)
-    for noisy, exact in zip(task.objectives, BASE.objectives, strict=True):
-        scatter = (noisy(many) - exact(many)) / sigma
-        assert abs(scatter.mean()) < 5.0 / np.sqrt(20_000)
-        assert scatter.std() == pytest.approx(1.0, abs=5.0 / np.sqrt(40_000))
-        assert np.mean(np.abs(scatter) < 1.96) == pytest.approx(0.95, abs=0.01)
+EXACT = Quadratic(dim=6, clients=3, heterogeneity=2.0, seed=4)
+NOISY = replace(EXACT, noise=0.1)
 
 
-def test_fresh_noise_for_each_query_and_client():
-    """No two observations have the same: not those of one batch, of two calls, or of two clients."""
-    task = Noisy(BASE, 0.1, seed=1)
-    same = np.tile(task.x0, (50, 1))
-    noise = [f(same) - g(same) for f, g in zip(task.objectives, BASE.objectives, strict=True)]
-    noise += [f(same) - g(same) for f, g in zip(task.objectives[:1], BASE.objectives, strict=False)]
-    assert np.array_equal(noise[0], noise[3])  # begun anew
-    assert len(np.unique(np.round(np.concatenate(noise[:3]), 12))) == 150
-    first = task.objectives[0]
+def test_noise_is_normal_and_has_the_given_size():
+    """Mean f_i(x), standard deviation noise * (F(x_0) - F*)."""
+    many = np.tile(NOISY.x0, (20_000, 1))
+    sigma = 0.1 * (EXACT.value(EXACT.x0) - EXACT.minimum)
+    assert NOISY.sigma == pytest.approx(sigma, rel=1e-12)
+    for noisy, exact in zip(NOISY.objectives, EXACT.objectives, strict=True):
+        errors = (noisy(many) - exact(many)) / sigma
+        assert abs(errors.mean()) < 5.0 / np.sqrt(20_000)
+        assert errors.std() == pytest.approx(1.0, abs=5.0 / np.sqrt(40_000))
+        assert np.mean(np.abs(errors) < 1.96) == pytest.approx(0.95, abs=0.01)
+
+
+def test_each_query_of_each_client_has_its_own_noise():
+    """No two observations share it: not those of one batch, of two calls, or of two clients."""
+    same = np.tile(NOISY.x0, (50, 1))
+    noise = [f(same) - g(same) for f, g in zip(NOISY.objectives, EXACT.objectives, strict=True)]
+    assert len(np.unique(np.round(np.concatenate(noise), 12))) == 150
+    first = NOISY.objectives[0]
+    assert np.array_equal(first(same) - EXACT.objectives[0](same), noise[0])  # the generators restart
     assert not np.any(first(same) == first(same))
 
 
-def test_the_truth_is_without_noise():
-    """F, its gradient, its minimum and all the rest are the task's."""
-    task = Noisy(BASE, 0.5)
-    assert task.value(task.x0) == BASE.value(BASE.x0) == task.value(task.x0)
-    assert np.array_equal(task.gradient(task.x0), BASE.gradient(BASE.x0))
-    assert np.array_equal(task.minimizer, BASE.minimizer)
-    for name in ("minimum", "bounds", "dim", "clients", "heterogeneity", "name"):
-        assert getattr(task, name) == getattr(BASE, name)
+def test_f_and_its_gradient_are_without_noise():
+    assert NOISY.value(NOISY.x0) == EXACT.value(EXACT.x0) == NOISY.value(NOISY.x0)
+    assert np.array_equal(NOISY.gradient(NOISY.x0), EXACT.gradient(EXACT.x0))
+    assert NOISY.minimum == EXACT.minimum
 
 
-def test_no_noise():
-    """A share of zero is the task itself."""
-    task = Noisy(Levy(dim=4, clients=2), 0.0)
-    points = np.random.default_rng(0).uniform(-1, 1, (5, 4))
-    for noisy, exact in zip(task.objectives, task.task.objectives, strict=True):
-        assert np.array_equal(noisy(points), exact(points))
-
-
-def test_reproducible_whatever_the_workers():
-    """The same seed gives the same run, also on two threads; another seed another one."""
-
-    def run(seed=0, workers=1):
-        task = Noisy(BASE, 0.1, seed)
-        settings = {"bounds": task.bounds, "algorithm": FedZO(), "rounds": 3, "vectorized": True, "seed": 0}
-        return minimize(task.objectives, task.x0, workers=workers, **settings).x
-
-    assert np.array_equal(run(), run(workers=2))
-    assert not np.array_equal(run(), run(seed=1))
-
-
-@pytest.mark.parametrize("changes", [{"share": -0.1}, {"share": float("nan")}, {"seed": -1}])
-def test_bad_settings_are_named(changes):
-    """The argument is named."""
-    with pytest.raises(ValueError, match=next(iter(changes))):
-        Noisy(BASE, **changes)
+def test_a_run_is_reproducible_whatever_the_workers():
+    settings = {"bounds": NOISY.bounds, "algorithm": FedZO(), "rounds": 3, "vectorized": True, "rng": 0}
+    one, two = (minimize(NOISY.objectives, NOISY.x0, workers=n, **settings).x for n in (1, 2))
+    assert np.array_equal(one, two)
+    assert not np.array_equal(one, minimize(EXACT.objectives, EXACT.x0, **settings).x)
 
 
 def call(capsys, *words):
@@ -85,19 +60,18 @@ def call(capsys, *words):
 
 def test_command_line(tmp_path, capsys):
     """`fzoos run --noise` is `minimize` on that task; F is without noise."""
-    words = "run quadratic --algorithm fedzo --dim 6 --clients 3 --heterogeneity 2 --seed 4 --rounds 40 --noise 0.3"
+    words = "run quadratic --algorithm fedzo --dim 6 --clients 3 --heterogeneity 2 --seed 4 --rounds 40 --noise 0.1"
     text = call(capsys, *words.split(), "--quiet", "--json", str(tmp_path / "run.json"))
-    task = Noisy(BASE, 0.3, seed=4)
-    settings = {"bounds": task.bounds, "algorithm": FedZO(), "rounds": 40, "vectorized": True, "seed": 4}
-    expected = minimize(task.objectives, task.x0, **settings)
-    told = json.loads((tmp_path / "run.json").read_text())
-    assert told["x"] == expected.x.tolist()
-    assert f"F        {BASE.value(expected.x):.6g}" in text
-    assert told["task"] == str(task)
+    settings = {"bounds": NOISY.bounds, "algorithm": FedZO(), "rounds": 40, "vectorized": True, "rng": 4}
+    expected = minimize(NOISY.objectives, NOISY.x0, **settings)
+    written = json.loads((tmp_path / "run.json").read_text())
+    assert written["x"] == expected.x.tolist()
+    assert f"F        {EXACT.value(expected.x):.6g}" in text
+    assert written["task"] == str(NOISY)
 
 
 def test_compare(tmp_path, capsys, monkeypatch):
-    """`fzoos compare --noise`: every algorithm has the same noise, and the title says how much."""
+    """`fzoos compare --noise`: every algorithm has the same noise, and the title names its size."""
     monkeypatch.chdir(tmp_path)
     words = "compare quadratic --dim 4 --clients 2 --rounds 2 --algorithms fedzo,fedprox --noise 0.2 --quiet"
     assert "noise 0.2" in call(capsys, *words.split())

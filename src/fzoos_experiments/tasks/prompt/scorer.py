@@ -1,12 +1,12 @@
-"""A language model behind an interface that returns scores: prompts and texts in, scores of the classes out.
+"""A language model as a function from prompts and texts to scores of the classes.
 
 =========  ==========  ==============================================================================================
 symbol     shape       meaning
 =========  ==========  ==============================================================================================
 d, p, w    scalar      dimension, tokens of the instruction, width of the model
-z          (d,)        what is optimised, in [-1, 1]^d
+z          (d,)        the variables, in [-1, 1]^d
 E          (p, w)      vectors of the instruction's tokens
-A          (p w, d)    random projection: independent normal entries; each column about as long as a multiple of a
+A          (p w, d)    random projection: independent normal entries; the columns are about as long as a multiple of a
                        token's vector
 E + A z    (p, w)      the soft prompt
 =========  ==========  ==============================================================================================
@@ -36,16 +36,16 @@ _TOKENS_AT_ONCE = {"cpu": 2**12, "cuda": 2**16}
 
 
 class Encoded(NamedTuple):
-    """Texts on the device, packed into sequences, one if the device takes all at once."""
+    """Texts on the device, packed into as few sequences as memory allows."""
 
     packs: tuple[Packed, ...]
     lengths: tuple[int, ...]  # tokens of each text
-    name: int  # another one for each that a scorer makes
+    name: int  # unique among those of a scorer
 
 
 @lru_cache(maxsize=2)
 def load_model(path: Path, device: str, dtype: str) -> tuple[Any, Llama]:
-    """Tokenizer and model of a GGUF file; the last two are kept.
+    """Load tokenizer and model of a GGUF file; the last two files are cached.
 
     Args:
         path: the file.
@@ -57,12 +57,12 @@ def load_model(path: Path, device: str, dtype: str) -> tuple[Any, Llama]:
 
 
 class Scorer:
-    """A model with an instruction, a projection and classes.
+    """A language model with an instruction, a projection and classes.
 
     Args:
-        tokenizer: the model's.
-        model: the model.
-        instruction: the text whose vectors a soft prompt is made of.
+        tokenizer: the tokenizer of the model.
+        model: the language model.
+        instruction: the text whose vectors are the initial prompt.
         classes: the answers, each a single token with a blank before it.
         dim: d, the dimension of z.
         scale: the length of A's columns, in units of a token's vector: its entries have the deviation of the
@@ -97,14 +97,14 @@ class Scorer:
 
     @property
     def prompt_tokens(self) -> int:
-        """p, the tokens of a prompt."""
+        """p, the number of tokens of a prompt."""
         return len(self._start)
 
     def encode(self, texts: Sequence[str]) -> Encoded:
-        """Texts as tokens.
+        """Tokenize and pack texts.
 
         Raises:
-            ValueError: one does not fit.
+            ValueError: a text does not fit into the context.
         """
         tokens = [tuple(encoding.ids) for encoding in self._tokenizer.encode_batch(list(texts))]
         room = self.model.sizes.context - self.prompt_tokens
@@ -125,13 +125,11 @@ class Scorer:
         return self._start + (z @ self._projection.T).unflatten(-1, self._start.shape)
 
     def score(self, z: Tensor, texts: Encoded) -> Tensor:
-        """Scores of the classes for n prompts times m texts, (n, d) -> (n, m, K).
-
-        In passes of as many tokens as the device takes at once.
+        """Scores of the classes for n prompts times m texts, (n, d) -> (n, m, K), in as few passes as memory allows.
 
         Args:
-            z: on the model's device.
-            texts: what `encode` gave.
+            z: the variables, on the model's device.
+            texts: texts from `encode`.
         """
 
         def work(some: Tensor) -> Tensor:
@@ -140,12 +138,12 @@ class Scorer:
         return torch.cat([self._replayed(texts.name, work, z[rows]) for rows in self._passes(len(z), texts)])
 
     def losses(self, z: Tensor, texts: Encoded, labels: Tensor) -> Tensor:
-        """Mean cross entropy of each prompt, (n, d) -> (n,): -log of the right class's share among the classes."""
+        """Mean cross entropy of each prompt, (n, d) -> (n,), from the probabilities of the classes."""
         scores = self.score(z, texts).log_softmax(-1)
         return -scores[:, torch.arange(len(labels), device=labels.device), labels].mean(-1)
 
     def say(self, z: Tensor, texts: Encoded) -> list[str]:
-        """The most likely next token, of all that the model has, after one prompt and each text."""
+        """The most probable next token of the whole vocabulary after one prompt and each text."""
         best = self._pass(self.prompts(z), texts, None)[0].argmax(-1).tolist()
         return [str(self._tokenizer.decode([i])) for i in best]
 
@@ -154,7 +152,7 @@ class Scorer:
 
     def _passes(self, n: int, texts: Encoded) -> Iterator[slice]:
         most = max(1, self._at_once // max(len(pack.cos) for pack in texts.packs))
-        at_once = -(-n // -(-n // most))  # passes that are alike: one recording serves nearly all
+        at_once = -(-n // -(-n // most))  # equal sizes: one recording serves nearly all passes
         return (slice(i, min(i + at_once, n)) for i in range(0, n, at_once))
 
     def _single(self, name: str) -> int:

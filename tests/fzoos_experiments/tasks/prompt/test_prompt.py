@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from fzoos import FedZO, minimize
-from fzoos_experiments.tasks.archives import DataError
-from fzoos_experiments.tasks.prompt import ModelFile, Prompt, Texts, deal, load_texts
+from fzoos_experiments.tasks.data import DataError
+from fzoos_experiments.tasks.prompt import ModelFile, Prompt, Texts, load_texts, split_texts
 from fzoos_experiments.tasks.prompt.llama import Llama
 
 
@@ -29,7 +29,7 @@ def test_the_objective_is_the_mean_cross_entropy(tiny, make):
     file = ModelFile(tiny.path)
     tokenizer, model = file.tokenizer, Llama(file.sizes, file.weights())
     names = [tokenizer.encode(f" {name}").ids[0] for name in "abc"]
-    data, (mine, _) = tiny.texts(), deal(tiny.texts().label, 2, 3, 2.0, 6, 0)
+    data, (mine, _) = tiny.texts(), split_texts(tiny.texts().label, 2, 3, 2.0, 6, 0)
     prompt = model.embed([tokenizer.encode("one of a b c:").ids])
     for objective, share in zip(task.objectives, mine, strict=True):
         losses = []
@@ -71,7 +71,7 @@ def test_accuracy_and_answers(make):
     """The share of test texts whose right class has the highest score; every answer is one of the classes."""
     task = make()
     answers = task.answers(task.x0, count=6)
-    _, test = deal(task.data.label, 2, 5, 2.0, 6, 0)
+    _, test = split_texts(task.data.label, 2, 5, 2.0, 6, 0)
     assert sorted(answer.text for answer in answers) == sorted(task.data.text[test])
     assert task.accuracy(task.x0) == pytest.approx(np.mean([a.right == a.chosen for a in answers]))
     assert {answer.chosen for answer in answers} <= {"a", "b", "c"}
@@ -81,7 +81,7 @@ def test_accuracy_and_answers(make):
 def test_deal_keeps_texts_apart():
     """No text twice; test texts of each class alike; a class that runs out is replaced by others."""
     labels = np.repeat(np.arange(3), (40, 40, 8))
-    mine, test = deal(labels, clients=4, texts=18, heterogeneity=3.0, test=9, seed=1)
+    mine, test = split_texts(labels, clients=4, texts=18, heterogeneity=3.0, test=9, seed=1)
     everything = np.concatenate([*mine, test])
     assert len(np.unique(everything)) == len(everything) == 4 * 18 + 9
     assert np.bincount(labels[test]).tolist() == [3, 3, 3]
@@ -92,7 +92,7 @@ def test_heterogeneity():
     labels = np.repeat(np.arange(4), 500)
 
     def largest(c):
-        mine, _ = deal(labels, clients=5, texts=60, heterogeneity=c, test=4, seed=0)
+        mine, _ = split_texts(labels, clients=5, texts=60, heterogeneity=c, test=4, seed=0)
         return np.mean([np.bincount(labels[m], minlength=4).max() / 60 for m in mine])
 
     assert largest(0.0) < 0.4 < largest(1.0) < largest(100.0)
