@@ -78,7 +78,7 @@ def with_journals(clients: int) -> tuple[Result, int, float]:
     """The result, the bytes on the wire, and the seconds to make a client again from its journal."""
     s, folder = study(clients), Path(tempfile.mkdtemp())
     sites = [StudySite(s, i, objective, folder / f"{i}.journal") for i in range(clients)]
-    with LocalEngine(sites, together=False) as engine:
+    with LocalEngine(sites, fail_fast=False) as engine:
         wire = Wire(engine, s)
         result = conduct(s, wire, folder / "result.db")  # type: ignore[arg-type]
     for site in sites:

@@ -25,7 +25,7 @@ def test_sleep_changes_nothing(monkeypatch, algorithm, digits):
     factors that are made in one go; bit for bit where there is none."""
     kept, slept = run(algorithm), []
     rest = Client.rest
-    monkeypatch.setattr(local, "_AWAKE", 0)
+    monkeypatch.setattr(local, "_CACHED", 0)
     monkeypatch.setattr(Client, "rest", lambda self: slept.append(self) or rest(self))
     again = run(algorithm)
     assert len(set(map(id, slept))) > 2

@@ -308,7 +308,7 @@ def test_time_out_of_each_request():
             pass
 
     request = Message("update", 1)
-    with LocalEngine([Site(False), Site(True)], workers=2, together=False, patience=0.1) as engine:
+    with LocalEngine([Site(False), Site(True)], workers=2, fail_fast=False, patience=0.1) as engine:
         outcome = engine.gather({0: request, 1: request}, 0.2, 1)
         assert list(outcome.replies) == [0]
         assert not outcome.failures

@@ -40,7 +40,7 @@ def test_a_site_stops_when_its_epsilon_is_spent(tmp_path):
         StudySite(ours, i, box, tmp_path / SITES[i], max_epsilon=limit if i == 0 else None)
         for i, box in enumerate(boxes())
     ]
-    result = conduct(ours, LocalEngine(sites, together=False), tmp_path / "result.db")
+    result = conduct(ours, LocalEngine(sites, fail_fast=False), tmp_path / "result.db")
     for site in sites:
         site.close()
     assert result.status == "completed"
@@ -247,7 +247,7 @@ class Lost:
 def test_replies_to_a_server_that_dies_are_counted_and_counted_once(tmp_path):
     ours = study(rounds=3)
     sites = [StudySite(ours, i, box, tmp_path / "journals" / f"{SITES[i]}.journal") for i, box in enumerate(boxes())]
-    engine = LocalEngine(sites, together=False)
+    engine = LocalEngine(sites, fail_fast=False)
     path = tmp_path / "result.db"
     for resume in (False, True):  # the second time the sites answer from their journals
         lost = Lost(engine, round=2, path=path)

@@ -66,7 +66,7 @@ def test_a_site_begins_with_it(tmp_path):
 
     def conducted(folder, prior, **settings):
         with StudySite(study, 0, f, tmp_path / folder / "a.journal", prior=prior, site_seed=0) as site:
-            return conduct(study, LocalEngine([site], together=False), tmp_path / folder / "result.db", **settings)
+            return conduct(study, LocalEngine([site], fail_fast=False), tmp_path / folder / "result.db", **settings)
 
     whole = conducted("whole", old())
     conducted("parts", old(), callback=lambda record: record.round == 1)

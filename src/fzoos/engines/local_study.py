@@ -76,7 +76,7 @@ class LocalStudy:
                 )
                 for i, (site, objective) in enumerate(zip(study.sites, self._objectives, strict=True))
             ]
-            local = stack.enter_context(LocalEngine(sites, self._workers, together=False, patience=_PATIENCE))
+            local = stack.enter_context(LocalEngine(sites, self._workers, fail_fast=False, patience=_PATIENCE))
             engine = local if self._repeat is None else _Repeated(local, self._repeat)
             for site in sites:  # one whose time is over makes no further query
                 stack.callback(site.abort)
