@@ -20,7 +20,7 @@ import pytest
 import fzoos
 from fzoos.algorithms import ALGORITHMS
 from fzoos.cli import main
-from fzoos.cli.commands import COMMANDS, load_command
+from fzoos.cli.app import COMMANDS, load_command
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

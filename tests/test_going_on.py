@@ -345,8 +345,8 @@ def test_on_the_command_line(tmp_path, capsys, monkeypatch):
     store = ["--store", "runs.db"]
     for more, code in [
         (["--rounds", "2"], 0),
-        (["--rounds", "4", "--continue", "1"], 0),
-        (["--rounds", "5", "--continue", "9"], 2),
+        (["--rounds", "4", "--resume", "1"], 0),
+        (["--rounds", "5", "--resume", "9"], 2),
     ]:
         with pytest.raises(SystemExit) as ended:
             main([*words, *store, *more])
@@ -356,5 +356,5 @@ def test_on_the_command_line(tmp_path, capsys, monkeypatch):
     with Store("runs.db") as store:
         assert len(store.runs) == 1
     with pytest.raises(SystemExit):
-        main([*words, "--continue", "1"])
-    assert "--continue 1 needs --store" in capsys.readouterr().err
+        main([*words, "--resume", "1"])
+    assert "--resume 1 needs --store" in capsys.readouterr().err

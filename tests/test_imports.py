@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import fzoos
-from fzoos.cli.commands import COMMANDS, load_command
+from fzoos.cli.app import COMMANDS, load_command
 
 ROOT = Path(fzoos.__file__).parent
 PARTS = ["scipy.fft", "scipy.linalg", "scipy.optimize", "scipy.sparse", "scipy.special", "scipy.stats"]
@@ -31,7 +31,7 @@ EXTRAS = [
 ]
 RARE = ["sqlite3", "multiprocessing", "concurrent.futures.process", "tomllib", "importlib.metadata", "secrets"]
 LIGHT = {"fzoos", "fzoos._util", "fzoos._util.lazy_package"}
-COMMAND_LINE = {f"fzoos.cli{name}" for name in ("", ".app", ".commands", ".exit_codes", ".help")}
+COMMAND_LINE = {f"fzoos.cli{name}" for name in ("", ".app", ".exit_codes", ".help")}
 
 
 def loaded_by(code: str) -> set[str]:

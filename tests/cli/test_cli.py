@@ -304,7 +304,7 @@ def test_reproduce_interrupted(fzoos, monkeypatch):
     monkeypatch.setattr("fzoos_experiments.paper.runner.execute", interrupted)
     code, _, err = fzoos("reproduce", "fig1", "--quick")
     assert code == 130
-    assert "finished runs are kept in results, the same command goes on" in err
+    assert "complete runs are stored in results; the same command continues" in err
 
 
 def test_local_steps_of_algorithms_that_have_none(fzoos):

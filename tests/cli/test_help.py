@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fzoos.cli.commands import COMMANDS, load_command
+from fzoos.cli.app import COMMANDS, load_command
 from fzoos.cli.exit_codes import EXIT_CODES
 from fzoos.cli.help import EXAMPLES, epilog
 

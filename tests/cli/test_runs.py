@@ -240,7 +240,7 @@ def test_run_keeps_its_run(fzoos, tmp_path):
     toy = ["quadratic", "--dim", 4, "--clients", 2, "--local-steps", 2, "--rounds", 2, "--algorithm", "fedzo", "-q"]
     code, out, _ = fzoos("run", *toy, "--store", "new/runs.db", "--json", "r.json")
     assert code == 0
-    assert f"kept in  {tmp_path / 'new' / 'runs.db'}\n" in out
+    assert f"stored   {tmp_path / 'new' / 'runs.db'}\n" in out
     written = json.loads((tmp_path / "r.json").read_text())
     kept = read("new/runs.db")
     assert kept.summary.name == "FedZO quadratic C=5 d=4 N=2"

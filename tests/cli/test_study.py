@@ -81,7 +81,7 @@ def test_study_runs_and_goes_on(folder, run):
     assert fzoos.load(folder).queries == reference().queries
     code, _, err = run("study", folder)
     assert code == 2
-    assert "go on with --resume" in err
+    assert "resume it with --resume" in err
     (folder / "study.toml").write_text(STUDY.replace("rounds = 3", "rounds = 4"))
     assert run("study", folder, "--resume", "--quiet")[0] == 0
     assert fzoos.load(folder).rounds == 4
@@ -122,7 +122,7 @@ def test_half_of_the_values(folder, run):
     assert len(rows) == 10
     table.write_text("site,id,value\n" + "\n".join(f"{r['site']},{r['id']},1.0" for r in rows[:4]))
     code, out, _ = run("tell", folder, table)
-    assert (code, out) == (0, "4 new values taken; 6 are still asked for\n")
+    assert (code, out) == (0, "4 new values entered; 6 points are still without a value\n")
     _, out, _ = run("ask", folder, "--site", "south")
     assert len(out.splitlines()) == 1 + 5
 
@@ -167,7 +167,7 @@ def test_scaffold(tmp_path, run, engine):
     assert all(path.stat().st_mode & 0o100 for path in made.rglob("*.sh") if path.name != "env.sh")
     code, _, err = run("scaffold", engine, made)
     assert code == 2
-    assert "is there already" in err
+    assert "exists already" in err
 
 
 def test_scaffold_wrong(tmp_path, run):

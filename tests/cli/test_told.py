@@ -70,7 +70,7 @@ def test_decimal_commas(lab):
     for k, row in enumerate(rows):
         row |= {name: row[name].replace(".", ",") for name in ("x1", "x2")} | {"value": f"{k},5"}
     code, out, _ = lab.tell(rows, ";")
-    assert (code, out) == (0, f"4 new values taken; next: fzoos ask {lab.folder}\n")
+    assert (code, out) == (0, f"4 new values entered; next: fzoos ask {lab.folder}\n")
     assert sorted(ManualObjective(lab.folder, "north").values().values()) == [0.5, 1.5, 2.5, 3.5]
 
 

@@ -8,21 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fzoos.cli import options
 from fzoos.cli.exit_codes import complain
-from fzoos.cli.options import Quiet
 
 if TYPE_CHECKING:
     from fzoos_experiments.suites.benchmark import SuiteRun
 
-__all__ = ["add_to"]
+__all__ = ["benchmark"]
 
 _SUITES = ("bbob", "largescale", "ls", "ls-noisy", "ls-absolute", "mujoco")
 _RIVALS = "auto,fzoos,fedzo,fedcma,fedlbfgs,bobyqa,cma-es,l-bfgs-b,nelder-mead,cobyqa,optuna-tpe,optuna-cma-es"
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(benchmark)
 
 
 def benchmark(
@@ -30,32 +25,48 @@ def benchmark(
         str,
         typer.Argument(help=f"One of {', '.join(_SUITES)}.", autocompletion=lambda: list(_SUITES)),
     ],
-    dim: Annotated[str, typer.Option(help="d of bbob and largescale; several with commas.  [default: 5; 80]")] = "",
-    problems: Annotated[str, typer.Option(help="Which of the suite, such as 1-14,20 or swimmer.  [default: all]")] = "",
-    instances: Annotated[str, typer.Option(help="1 to 3 are for tuning, others for reporting.")] = "6-8",
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each instance; a seed chooses x0 and the noise.")] = 1,
-    clients: Annotated[int, typer.Option(min=1, help="N: clients.")] = 4,
+    dim: Annotated[
+        str,
+        typer.Option(help="Dimensions, separated by commas; bbob and largescale.  [default: bbob: 5; largescale: 80]"),
+    ] = "",
+    problems: Annotated[
+        str, typer.Option(help="Problems of the suite, such as 1-14,20 or swimmer.  [default: all]")
+    ] = "",
+    instances: Annotated[
+        str, typer.Option(help="Instances of each problem: 1 to 3 for tuning, others for reporting.")
+    ] = "6-8",
+    seeds: Annotated[
+        int,
+        typer.Option(min=1, help="Runs per instance, with the seeds 0, 1, ...; a seed determines x0 and the noise."),
+    ] = 1,
+    clients: Annotated[int, typer.Option(min=1, help="Number of clients (N).")] = 4,
     heterogeneity: Annotated[
         float | None,
         typer.Option(
             min=0.0,
-            help="C: the clients' differences as a share of F(x0) - F*; mujoco: of the masses.  [default: 1; 0.2]",
+            help="How much the clients differ (C), relative to F(x0) - F*; mujoco: relative to the masses.  "
+            "[default: 1; mujoco: 0.2]",
         ),
     ] = None,
     noise: Annotated[
-        float, typer.Option(min=0.0, help="Of each query, as a share of F(x0) - F*; mujoco: 1 for random starts.")
+        float,
+        typer.Option(
+            min=0.0,
+            help="Standard deviation of the noise of each query, relative to F(x0) - F*; mujoco: 1 for random starts.",
+        ),
     ] = 0.0,
-    budget: Annotated[int, typer.Option(min=1, help="Queries per client and dimension.")] = 100,
+    budget: Annotated[int, typer.Option(min=1, help="Queries per client and dimension of x.")] = 100,
     algorithms: Annotated[
-        str, typer.Option(help="Algorithms and methods that see F; NAME@RATE sets a learning rate.")
+        str, typer.Option(help="Algorithms, and methods that see F itself; NAME@RATE sets a learning rate.")
     ] = _RIVALS,
-    jobs: Annotated[int, typer.Option(min=1, help="Runs made at the same time.")] = 1,
-    output: Annotated[Path, typer.Option(help="Folder of the runs, the table and the plot.")] = Path("suites"),
-    quiet: Quiet = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs in parallel.")] = 1,
+    output: Annotated[Path, typer.Option(help="Folder for the runs, the table and the plot.")] = Path("suites"),
+    quiet: options.Quiet = False,
 ) -> int:
-    """Compare algorithms on a public suite, with a table and data profiles.
+    """Compare algorithms on a public benchmark suite.
 
-    A command that was interrupted continues where it stopped when it is given again.
+    The result is a table and a plot of data profiles. An interrupted command continues where it stopped when it is
+    given again.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -105,7 +116,7 @@ def benchmark(
 
             found = outcomes(execute(runs, path, jobs, advance))
     except KeyboardInterrupt:
-        return complain(f"interrupted; finished runs are stored in {path}, the same command continues", 130)
+        return complain(f"interrupted; complete runs are stored in {path}; the same command continues", 130)
     title = f"{suite}{f', d = {dim or dims[0]}' if sized else ''}, N = {clients}, instances {instances} ({use})"
     stem = "-".join([suite, *map(str, dims if sized else ()), f"N{clients}", use])
     heads, rows = summary(found)
@@ -131,7 +142,7 @@ def _numbers(option: str, text: str) -> list[int]:
 
 
 def _words(text: str, among: Sequence[str]) -> list[str]:
-    """The problems that a text names; all of them if it is empty."""
+    """The problems that a text names, or all if it is empty."""
     if not text:
         return list(among)
     is_numbered = among[0].isdigit()

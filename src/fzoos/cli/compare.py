@@ -10,31 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from fzoos.algorithms import ALGORITHMS, find_algorithm
+from fzoos.cli import options
 from fzoos.cli.exit_codes import complain
-from fzoos.cli.options import (
-    STDOUT,
-    Clients,
-    DataFolder,
-    DatasetName,
-    Device,
-    Dim,
-    Full,
-    Heterogeneity,
-    JsonFile,
-    KeepIn,
-    LocalSteps,
-    MetricName,
-    NoiseShare,
-    Portion,
-    PrecisionName,
-    Quiet,
-    Rounds,
-    Seed,
-    SplitName,
-    TaskName,
-    TextCount,
-    Workers,
-)
 from fzoos.cli.own import file_stem
 from fzoos.cli.problems import problem_maker
 from fzoos.cli.trial import check_files, ending, outcome, run_trial, share_cores, with_local_steps, write_json
@@ -42,62 +19,48 @@ from fzoos.messages.precision import check_precision
 from fzoos.runs.plots import Trial, check_plot_path, plot, table
 from fzoos.runs.progress import round_columns
 
-__all__ = ["add_to"]
+__all__ = ["compare"]
 
 _DEFAULT = "fedzo,fedprox,scaffoldi,scaffoldii,fzoos,auto"  # the paper's five, and what `minimize` runs by default
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(compare)
-
-
 def compare(
-    task: TaskName,
-    heterogeneity: Heterogeneity = None,
-    rounds: Rounds = 20,
-    dim: Dim = None,
-    clients: Clients = None,
-    local_steps: LocalSteps = None,
-    noise: NoiseShare = None,
-    dataset: DatasetName = None,
-    metric: MetricName = None,
-    portion: Portion = None,
-    split: SplitName = None,
-    full: Full = False,
-    data: DataFolder = None,
-    device: Device = None,
-    texts: TextCount = None,
-    algorithms: Annotated[str, typer.Option(help=f"Names separated by commas, of {', '.join(ALGORITHMS)}.")] = _DEFAULT,
-    precision: PrecisionName = "float64",
-    seed: Seed = 0,
-    seeds: Annotated[int, typer.Option(min=1, help="Repetitions, with seed, seed + 1, ...")] = 1,
-    workers: Workers = 1,
-    output: Annotated[Path | None, typer.Option(help="Plot file.  [default: fzoos-TASK.png]")] = None,
-    json_file: JsonFile = None,
-    store: KeepIn = None,
-    quiet: Quiet = False,
+    context: typer.Context,
+    task: options.TaskName,
+    heterogeneity: options.Heterogeneity = None,
+    rounds: options.Rounds = 20,
+    dim: options.Dim = None,
+    clients: options.Clients = None,
+    local_steps: options.LocalSteps = None,
+    noise: options.NoiseShare = None,
+    dataset: options.DatasetName = None,
+    metric: options.MetricName = None,
+    portion: options.Portion = None,
+    split: options.SplitName = None,
+    full: options.Full = False,
+    data: options.DataFolder = None,
+    device: options.Device = None,
+    texts: options.TextCount = None,
+    algorithms: Annotated[str, typer.Option(help=f"Names separated by commas: {', '.join(ALGORITHMS)}.")] = _DEFAULT,
+    precision: options.PrecisionName = "float64",
+    seed: options.Seed = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Repetitions, with the seeds seed, seed + 1, ...")] = 1,
+    workers: options.Workers = 1,
+    output: Annotated[
+        Path | None, typer.Option(help="File of the plot: .png, .pdf or .svg.  [default: fzoos-TASK.png]")
+    ] = None,
+    json_file: options.JsonFile = None,
+    store: options.StoreFile = None,
+    quiet: options.Quiet = False,
 ) -> int:
-    """Run several algorithms on a task; end with a table and a plot."""
+    """Compare several algorithms on one task.
+
+    Each algorithm is run once per seed; the means are printed as a table and plotted against rounds, queries and bytes.
+    """
     from rich.console import Console
 
     console = Console(stderr=True, quiet=quiet)
-    make = problem_maker(
-        task,
-        console,
-        dim=dim,
-        clients=clients,
-        heterogeneity=heterogeneity,
-        noise=noise,
-        dataset=dataset,
-        metric=metric,
-        portion=portion,
-        split=split,
-        full=full or None,
-        data=data,
-        device=device,
-        texts=texts,
-    )
+    make = problem_maker(task, console, **{name: context.params[name] for name in options.TASK_OPTIONS})
     kinds = with_local_steps([find_algorithm(name.strip()) for name in algorithms.split(",")], local_steps)
     check_precision(precision)
     path = output or Path(f"fzoos-{file_stem(task)}.png")
@@ -128,7 +91,7 @@ def compare(
     title = f"{task}: {', '.join(conditions)}"
     title += f", noise {noise:g}" if noise else ""
     title += f", {_repetitions(task, seed, seeds)}"
-    aside = json_file == STDOUT  # what is not data then goes to stderr
+    aside = json_file == options.STDOUT  # what is not data then goes to stderr
     if trials:
         Console(stderr=aside).print(table(trials, title))
         _plot(trials, path, title, aside)

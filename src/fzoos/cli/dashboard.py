@@ -19,46 +19,31 @@ from fzoos.runs.report import report as html_report
 from fzoos.runs.rows import StoredRun
 from fzoos.runs.store import StoreError
 
-__all__ = ["add_to"]
+__all__ = ["dashboard", "report"]
 
-_EXAMPLES = {
-    "dashboard": (
-        "fzoos dashboard runs.db",
-        "fzoos dashboard my-study --open",
-        "fzoos dashboard runs.db --edit",
-        "fzoos dashboard results --host 0.0.0.0",
-    ),
-    "report": (
-        "fzoos report",
-        "fzoos report runs.db --all",
-        "fzoos report runs.db:3 my-study -o both.html",
-        "fzoos report my-study --format md -o report.md",
-    ),
-}
 FORMATS = {"html": (".html", ".htm"), "md": (".md", ".txt")}
 TOKEN = "FZOOS_DASHBOARD_TOKEN"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
-    for command in (dashboard, report):
-        examples = "\n".join(f"  {line}" for line in _EXAMPLES[command.__name__])
-        app.command(epilog=f"\b\nExamples:\n{examples}")(command)
-
-
 def dashboard(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A file of runs, or a folder of such files.")],
-    host: Annotated[str, typer.Option(help="Address to listen at; beyond this machine with a token.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="If it is taken, the next free one; 0: any.")] = 8366,
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A file of runs, or a folder with such files.")],
+    host: Annotated[str, typer.Option(help="Address to listen at; other machines need a token.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen at; the next free one if it is taken, 0 for any.")
+    ] = 8366,
     token: Annotated[
-        str | None, typer.Option(help=f"What a visitor must know.  [default: {TOKEN}, or made where needed]")
+        str | None,
+        typer.Option(help=f"Secret that a visitor must give.  [default: ${TOKEN}, or generated where needed]"),
     ] = None,
     edit: Annotated[
-        bool, typer.Option("--edit", help="Runs can be renamed, tagged and deleted; always with a token.")
+        bool, typer.Option("--edit", help="Allow runs to be renamed, tagged and deleted; always needs a token.")
     ] = False,
-    open_page: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> int:
-    """Follow runs in a browser, while they go on and afterwards; Ctrl-C ends it."""
+    """Show runs in a browser, live.
+
+    The page follows runs while they are running and shows them afterwards. Ctrl-C ends the command.
+    """
     with RunIndex(path) as index:
         from fzoos.runs.dashboard.server import serve
 
@@ -67,7 +52,7 @@ def dashboard(
                 typer.echo(f"port {port} is taken; {found} is free")
             typer.echo(f"runs of {path}: {address}")
             for problem in index.refresh()["problems"]:
-                typer.echo(f"fzoos: left out: {problem}", err=True)
+                typer.echo(f"fzoos: ignored: {problem}", err=True)
             typer.echo("Ctrl-C ends it")
             if open_page:
                 webbrowser.open(address)
@@ -80,13 +65,16 @@ def dashboard(
 
 def report(
     runs: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help=RUN_HELP)] = None,
-    every: Annotated[bool, typer.Option("--all", help="All runs of each file, not its last one.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Include all runs of each file, not only the last one.")] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File.  [default: report.html; md: standard output]")
+        Path | None, typer.Option("--output", "-o", help="File to write.  [default: report.html; md: standard output]")
     ] = None,
-    kind: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "html",
+    kind: Annotated[str, typer.Option("--format", help="Format of the report: html or md.")] = "html",
 ) -> int:
-    """Write plots and tables of runs into one file, for mail and archive."""
+    """Write plots and tables of runs to one file.
+
+    The file needs nothing else and can be mailed and archived.
+    """
     if kind not in FORMATS:
         raise ValueError(f"there is no format {kind!r}; choose from {', '.join(FORMATS)}")
     if output is not None and output.suffix.lower() not in FORMATS[kind]:

@@ -7,15 +7,15 @@ import typer
 __all__ = ["EXIT_CODES", "complain"]
 
 EXIT_CODES = {
-    0: "done; also a study that its budget ended, or that waits for values",
-    1: "the run failed, or something unforeseen happened",
-    2: "wrong input: arguments, settings or files; nothing was started",
-    130: "interrupted with Ctrl-C; finished rounds are stored and shown",
+    0: "success; also a study that its budget has ended, or that waits for values",
+    1: "the run failed, or an unexpected error occurred",
+    2: "invalid input: arguments, settings or files; nothing was started",
+    130: "interrupted with Ctrl-C; complete rounds are stored and shown",
 }
 
 
 def complain(what: object, code: int) -> int:
-    """Say what went wrong, if the code says that something did, and return the code."""
+    """Print what went wrong unless the code is 0, and return the code."""
     if code:
         typer.echo(f"fzoos: {' '.join(str(what).split())}", err=True)
     return code

@@ -1,4 +1,4 @@
-"""What `--help` says below the options: examples of every command, and the exit codes."""
+"""The text of `--help` below the options: examples of every command, and the exit codes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXAMPLES = {
     ),
     "run": (
         "fzoos run ackley --rounds 30 --store runs.db",
-        "fzoos run ackley --rounds 60 --store runs.db --continue 1",
+        "fzoos run ackley --rounds 60 --store runs.db --resume 1",
         "fzoos run quadratic --dim 20 --quiet --json result.json",
         "fzoos run levy --dim 20 --quiet --json -",
         "fzoos run quadratic --dim 50 --precision float16",
@@ -77,6 +77,18 @@ EXAMPLES = {
         "fzoos export runs.db:3 --output run.parquet",
         "fzoos export my-study -o run.json",
     ),
+    "dashboard": (
+        "fzoos dashboard runs.db",
+        "fzoos dashboard my-study --open",
+        "fzoos dashboard runs.db --edit",
+        "fzoos dashboard results --host 0.0.0.0",
+    ),
+    "report": (
+        "fzoos report",
+        "fzoos report runs.db --all",
+        "fzoos report runs.db:3 my-study -o both.html",
+        "fzoos report my-study --format md -o report.md",
+    ),
 }
 
 
@@ -89,29 +101,29 @@ class _PlainHelp:
 
 
 class HelpCommand(_PlainHelp, TyperCommand):
-    """A command."""
+    """A command whose help is readable."""
 
 
 class HelpGroup(_PlainHelp, TyperGroup):
-    """The list of commands."""
+    """A group of commands whose help is readable."""
 
 
 def add_examples(app: typer.Typer) -> None:
-    """Give every command its examples and a readable help; one that has an epilog of its own keeps it."""
+    """Give every command a readable help, with its examples."""
     for command in app.registered_commands:
         assert command.callback is not None
         command.cls = HelpCommand
         name = command.name or command.callback.__name__.replace("_", "-")
-        if name in EXAMPLES and not isinstance(command.epilog, str):
+        if name in EXAMPLES:
             command.epilog = _block("Examples:", EXAMPLES[name])
 
 
 def epilog() -> str:
-    """What stands below the list of commands."""
+    """The text below the list of commands."""
     codes = _block("Exit codes:", [f"{code:>3}  {meaning}" for code, meaning in EXIT_CODES.items()])
     return f"{codes}\n\nEach command has examples: fzoos COMMAND --help"
 
 
 def _block(heading: str, lines: list[str] | tuple[str, ...]) -> str:
-    """Lines that are not to be joined and wrapped: what \\b means."""
+    """Lines that are neither joined nor wrapped, which \\b means."""
     return "\n".join(["\b", heading, *(f"  {line}" for line in lines)])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fzoos._util.arrays import FloatArray
-from fzoos.cli.options import DATASET_NAMES, METRIC_NAMES, SPLIT_NAMES, choose
+from fzoos.cli.options import DATASET_NAMES, METRIC_NAMES, SPLIT_NAMES
 from fzoos.cli.own import OwnProblem, is_own, own_problem
 from fzoos.objectives.box import Objective
 from fzoos_experiments.paper.task_spec import TaskSpec, build
@@ -28,8 +28,6 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     "metric": ("metric", "portion", "split", "clients", "device", "full", "data"),
     "prompt": _PROMPT,
 }
-_OF_OWN = ("dim",)
-
 _PORTIONS = dict(zip(DATASET_NAMES, (0.7, 0.5), strict=True))  # those of the authors' commands
 _IMAGES = 15  # drawn at a time; the first ones do not depend on how many are drawn
 _ROWS = 20_000  # of Covertype, without --full
@@ -128,7 +126,7 @@ def problem_maker(task: str, console: Console | None = None, **options: Any) -> 
     Args:
         task: its name, or MODULE:NAME.
         console: where the training of models is shown; None: nowhere.
-        options: the task's options by name; None: not given.
+        options: the task's options by name; None or False: not given.
 
     Raises:
         ValueError: an option has a bad value, or the task has no such option.
@@ -142,14 +140,16 @@ def problem_maker(task: str, console: Console | None = None, **options: Any) -> 
         Traceback (most recent call last):
         ValueError: levy has no --portion; its options are --dim, --clients, --heterogeneity, --noise
     """
-    known = _OF_OWN if is_own(task) else choose("task", task, _OPTIONS)
-    given = {name: value for name, value in options.items() if value is not None}
+    if not is_own(task) and task not in _OPTIONS:
+        raise ValueError(f"there is no task {task!r}; choose from {', '.join(_OPTIONS)}")
+    known = ("dim",) if is_own(task) else _OPTIONS[task]
+    given = {name: value for name, value in options.items() if value is not None and value is not False}
     for name in given:
         if name not in known:
             raise ValueError(f"{task} has no --{name}; its options are {', '.join(f'--{word}' for word in known)}")
     if is_own(task):
         return own_problem(task, given.get("dim"))
-    folder = given.pop("data", None)
+    folder = Path(given.pop("data")) if "data" in given else None
     if folder is not None and not folder.is_dir():
         raise ValueError(f"--data: there is no folder {folder}")
     settings = _settings(task, given)

@@ -8,36 +8,40 @@ from typing import Annotated
 import typer
 
 from fzoos._util.arrays import check_device
+from fzoos.cli import options
 from fzoos.cli.exit_codes import complain
-from fzoos.cli.options import Quiet
 from fzoos_experiments.paper.figures import FIGURES
 from fzoos_experiments.paper.figures import make as make_figure
 from fzoos_experiments.paper.scale import Scale
 
-__all__ = ["add_to"]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(reproduce)
+__all__ = ["reproduce"]
 
 
 def reproduce(
     figures: Annotated[
-        list[str] | None, typer.Argument(metavar="FIGURE...", help=f"Some of {', '.join(FIGURES)}, theory, or all.")
+        list[str] | None,
+        typer.Argument(metavar="FIGURE...", help=f"One or more of {', '.join(FIGURES)}, theory; or all."),
     ] = None,
-    show: Annotated[bool, typer.Option("--list", help="Show the figures and about how long they take.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="The same at toy size: minutes on two cores.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="List the figures and about how long they take.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use a toy size, which takes minutes on two cores.")] = False,
     seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions.  [default: 5; attacks: 1]")] = None,
     device: Annotated[str, typer.Option(help="Where networks and surrogates run: cpu or cuda.")] = "cpu",
-    jobs: Annotated[int, typer.Option(min=1, help="Runs made at the same time.")] = 1,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds, in place of the figure's own number.")] = None,
-    samples: Annotated[int | None, typer.Option(min=1, help="Rows of Covertype, in place of all.")] = None,
-    partial: Annotated[bool, typer.Option("--partial", help="Make no run; draw the lines that are finished.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs in parallel.")] = 1,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Rounds of communication.  [default: as in the figure]")
+    ] = None,
+    samples: Annotated[int | None, typer.Option(min=1, help="Rows of Covertype.  [default: all]")] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Start no runs; draw the curves that are complete.")
+    ] = False,
     output: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results"),
-    quiet: Quiet = False,
+    quiet: options.Quiet = False,
 ) -> int:
-    """Make figures of the paper again: plots, a table of all curves, the settings. Interrupted, it goes on later."""
+    """Reproduce figures of the paper.
+
+    Each figure becomes a folder with plots, a table of all curves and the settings. An interrupted command continues
+    where it stopped when it is given again.
+    """
     from rich.console import Console
 
     from fzoos_experiments.paper.reproduce import figure_list, wanted
@@ -64,5 +68,5 @@ def reproduce(
             folder = reproduce_theory(output / "theory", quick, console.print)
             typer.echo(f"theory: the paper's theory, measured: {folder.resolve()}")
     except KeyboardInterrupt:
-        return complain(f"interrupted; finished runs are kept in {output}, the same command goes on", 130)
+        return complain(f"interrupted; complete runs are stored in {output}; the same command continues", 130)
     return 0

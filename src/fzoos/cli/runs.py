@@ -1,4 +1,4 @@
-"""The commands of kept runs: `fzoos list`, `fzoos show`, `fzoos compare-runs` and `fzoos export`."""
+"""The commands of stored runs: `fzoos list`, `fzoos show`, `fzoos compare-runs` and `fzoos export`."""
 
 from __future__ import annotations
 
@@ -23,30 +23,25 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["RUN_HELP", "add_to"]
+__all__ = ["RUN_HELP", "compare_runs", "export", "list_runs", "show"]
 
-RUN_HELP = f"A run: FILE:ID, FILE (its last one) or ID (in {DEFAULT}); a folder with a result.db serves as FILE."
+RUN_HELP = f"A run: FILE:ID, FILE (its last run) or ID (in {DEFAULT}). FILE may be a folder with a result.db."
 _WIDE = 200
 First = Annotated[str, typer.Argument(metavar="A", help=RUN_HELP)]
-Second = Annotated[str, typer.Argument(metavar="B", help="Another one.")]
-Json = Annotated[bool, typer.Option("--json", help="As JSON on standard output, for scripts.")]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("list")(list_runs)
-    app.command("show")(show)
-    app.command("compare-runs")(compare_runs)
-    app.command("export")(export)
+Second = Annotated[str, typer.Argument(metavar="B", help="Another run, named in the same way.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
 def list_runs(
     path: Annotated[
-        str | None, typer.Argument(metavar="[PATH]", help=f"File of runs, or its folder.  [default: {DEFAULT}]")
+        str | None, typer.Argument(metavar="[PATH]", help=f"A file of runs, or its folder.  [default: {DEFAULT}]")
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """List the runs in a file: what they reached and what they cost."""
+    """List the runs in a file.
+
+    Each row shows what a run has reached and what it has cost.
+    """
     runs = runs_at(path)
     if as_json:
         typer.echo(to_json([_summary(run) for run in runs]), nl=False)
@@ -67,27 +62,33 @@ def list_runs(
 
 def show(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]", help=RUN_HELP)] = None,
-    rounds: Annotated[int, typer.Option(min=0, help="How many of the last rounds are shown.")] = 10,
+    rounds: Annotated[int, typer.Option(min=0, help="Number of rounds to show, the last ones.")] = 10,
     as_json: Json = False,
 ) -> int:
-    """Show a run: its settings, what it reached and cost, its last rounds, and who did not answer."""
-    kept = read(run)
+    """Show the settings and the result of a run.
+
+    The last rounds follow, and the replies that did not come.
+    """
+    stored = read(run)
     if as_json:
-        typer.echo(to_json(run_as_dict(kept)), nl=False)
+        typer.echo(to_json(run_as_dict(stored)), nl=False)
         return 0
-    for name, value in _facts(kept).items():
+    for name, value in _facts(stored).items():
         typer.echo(f"{name:<8} {one_line(value)}")
     console = _console()
-    _show_settings(console, kept)
-    if rounds and kept.result.history:
-        _show_rounds(console, kept, rounds)
-    if kept.failures:
-        _show_failures(console, kept)
+    _show_settings(console, stored)
+    if rounds and stored.result.history:
+        _show_rounds(console, stored, rounds)
+    if stored.failures:
+        _show_failures(console, stored)
     return 0
 
 
 def compare_runs(a: First, b: Second, as_json: Json = False) -> int:
-    """Compare two runs: where their settings differ, and F at equal rounds, queries and bytes."""
+    """Compare the settings and the results of two runs.
+
+    The results are F at equal rounds, queries and bytes.
+    """
     runs = [read(a), read(b)]
     results, settings = [run.result for run in runs], differing([run.settings for run in runs])
     if as_json:
@@ -121,15 +122,17 @@ def export(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]", help=RUN_HELP)] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The file: .csv and .parquet have a row per round, .json everything."),
+        typer.Option(
+            "--output", "-o", help="The file: .csv and .parquet have one row per round, .json has everything."
+        ),
     ] = None,
 ) -> int:
-    """Write a run to a file that other programs read."""
+    """Write a run to a CSV, JSON or Parquet file."""
     if output is None:
         raise ValueError("--output is missing: the file to write, .csv, .json or .parquet")
-    kept = read(run)
-    write(kept, output)
-    typer.echo(f"{one_line(kept.name)}: {kept.result.rounds} rounds in {output.resolve()}")
+    stored = read(run)
+    write(stored, output)
+    typer.echo(f"{one_line(stored.name)}: {stored.result.rounds} rounds in {output.resolve()}")
     return 0
 
 
@@ -139,20 +142,20 @@ def _summary(run: Summary) -> dict[str, Any]:
     return found
 
 
-def _facts(kept: StoredRun) -> dict[str, str]:
-    result = kept.result
+def _facts(stored: StoredRun) -> dict[str, str]:
+    result = stored.result
     facts = {
-        "run": kept.name,
-        "name": kept.summary.name,
-        **({"tags": ", ".join(kept.summary.tags)} if kept.summary.tags else {}),
-        "started": _local_time(kept.summary.started),
+        "run": stored.name,
+        "name": stored.summary.name,
+        **({"tags": ", ".join(stored.summary.tags)} if stored.summary.tags else {}),
+        "started": _local_time(stored.summary.started),
         "status": f"{result.status}: {result.message}" if result.message else result.status,
     }
     measured = [(r.monitor, r.round) for r in result.history if r.monitor is not None]
     if measured:
         allowed = [(value, result.history[k].round) for value, k in known_values(result.history)]
         lowest = min(allowed or measured)
-        known = {"at x0": kept.summary.start, "smallest": kept.summary.minimum}
+        known = {"at x0": stored.summary.start, "smallest": stored.summary.minimum}
         also = "".join(f", {name} {value:.6g}" for name, value in known.items() if value is not None)
         facts["F"] = f"{measured[-1][0]:.6g} (lowest {lowest[0]:.6g} in round {lowest[1]}{also})"
     facts["x"] = short_x(result.x)
@@ -161,27 +164,27 @@ def _facts(kept: StoredRun) -> dict[str, str]:
     if result.variables is not None:
         facts["means"] = ", ".join(f"{name} = {value}" for name, value in result.variables.items())
     facts["rounds"] = str(result.rounds)
-    each = ", ".join(f"{kept.client(i)} {count:,}" for i, count in enumerate(result.queries_per_client[:10]))
+    each = ", ".join(f"{stored.client(i)} {count:,}" for i, count in enumerate(result.queries_per_client[:10]))
     facts["queries"] = f"{result.queries:,} ({each}{', ...' if len(result.queries_per_client) > 10 else ''})"
     if result.failed:
         first = f"; the first: {result.first_failure.splitlines()[-1]}" if result.first_failure else ""
         facts["failed"] = f"{result.failed:,} of these queries{first}"
     facts["bytes"] = f"{decimal(result.bytes_up)} up, {decimal(result.bytes_down)} down"
     facts["seconds"] = f"{result.seconds:.2f}"
-    if "epsilon" in kept.extra:
-        facts["privacy"] = f"epsilon {kept.extra['epsilon']:.3g} at delta {kept.extra['delta']:g} for each client"
+    if "epsilon" in stored.extra:
+        facts["privacy"] = f"epsilon {stored.extra['epsilon']:.3g} at delta {stored.extra['delta']:g} for each client"
     return facts
 
 
-def _show_settings(console: Console, kept: StoredRun) -> None:
+def _show_settings(console: Console, stored: StoredRun) -> None:
     table = _table(["setting", "value"], [])
-    for name, value in flatten(kept.settings).items():
+    for name, value in flatten(stored.settings).items():
         _row(table, [name, value_text(value)])
     console.print(table)
 
 
-def _show_rounds(console: Console, kept: StoredRun, count: int) -> None:
-    shown = kept.result.history[-count:]
+def _show_rounds(console: Console, stored: StoredRun, count: int) -> None:
+    shown = stored.result.history[-count:]
     names = list(dict.fromkeys(name for record in shown for name in record.measured))
     constrained = any(record.feasible is not None for record in shown)
     heads = ["round", "F", "queries", "bytes", "seconds", "step", *(name.replace("_", "\n") for name in names)]
@@ -194,17 +197,17 @@ def _show_rounds(console: Console, kept: StoredRun, count: int) -> None:
     console.print(table)
 
 
-def _show_failures(console: Console, kept: StoredRun, count: int = 10) -> None:
-    hidden = len(kept.failures) - count
-    title = "no answer" + (f" (the last {count}; {hidden} more before)" if hidden > 0 else "")
+def _show_failures(console: Console, stored: StoredRun, count: int = 10) -> None:
+    hidden = len(stored.failures) - count
+    title = "missing replies" + (f" (the last {count}; {hidden} more before)" if hidden > 0 else "")
     table = _table(["round", "client", "reason"], [], title)
-    for round, client, reason in kept.failures[-count:]:
-        _row(table, [str(round), kept.client(client), reason])
+    for round, client, reason in stored.failures[-count:]:
+        _row(table, [str(round), stored.client(client), reason])
     console.print(table)
 
 
 def _console() -> Console:
-    """As wide as the terminal; into a pipe or a file, wide enough that nothing is cut."""
+    """A console as wide as the terminal; in a pipe or a file, wide enough that nothing is cut."""
     from rich.console import Console
 
     console = Console()
@@ -238,6 +241,6 @@ def _local_time(seconds: float) -> str:
 
 
 def _when(seconds: float) -> str:
-    """Short, for a table: without the year if it is this one, otherwise without the hour."""
+    """A time for a table: without the year if it is this one, otherwise without the hour."""
     text = _local_time(seconds)
     return text[5:] if text[:4] == str(datetime.now().year) else text[:10]

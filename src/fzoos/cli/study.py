@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 from rich.filesize import decimal
 
-from fzoos.cli.options import Quiet
+from fzoos.cli import options
 from fzoos.cli.told import read_told
 from fzoos.engines import LocalStudy
 from fzoos.federation.journal import JournalError
@@ -26,33 +26,35 @@ from fzoos.result import Result
 from fzoos.runs.store import Store
 from fzoos.runs.text import short_x
 
-__all__ = ["add_to"]
+__all__ = ["ask", "scaffold", "study", "tell"]
 
 ENGINES = ("flare", "flower")
 
-Folder = Annotated[Path, typer.Argument(metavar="STUDY", help="The study's folder, with study.toml in it.")]
-SiteSeed = Annotated[int | None, typer.Option(min=0, help="Of all sites, to repeat a run.  [default: secret ones]")]
-Site = Annotated[str | None, typer.Option(help="Of this site only.")]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
-    for command in (scaffold, study, ask, tell):
-        app.command()(command)
+Folder = Annotated[Path, typer.Argument(metavar="STUDY", help="The folder of the study, which contains study.toml.")]
+SiteSeed = Annotated[
+    int | None,
+    typer.Option(min=0, help="Seed of all sites, which makes a run repeatable.  [default: a secret seed per site]"),
+]
+Site = Annotated[str | None, typer.Option(help="Print the points of this site only.")]
 
 
 def scaffold(
     engine: Annotated[str, typer.Argument(metavar="ENGINE", help=f"One of {', '.join(ENGINES)}.")],
-    folder: Annotated[Path, typer.Argument(metavar="STUDY", help="The folder to make; its name is the study's.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="STUDY", help="The folder to create; its name is the name of the study.")
+    ],
 ) -> int:
-    """Make the files of a study across machines: edit two of them, follow its README."""
+    """Create the files of a study across machines.
+
+    Edit site/objective.py and study.toml, then follow README.md.
+    """
     if engine not in ENGINES:
         raise ValueError(f"there is no engine {engine!r}; choose from {', '.join(ENGINES)}")
     name = folder.name
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,31}", name):
         raise ValueError(f"a study's name must begin with a letter and be of at most 32 a-z, 0-9 and -, got {name!r}")
     if folder.exists():
-        raise ValueError(f"{folder} is there already; nothing was written")
+        raise ValueError(f"{folder} exists already; nothing was written")
     with as_file(files("fzoos") / "cli" / "templates" / engine) as template:
         shutil.copytree(template, folder, ignore=shutil.ignore_patterns("__pycache__"))
     for path in folder.rglob("*"):
@@ -65,18 +67,21 @@ def scaffold(
 
 def study(
     folder: Folder,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that is there.")] = False,
-    workers: Annotated[int, typer.Option(min=1, help="Sites that work at the same time.")] = 1,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in this folder.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Sites that run in parallel.")] = 1,
     site_seed: SiteSeed = None,
-    quiet: Quiet = False,
+    quiet: options.Quiet = False,
 ) -> int:
-    """Run a study with all its sites on this machine; Ctrl-C and --resume lose nothing."""
+    """Run a study with all its sites on this machine.
+
+    After Ctrl-C or a crash, --resume continues the run without repeating a query.
+    """
     settings = Study.load(folder / "study.toml")
     if (folder / "result.db").exists() and not resume:
-        raise ValueError(f"{folder / 'result.db'} holds a run: go on with --resume, or move it and journals/ away")
+        raise ValueError(f"{folder / 'result.db'} holds a run: resume it with --resume, or move it and journals/ away")
     black_box = folder / "site" / "objective.py"
     if not black_box.exists():
-        raise ValueError(f"there is no {black_box}; for values that are found by hand, see fzoos ask")
+        raise ValueError(f"there is no {black_box}; for values that are entered by hand, use fzoos ask")
     objectives = [
         Program.python(black_box, vectorized=settings.vectorized, timeout=settings.timeout, env={"SITE": site})
         for site in settings.sites
@@ -89,21 +94,26 @@ def study(
 def ask(
     folder: Folder,
     site: Site = None,
-    output: Annotated[Path | None, typer.Option(help="Write the points there, not to standard output.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write the points to this file instead of standard output.")
+    ] = None,
     site_seed: SiteSeed = None,
 ) -> int:
-    """Print the points to evaluate next, as a table to fill in (CSV) and to hand to `fzoos tell`."""
+    """Print the points of a study to evaluate next.
+
+    They are a CSV table. Fill in the column of values and pass the file to `fzoos tell`.
+    """
     settings = Study.load(folder / "study.toml")
     if site is not None and site not in settings.sites:
         raise ValueError(f"there is no site {site!r}; the sites are {', '.join(settings.sites)}")
     sites, table = settings.sites if site is None else (site,), ValueTable(folder)
     result = None
     try:
-        # All sites are waited for, and a batch is asked for at once.
+        # It waits for all sites, and requests a batch at once.
         patient = replace(settings, vectorized=True, retries=0, min_clients=None)
         objectives = [ManualObjective(folder, name) for name in settings.sites]
         result = LocalStudy(patient, folder, objectives, site_seed=site_seed, snapshots=True).run(resume=True)
-    except JournalError as error:  # a site's own process has it, and asks
+    except JournalError as error:  # a process of the site itself has it, and requests the points
         if "in use" not in str(error):
             raise
     constraints = max(map(table.constraints, sites))
@@ -113,7 +123,7 @@ def ask(
         if result is not None and result.status != "stopped":
             _show(folder, result)
         else:
-            typer.echo("nothing is asked for now")
+            typer.echo("no point is to be evaluated now")
         return 0
     names = [f"x{j + 1}" for j in range(settings.dim)] if settings.space is None else settings.space.names
     head = ["site", "id", *names, "value", *(f"constraint{j + 1}" for j in range(constraints))]
@@ -130,10 +140,16 @@ def ask(
 def tell(
     folder: Folder,
     values: Annotated[
-        Path, typer.Argument(metavar="FILE", help="CSV: site, id, value; x and constraint1, ... are read too.")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="CSV file with the columns site, id and value; optional: x1, ..., constraint1, ..."
+        ),
     ],
 ) -> int:
-    """Hand in values for points of `fzoos ask`; some of them will do, the rest can come later."""
+    """Enter values for the points of `fzoos ask`.
+
+    Values of some points are enough; the others can be entered later.
+    """
     settings, table = Study.load(folder / "study.toml"), ValueTable(folder)
     told = read_told(values, settings, table)
     count = table.enter(told.entries, failures=settings.on_failure == "skip")
@@ -141,13 +157,14 @@ def tell(
         typer.echo(remark)
     left = sum(len(table.requested(site)) for site in settings.sites)
     typer.echo(
-        f"{count} new values taken" + (f"; {left} are still asked for" if left else f"; next: fzoos ask {folder}")
+        f"{count} new values entered"
+        + (f"; {left} points are still without a value" if left else f"; next: fzoos ask {folder}")
     )
     return 0
 
 
 def _shown(settings: Study, x: list[float]) -> list[str]:
-    """A point as it stands in a table: its coordinates with all their digits, or its variables."""
+    """A point in a table: its coordinates with all their digits, or its variables."""
     if settings.space is None:
         return list(map(repr, x))
     return [str(value) for value in settings.space.variables(x).values()]

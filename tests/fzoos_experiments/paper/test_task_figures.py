@@ -257,7 +257,7 @@ def test_an_interrupted_figure_goes_on_and_comes_out_the_same(
     runs_made.clear()
     capsys.readouterr()
     assert command(name, tmp_path) == 130
-    assert "finished runs are kept in" in capsys.readouterr().err
+    assert "complete runs are stored in" in capsys.readouterr().err
     assert len(list((tmp_path / "runs").iterdir())) == kept == len(runs_made) - 1
     assert not (tmp_path / name).exists()
     runs_made.clear()
