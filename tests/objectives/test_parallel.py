@@ -23,10 +23,9 @@ from fzoos import (
 )
 from fzoos.engines import LocalStudy
 from fzoos.federation.journal import Journal
-from fzoos.objectives.parallel import MapPool
+from fzoos.objectives.parallel import MapPool, parallel_copies
 from fzoos.objectives.process_workers import ProcessWorkers
 from fzoos.objectives.program import Program
-from fzoos.objectives.several import several
 
 CHEAP = FedZO(local_steps=2, differences=FiniteDifferences(count=4))
 
@@ -143,7 +142,7 @@ def test_processes_end_with_the_run(tmp_path):
 
 def test_a_callable_that_is_no_map():
     with pytest.raises(TypeError, match="workers must be a map-like callable"):
-        list(MapPool(lambda function, points: [1.0]).ask(Bowl(0.2), [np.zeros(2), np.ones(2)]))
+        list(MapPool(lambda function, points: [1.0]).submit(Bowl(0.2), [np.zeros(2), np.ones(2)]))
 
 
 def test_broken_objectives_are_said_at_once():
@@ -183,7 +182,7 @@ def test_several_programs(tmp_path):
     """Processes of one file, each for one query at a time; they end with the site."""
     file = tmp_path / "objective.py"
     file.write_text("import os\ndef objective(x):\n    return os.getpid()\n")
-    site = several(lambda: Program.python(file), 2)
+    site = parallel_copies(lambda: Program.python(file), 2)
     with ThreadPoolExecutor(2) as threads:
         pids = set(threads.map(site.objective, [[0.0]] * 12))
     assert 1 <= len(pids) <= 2

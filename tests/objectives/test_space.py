@@ -28,8 +28,8 @@ from fzoos import (
 from fzoos.cli import main
 from fzoos.engines import LocalStudy
 from fzoos.objectives.evaluator import Evaluator
-from fzoos.objectives.keywords import takes_keywords
 from fzoos.objectives.space import SpaceBox
+from fzoos.objectives.values import takes_keywords
 
 SPACE = Space(rate=Log(1e-5, 1e-1), depth=Integer(1, 12), mix=Real(-1, 3), kernel=Choice("rbf", "linear", "poly"))
 BOX = SpaceBox.around(SPACE)
@@ -67,7 +67,7 @@ def test_rounding_is_unbiased(alike):
     """The mean of what is asked is u, in every coordinate; of a choice, u over its sum. 4 standard errors of 1/2."""
     u = np.array([0.3, 0.437, 0.7, 0.2, 0.3, 0.1])
     rng, n = np.random.default_rng(0), 4000
-    asked = np.concatenate([BOX.asked(np.tile(u, (2, 1)), rng, alike) for _ in range(n // 2)])
+    asked = np.concatenate([BOX.round_randomly(np.tile(u, (2, 1)), rng, alike) for _ in range(n // 2)])
     expected = [0.3, 0.437, 0.7, 2 / 6, 3 / 6, 1 / 6]
     assert np.mean(asked, axis=0) == pytest.approx(expected, abs=4 * 0.5 / math.sqrt(n / 2))
 
@@ -77,15 +77,15 @@ def test_draws_are_spread_over_a_batch():
     u = np.tile(BOX.to_cube(SPACE.encode(START)), (100, 1))
     u[:, 1] = (5.81 - 1) / 11
     rng = np.random.default_rng(0)
-    spread = BOX.from_cube(BOX.asked(u, rng, alike=False))[:, 1]
+    spread = BOX.from_cube(BOX.round_randomly(u, rng, alike=False))[:, 1]
     assert abs(np.sum(spread == 6) - 81) <= 1
     assert np.sum(spread == 5) == 100 - np.sum(spread == 6)
-    assert len(set(BOX.asked(u, rng, alike=True)[:, 1])) == 1
+    assert len(set(BOX.round_randomly(u, rng, alike=True)[:, 1])) == 1
 
 
 def test_a_choice_without_weights_is_any_of_its_options():
     rng = np.random.default_rng(0)
-    asked = np.concatenate([BOX.asked(np.zeros((3, 6)), rng, alike=False) for _ in range(50)])
+    asked = np.concatenate([BOX.round_randomly(np.zeros((3, 6)), rng, alike=False) for _ in range(50)])
     assert asked[:, 3:].sum(axis=0).tolist() == [50, 50, 50]
 
 

@@ -20,7 +20,7 @@ OVEN = Space(temperature=Real(20, 400, step=5), dose=Real(0.1, 0.9, step=0.1), t
 def test_rounding_is_unbiased_and_on_the_marks(u):
     """76 steps; the mean of 76 u over dithers that are spread evenly is 76 u."""
     dither = (np.arange(10_000) + 0.5) / 10_000
-    asked = Real(20, 400, step=5).asked(np.full((10_000, 1), u), dither)[:, 0]
+    asked = Real(20, 400, step=5).round_randomly(np.full((10_000, 1), u), dither)[:, 0]
     assert np.all(np.abs(asked * 76 - np.rint(asked * 76)) < 1e-12)
     assert np.mean(asked) == pytest.approx(u, abs=1e-4 / 76)
     assert np.ptp(asked) <= 1 / 76 + 1e-12

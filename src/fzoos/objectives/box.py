@@ -1,8 +1,8 @@
-"""What is minimised: private objectives over a box, brought to the unit cube.
+"""The search box, and its map to the unit cube.
 
 Inside the library the box is always [0, 1]^d; user bounds are mapped to it and back here and nowhere else. A coordinate
-whose bounds are equal is fixed and has none in the cube. One without a bound on one side or both is open there: a unit
-of the cube is then what `scale` says, and the cube goes on beyond its face.
+whose bounds are equal is fixed and has no coordinate in the cube. A coordinate without a bound on one or both sides is
+open there: `scale` says how long a unit of the cube is, and the cube continues beyond its face.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = ["BatchObjective", "Box", "Objective", "check_start", "clip_to_cube"]
 _ROUNDING = 1e-10  # of a box's width or a bound's size: x0 beyond its bound by less is at the bound
 
 Objective = Callable[..., Any]
-"""A user's function: (d,) -> float, or vectorised (n, d) -> (n,)."""
+"""A user's function: (d,) -> float, or, if it is vectorised, (n, d) -> (n,)."""
 
 BatchObjective = Callable[[FloatArray], FloatArray]
-"""A vectorised one: (n, d) -> (n,)."""
+"""A vectorised objective: (n, d) -> (n,)."""
 
 
 def clip_to_cube(x: FloatArray, out: FloatArray | None = None) -> FloatArray:
-    """The point of the unit cube nearest to x, or to each row of x."""
+    """Return the point of the unit cube nearest to x, or to each row of x."""
     return x.clip(0.0, 1.0, out)
 
 
@@ -66,13 +66,13 @@ class Box:
 
     @classmethod
     def of(cls, bounds: Any, dim: int, scale: ArrayLike | None = None, centre: FloatArray | None = None) -> Box:
-        """From one (lower, upper) pair for all coordinates, d pairs, or an object with `lb` and `ub`.
+        """Make a box from one (lower, upper) pair for all coordinates, d pairs, or an object with `lb` and `ub`.
 
         Args:
-            bounds: those; None: no bounds at all. None and infinity in a pair: no bound on that side.
-            dim: the number of variables, fixed ones included.
-            scale: what a unit of the cube is where a bound is missing, a number or d of them.
-            centre: what the middle of the cube is where both bounds are missing; default: 0.
+            bounds: the bounds; None: no bounds at all. None and infinity in a pair: no bound on that side.
+            dim: the number of variables, including fixed ones.
+            scale: how long a unit of the cube is where a bound is missing, a number or d numbers.
+            centre: the middle of the cube where both bounds are missing; default: 0.
         """
         pairs = _pairs(bounds, dim)
         lower, upper = np.ascontiguousarray(pairs.T)
@@ -114,16 +114,16 @@ class Box:
         return np.flatnonzero(self.lower < self.upper)
 
     @property
-    def rounds(self) -> bool:
-        """Whether not every point of the box can be asked: see `asked`."""
+    def is_discrete(self) -> bool:
+        """Whether only some points of the box can be evaluated."""
         return False
 
-    def asked(self, u: FloatArray, rng: np.random.Generator, alike: bool) -> FloatArray:
-        """The points of the cube that are asked in place of the rows of u; here these themselves."""
+    def round_randomly(self, u: FloatArray, rng: np.random.Generator, alike: bool) -> FloatArray:
+        """Return points of the cube that can be evaluated, in place of the rows of u; here u itself."""
         return u
 
-    def meant(self, u: FloatArray) -> FloatArray:
-        """The point of the cube that can be asked and that u, shape (d,), stands for; here u itself."""
+    def round_nearest(self, u: FloatArray) -> FloatArray:
+        """Return the point of the cube that can be evaluated and has the variables of u, shape (d,); here u itself."""
         return u
 
     @property
@@ -133,12 +133,12 @@ class Box:
 
     @property
     def is_unbounded(self) -> bool:
-        """Whether all bounds are missing, but for those of fixed coordinates."""
+        """Whether all bounds are missing, except those of fixed coordinates."""
         return bool(np.all(np.isinf(self._faces[0])) and np.all(np.isinf(self._faces[1])))
 
     @property
     def widths(self) -> FloatArray:
-        """How long a unit of the cube is in the user's coordinates, shape (n,); 1 where x is fixed."""
+        """The length of a unit of the cube in the user's coordinates, shape (n,); 1 where x is fixed."""
         return np.where(self.lower < self.upper, self.upper - self.lower, 1.0)
 
     @cached_property
@@ -148,24 +148,24 @@ class Box:
         return floor[self._free], ceiling[self._free]
 
     def project(self, u: FloatArray, out: FloatArray | None = None) -> FloatArray:
-        """The point of the cube nearest to u, or to each row; an open coordinate stays as it is."""
+        """Return the point of the cube nearest to u, or to each row; an open coordinate is not changed."""
         return u.clip(*self._faces, out) if self.is_open else clip_to_cube(u, out)
 
     def to_cube(self, x: FloatArray) -> FloatArray:
-        """User coordinates to the unit cube; works on the last axis."""
+        """Map user coordinates to the unit cube; works on the last axis."""
         return self.project(self.scale(x))
 
     def scale(self, x: FloatArray) -> FloatArray:
-        """User coordinates to those of the unit cube, where a point outside the box stays outside."""
+        """Map user coordinates to those of the unit cube, where a point outside the box stays outside."""
         if self.dim == len(self.lower):
             return (x - self.lower) / (self.upper - self.lower)
         lower, upper = self.lower[self._free], self.upper[self._free]
         return (x[..., self._free] - lower) / (upper - lower)
 
     def from_cube(self, u: FloatArray) -> FloatArray:
-        """The unit cube to user coordinates; a point of the cube never leaves the bounds.
+        """Map the unit cube to user coordinates; a point of the cube never leaves the bounds.
 
-        Rounding can take it above the upper bound only: lower + (something not negative) is never below lower.
+        Rounding can only take it above the upper bound: lower + (something not negative) is never below lower.
         """
         if self.dim == len(self.lower):
             return self._unscaled(u)
@@ -177,7 +177,7 @@ class Box:
     def _free_bounds(self) -> tuple[FloatArray, FloatArray, FloatArray, bool]:
         """Lower, upper, their difference, and whether lower + difference is above upper anywhere.
 
-        Only then can a point of the cube be: rounded products and sums do not fall where a factor or a term grows.
+        Only then can a point of the cube be above: rounded products and sums grow with each factor and term.
         """
         lower, upper = self.lower[self._free], self.upper[self._free]
         width = upper - lower
@@ -197,7 +197,7 @@ class Box:
 
 
 def check_start(x0: ArrayLike, bounds: Any, scale: ArrayLike | None = None) -> tuple[FloatArray, Box]:
-    """x_0 of shape (d,), and the box it is in; rounding errors that take it out of the box are taken back."""
+    """Return x_0, shape (d,), and its box; x0 may be outside by a rounding error, which is corrected."""
     try:
         start = np.array(x0, dtype=np.float64)
     except (TypeError, ValueError):
@@ -219,13 +219,13 @@ def check_start(x0: ArrayLike, bounds: Any, scale: ArrayLike | None = None) -> t
 
 
 def _exact(value: float) -> str:
-    """As short as it can be without seeming to be another number."""
+    """The shortest text of exactly this number."""
     short = f"{value:g}"
     return short if float(short) == value else repr(float(value))
 
 
 def _pairs(bounds: Any, dim: int) -> FloatArray:
-    """(lower, upper) of each coordinate, shape (d, 2), with infinity where there is no bound."""
+    """Return (lower, upper) of each coordinate, shape (d, 2), with infinity where there is no bound."""
     if bounds is None:
         bounds = (None, None)
     if hasattr(bounds, "lb") and hasattr(bounds, "ub"):  # scipy.optimize.Bounds
@@ -258,7 +258,7 @@ def _both(lower: Any, upper: Any, dim: int) -> FloatArray:
 
 
 def _without_none(given: NDArray[Any]) -> NDArray[Any]:
-    """SciPy's None for "no bound on this side"."""
+    """Replace None, by which SciPy means "no bound on this side", by infinity."""
     if given.ndim == 0 or given.shape[-1] != 2:
         return given
     missing = np.array([value is None for value in given.ravel()]).reshape(given.shape)

@@ -20,7 +20,7 @@ from fzoos._util.generators import generator_state, restore_generator
 from fzoos._util.states import StateDict
 from fzoos.objectives.box import Box, Objective
 from fzoos.objectives.ledger import Ledger, MemoryLedger, Purpose
-from fzoos.objectives.parallel import Answer, PointPool
+from fzoos.objectives.parallel import PointPool, Returned
 from fzoos.objectives.values import all_finite, is_finite, join_values, read_values
 from fzoos.result import NotAsked, ObjectiveError
 
@@ -125,7 +125,7 @@ class Evaluator:
     def begin_round(self, x: FloatArray) -> None:
         """Begin a round at the server's x: if F was measured there, its first query needs no evaluation."""
         shared, self._shared = self._shared, None
-        known = shared is not None and not self.box.rounds and bool(np.max(np.abs(shared[0] - x)) <= _SAME)
+        known = shared is not None and not self.box.is_discrete and bool(np.max(np.abs(shared[0] - x)) <= _SAME)
         self._at_server_x = shared[1] if shared is not None and known else None
 
     def evaluate(
@@ -146,7 +146,7 @@ class Evaluator:
         """
         if not len(x):
             return x, np.empty(0)
-        if self.box.rounds and purpose != "value":
+        if self.box.is_discrete and purpose != "value":
             x = self._rounded(x, alike=purpose == "difference", spread=spread)
         x, points, parts = self._known(x, at_server_x)
         self.has_queried = self.has_queried or purpose != "value"
@@ -161,16 +161,16 @@ class Evaluator:
                 for batch in batches:
                     self._begin(size)
                     try:
-                        answer = Answer(self._objective(self._argument(points[batch])))
+                        returned = Returned(self._objective(self._argument(points[batch])))
                     except Exception as error:
-                        answer = Answer(None, error)
-                    parts.append(self._record(x[batch], points[batch], answer, purpose, batch.stop < len(x)))
+                        returned = Returned(None, error)
+                    parts.append(self._record(x[batch], points[batch], returned, purpose, batch.stop < len(x)))
         values = parts[0] if len(parts) == 1 else join_values(parts)
         return self._substituted(x, points), values
 
     def value(self, x: FloatArray) -> float:
         """f at x, shape (d,), for the measurement of F; NaN: it failed."""
-        x = self.box.meant(x)
+        x = self.box.round_nearest(x)
         there, values = self.evaluate(x[None], "value")
         f = float(values.flat[0])
         moved = values.ndim == 2 or np.any(there != x)  # constraints are queried again there
@@ -185,7 +185,7 @@ class Evaluator:
     def _rounded(self, x: FloatArray, alike: bool, spread: bool) -> FloatArray:
         """The points that are evaluated in place of the rows of x."""
         parts = [x] if spread else [x[i : i + 1] for i in range(len(x))]
-        return np.concatenate([self.box.asked(part, self._rounding, alike) for part in parts])
+        return np.concatenate([self.box.round_randomly(part, self._rounding, alike) for part in parts])
 
     def _known(self, x: FloatArray, at_server_x: bool) -> tuple[FloatArray, FloatArray, list[FloatArray]]:
         """x, the same points in the user's coordinates, and values of the first rows, which need no evaluation."""
@@ -224,22 +224,24 @@ class Evaluator:
         """Values of all batches, which are evaluated at the same time."""
         size = batches[0].stop - batches[0].start
         self._begin(size * len(batches))
-        answers = pool.ask(self._objective, [self._argument(points[batch]) for batch in batches])
+        pending = pool.submit(self._objective, [self._argument(points[batch]) for batch in batches])
         parts = []
         try:
-            for batch, answer in zip(batches, answers, strict=True):
-                parts.append(self._record(x[batch], points[batch], answer, purpose, batch.stop < len(x)))
+            for batch, returned in zip(batches, pending, strict=True):
+                parts.append(self._record(x[batch], points[batch], returned, purpose, batch.stop < len(x)))
                 if self.stopped:
                     raise CancelledError("the run has ended")
         except BaseException:
-            self._evaluations -= answers.cancel() * size  # these are never made
+            self._evaluations -= pending.cancel() * size  # these are never made
             raise
         return parts
 
-    def _record(self, x: FloatArray, points: FloatArray, answer: Answer, purpose: Purpose, more: bool) -> FloatArray:
+    def _record(
+        self, x: FloatArray, points: FloatArray, returned: Returned, purpose: Purpose, more: bool
+    ) -> FloatArray:
         """Store what a call returned or raised before it is used; the values, NaN where a failure is tolerated."""
         try:
-            values = self._values_of(x, answer)
+            values = self._values_of(x, returned)
         except Exception as error:
             self._ledger.fail(points, error, self.round, self.step, purpose)
             raise
@@ -256,11 +258,11 @@ class Evaluator:
         self.failed += int(np.sum(~good))
         return np.where(good if values.ndim == 1 else good[:, None], values, np.nan)
 
-    def _values_of(self, x: FloatArray, answer: Answer) -> FloatArray:
+    def _values_of(self, x: FloatArray, returned: Returned) -> FloatArray:
         """What a call returned or raised as an array of shape (n,) or (n, 1 + k)."""
-        error = answer.error
+        error = returned.error
         if error is None:
-            values = read_values(answer.value, x.shape, self._vectorized, f"objective of client {self._client}")
+            values = read_values(returned.value, x.shape, self._vectorized, f"objective of client {self._client}")
             self._check_constraints(
                 values
             )  # before they are stored: a wrong answer can be corrected and evaluated again

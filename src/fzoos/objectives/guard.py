@@ -1,10 +1,10 @@
-"""Ends a program and all that it started when the process that uses it is gone, killed or not.
+"""Kills a program and all that it started when the process that uses it has ended, killed or not.
 
     python guard.py LEADER MARK        with its standard input connected to that process
 
-LEADER is the program's process id, which leads a group of its own. What the program started is in that group, unless it
-left it (`setsid`, a daemon): it then still has MARK in its environment, where /proc shows it. This file imports nothing
-of ours, so that it starts in milliseconds.
+LEADER is the id of the program, which leads its own process group. What the program started is in that group, unless
+it left the group (`setsid`, a daemon): then /proc still shows MARK in its environment. This file imports nothing from
+fzoos, so that it starts in milliseconds.
 """
 
 from __future__ import annotations
@@ -21,25 +21,28 @@ __all__ = ["VARIABLE", "kill_all", "marked"]
 VARIABLE = "FZOOS_PROGRAM"  # the environment variable that has the mark
 
 _GRACE = 2.0  # seconds in which a program whose input has ended may end by itself
-_LOOK = 1.0  # seconds between two looks whether the caller lives: one that it forked may hold the pipe
-_TRIES = 20  # what is killed may have started something a moment before
+_POLL = 1.0  # seconds between two checks whether the caller is alive: a process that it forked may hold the pipe
+_TRIES = 20  # a killed process may have started another just before
 
 
 def marked(mark: str) -> list[int]:
-    """Process ids of all that have the mark; none where there is no /proc."""
+    """Return the ids of all processes that have the mark; none where there is no /proc."""
     wanted, found = f"{VARIABLE}={mark}".encode(), []
     with contextlib.suppress(OSError):
         for name in os.listdir("/proc"):
             if not name.isdigit():
                 continue
-            with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:  # others' cannot be read
+            with (
+                contextlib.suppress(OSError),
+                open(f"/proc/{name}/environ", "rb") as file,
+            ):
                 if wanted in file.read().split(b"\0"):
                     found.append(int(name))
     return found
 
 
 def kill_all(leader: int, mark: str) -> None:
-    """Kill the leader's group and everything that has the mark."""
+    """Kill the leader's group and all processes that have the mark."""
     with contextlib.suppress(ProcessLookupError, PermissionError):  # PermissionError: only zombies left, on macOS
         os.killpg(leader, signal.SIGKILL)
     for _ in range(_TRIES):
@@ -55,7 +58,7 @@ def kill_all(leader: int, mark: str) -> None:
 def _main(leader: int, mark: str) -> None:
     watch, caller = select.poll(), os.getppid()
     watch.register(0, 0)  # no events: only the end of the pipe is reported
-    while not watch.poll(1000 * _LOOK) and os.getppid() == caller:
+    while not watch.poll(1000 * _POLL) and os.getppid() == caller:
         pass
     time.sleep(_GRACE)
     kill_all(leader, mark)

@@ -1,7 +1,7 @@
-"""Points of one client asked at the same time: through an executor, by a map, or on processes (`process_workers.py`).
+"""Several points of one client evaluated at the same time: by an executor, a map, or processes (`process_workers.py`).
 
-Values come back in the order of the points, whoever was first, so that a run has the same bits as one that asks them
-one by one.
+Values are returned in the order of the points, whichever was first, so that a run has the same bits as one that
+evaluates them one by one.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import itertools
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
 from fzoos._util.arrays import FloatArray
@@ -19,133 +20,132 @@ from fzoos._util.checks import check_count
 from fzoos.objectives.box import Objective
 
 __all__ = [
-    "Answer",
-    "Asked",
     "ExecutorPool",
     "MapPool",
     "Parallel",
+    "Pending",
     "PointPool",
-    "answer_of",
+    "Returned",
     "available_cores",
+    "parallel_copies",
     "point_pools",
+    "returned_by",
 ]
 
 _THREADS = 32  # clients that wait for their points at the same time
 
 
-class Answer(NamedTuple):
-    """What came of one point: a value, or the exception that the objective raised."""
+class Returned(NamedTuple):
+    """What the objective returned at a point, or the exception that it raised."""
 
     value: Any
     error: Exception | None = None
 
 
-class Asked(Protocol):
-    """Points that are being asked."""
+class Pending(Protocol):
+    """Points whose evaluation has begun."""
 
-    def __iter__(self) -> Iterator[Answer]:
-        """Their answers, in the order of the points."""
+    def __iter__(self) -> Iterator[Returned]:
+        """What the objective returns, in the order of the points."""
         ...
 
     def cancel(self) -> int:
-        """Ask no more of them; how many were never asked."""
+        """Cancel what has not begun, and return how many points that are."""
         ...
 
 
 class PointPool(Protocol):
-    """Asks an objective about several points at the same time."""
+    """Evaluates an objective at several points at the same time."""
 
-    def ask(self, objective: Objective, points: Sequence[FloatArray]) -> Asked:
-        """Begin to ask; each entry of `points` is what the objective is called with."""
+    def submit(self, objective: Objective, points: Sequence[FloatArray]) -> Pending:
+        """Begin to evaluate; each entry of `points` is an argument of the objective."""
         ...
 
 
-class ExecutorPool:
-    """Asks through any `concurrent.futures.Executor`: a pool of processes or threads, Dask's, mpi4py's, Ray's.
+class ExecutorPool(PointPool):
+    """A pool made of any `concurrent.futures.Executor`: processes or threads, Dask's, mpi4py's, Ray's.
 
     Args:
-        executor: it stays open; whoever made it closes it. Its workers need fzoos.
+        executor: it stays open; its owner closes it. Its workers need fzoos.
 
     Example:
         >>> from concurrent.futures import ThreadPoolExecutor
         >>> import numpy as np
         >>> from fzoos.objectives.parallel import ExecutorPool
         >>> with ThreadPoolExecutor(2) as executor:
-        ...     [answer.value for answer in ExecutorPool(executor).ask(np.sum, [np.ones(2), np.ones(3)])]
+        ...     [returned.value for returned in ExecutorPool(executor).submit(np.sum, [np.ones(2), np.ones(3)])]
         [np.float64(2.0), np.float64(3.0)]
     """
 
     def __init__(self, executor: Executor) -> None:
         self._executor, self._name, self._numbers = executor, uuid.uuid4().hex, itertools.count()
 
-    def ask(self, objective: Objective, points: Sequence[FloatArray]) -> Asked:
-        """Submit them all."""
-        submit, name = self._executor.submit, self._name
-        return _Futures([submit(_evaluate, objective, point, f"{name}-{next(self._numbers)}") for point in points])
+    def submit(self, objective: Objective, points: Sequence[FloatArray]) -> Pending:
+        start, name = self._executor.submit, self._name
+        return _Futures([start(_evaluate, objective, point, f"{name}-{next(self._numbers)}") for point in points])
 
 
-class _Futures:
+class _Futures(Pending):
     def __init__(self, futures: list[Future[Any]]) -> None:
         self._futures = futures
 
-    def __iter__(self) -> Iterator[Answer]:
-        for future in self._futures:
-            yield answer_of(future)
+    def __iter__(self) -> Iterator[Returned]:
+        return map(returned_by, self._futures)
 
     def cancel(self) -> int:
         return sum(future.cancel() for future in self._futures)
 
 
-class MapPool:
-    """Asks by a map-like callable, such as `multiprocessing.Pool().map`.
+class MapPool(PointPool):
+    """A pool made of a map-like callable, such as `multiprocessing.Pool().map`.
 
     Args:
-        apply: called with a function and a list of points; gives the values in their order.
+        apply: called with a function and a list of points; returns the values in their order.
 
     Example:
         >>> import numpy as np
         >>> from fzoos.objectives.parallel import MapPool
-        >>> [answer.value for answer in MapPool(map).ask(np.sum, [np.ones(2), np.ones(3)])]
+        >>> [returned.value for returned in MapPool(map).submit(np.sum, [np.ones(2), np.ones(3)])]
         [np.float64(2.0), np.float64(3.0)]
     """
 
     def __init__(self, apply: Callable[..., Any]) -> None:
         self._apply = apply
 
-    def ask(self, objective: Objective, points: Sequence[FloatArray]) -> Asked:
-        """Ask them all, and wait for the values."""
-        answers = list(self._apply(_Guarded(objective), points))
-        if len(answers) != len(points) or not all(isinstance(answer, Answer) for answer in answers):
+    def submit(self, objective: Objective, points: Sequence[FloatArray]) -> Pending:
+        """Evaluate all points, and wait for the values."""
+        found = list(self._apply(_Guarded(objective), points))
+        if len(found) != len(points) or not all(isinstance(returned, Returned) for returned in found):
             raise TypeError(
                 f"workers must be a map-like callable: it was given {len(points)} points and returned "
-                f"{len(answers)} values, or others than the function's"
+                f"{len(found)} values, or others than the function's"
             )
-        return _Answers(answers)
+        return _Done(found)
 
 
 class _Guarded:
-    """An objective whose exceptions are answers, so that a map goes on."""
+    """An objective that returns its exceptions, so that a map continues."""
 
     def __init__(self, objective: Objective) -> None:
         self._objective = objective
 
-    def __call__(self, point: FloatArray) -> Answer:
+    def __call__(self, point: FloatArray) -> Returned:
         try:
-            return Answer(self._objective(point))
+            return Returned(self._objective(point))
         except Exception as error:
-            return Answer(None, error)
+            return Returned(None, error)
 
 
-class _Answers(list[Answer]):
+class _Done(list[Returned]):
     def cancel(self) -> int:
-        return 0  # all have been asked
+        return 0
 
 
 class Parallel:
-    """An objective with the executor that its points are asked through: what a site of a study is given.
+    """An objective with an executor that evaluates its points: for the sites of a study.
 
     Args:
-        objective: what is called in the executor's workers: picklable where these are processes.
+        objective: called in the executor's workers; it must be picklable where these are processes.
         executor: any `concurrent.futures.Executor`; closed with the objective.
 
     Example:
@@ -161,23 +161,60 @@ class Parallel:
         self.objective, self.executor = objective, executor
 
     def __call__(self, x: Any) -> Any:
-        """One point, or one batch, here."""
+        """Evaluate one point, or one batch, in this process."""
         return self.objective(x)
 
     def close(self) -> None:
-        """End the executor, and the objective if it has an end."""
+        """Close the executor, and the objective if it can be closed."""
         self.executor.shutdown(cancel_futures=True)
         if hasattr(self.objective, "close"):
             self.objective.close()
 
 
+class _Copies:
+    """Copies of an objective that evaluates one point at a time; each call uses a copy that is free."""
+
+    def __init__(self, make: Callable[[], Objective], count: int) -> None:
+        self._all = [make() for _ in range(count)]
+        self._free: SimpleQueue[Objective] = SimpleQueue()
+        for objective in self._all:
+            self._free.put(objective)
+
+    def __call__(self, x: Any) -> Any:
+        objective = self._free.get()
+        try:
+            return objective(x)
+        finally:
+            self._free.put(objective)
+
+    def close(self) -> None:
+        for objective in self._all:
+            if hasattr(objective, "close"):
+                objective.close()
+
+
+def parallel_copies(make: Callable[[], Objective], count: int) -> Objective:
+    """Make an objective that evaluates `count` points at the same time, by copies such as programs.
+
+    Example:
+        >>> from fzoos.objectives.parallel import parallel_copies
+        >>> site = parallel_copies(lambda: sum, 2)
+        >>> site([1.0, 2.0])
+        3.0
+        >>> site.close()
+    """
+    if count == 1:
+        return make()
+    return Parallel(_Copies(make, count), ThreadPoolExecutor(count, "fzoos-program"))
+
+
 def point_pools(stack: ExitStack, workers: Any, objectives: Sequence[Objective]) -> tuple[list[PointPool | None], int]:
-    """What asks each client's points, and how many clients work at the same time, each on a thread.
+    """Make a pool for each client, and say how many clients work at the same time, each on a thread.
 
     Args:
         stack: closes what is opened here.
         workers: an int, an executor, or a map-like callable.
-        objectives: the clients'.
+        objectives: the clients' objectives.
     """
     count = len(objectives)
     if callable(getattr(workers, "submit", None)):
@@ -197,20 +234,18 @@ def point_pools(stack: ExitStack, workers: Any, objectives: Sequence[Objective])
 
 
 def available_cores() -> int:
-    """How many cores this process may use."""
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def answer_of(future: Future[Any]) -> Answer:
-    """What came of a point; waits for it."""
+def returned_by(future: Future[Any]) -> Returned:
+    """Wait for a future, and say what it returned or raised."""
     try:
-        return Answer(future.result())
-    except CancelledError as error:
-        return Answer(None, error)
+        return Returned(future.result())
     except Exception as error:
-        return Answer(None, error)
+        return Returned(None, error)
 
 
 def _evaluate(objective: Objective, point: FloatArray, ticket: str) -> Any:
-    """The ticket makes every task another one: Dask would answer equal ones with one value, and values may be noisy."""
+    """The ticket makes all tasks different: Dask returns one value for equal ones, and values may be noisy."""
     return objective(point)

@@ -1,4 +1,4 @@
-"""Old data of a party: points and values from before the run, which its client knows and never sends."""
+"""Old data of a client: points and values from before the run, which it never sends."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Data = tuple[FloatArray, FloatArray]
 
 
 class WithPrior:
-    """An objective and data that its client has already: its surrogate begins with them, and they are never sent.
+    """An objective with data from before the run, on which its client's surrogate is conditioned; they are never sent.
 
     Args:
         objective: the client's f_i, without constraints.
         data: a pair (points, values), or the path of a CSV file (columns x1, x2, ... or the variables' names, and
-            value). Only algorithms that look back at their queries take it.
+            value). Only algorithms with a surrogate use them.
 
     Example:
         >>> from fzoos import WithPrior, minimize
@@ -44,17 +44,17 @@ class WithPrior:
 
 
 def read_prior(given: Any, box: Box, where: str = "prior") -> Data:
-    """Points in the user's coordinates, shape (n, d), and their values, shape (n,); without those that are NaN.
+    """Return points in the user's coordinates, shape (n, d), and their values, shape (n,), without those that are NaN.
 
     Args:
         given: a pair of points and values, or the path of a CSV file with a column for each coordinate (x1, x2, ...) or
-            variable and one that is called value; other columns are ignored. None: no data. Points of named variables
-            are dicts.
-        box: the search box; points outside it are refused.
-        where: what an error calls the data.
+            variable and one named value; other columns are ignored. None: no data. Points of named variables are
+            dicts.
+        box: the search box; a point outside it is an error.
+        where: the name of the data in error messages.
 
     Example:
-        >>> from fzoos.objectives.box import Box, Objective
+        >>> from fzoos.objectives.box import Box
         >>> from fzoos.objectives.prior import read_prior
         >>> read_prior(([[0.5, 1.0], [0.0, 0.0]], [1.25, float("nan")]), Box.of((-1, 1), dim=2))
         (array([[0.5, 1. ]]), array([1.25]))

@@ -1,6 +1,6 @@
-"""One run of a program, with its pipes: a line in, a line out, a deadline, and an end for all that it started.
+"""A running program and its pipes: write a line, read a line within a time-out, end it with all that it started.
 
-Needs a POSIX system: pipes are waited for with `poll`, and a program is ended together with all it started.
+This needs a POSIX system: `poll` waits for pipes, and signals end a program together with all that it started.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from fzoos.objectives import guard
 
 __all__ = ["BadAnswer", "Process", "cut", "show"]
 
-_LOOK = 1.0  # seconds between two looks at whether it lives, in case something it started keeps its pipes open
+_POLL = 1.0  # seconds between two checks whether it is alive: something that it started may keep its pipes open
 _CHUNK = 65_536  # bytes: what a pipe holds
-_TAIL = 8_192  # bytes of standard error that are kept
+_TAIL = 8_192  # bytes of standard error that are stored
 _LINES = 10  # lines of them that are shown
 _SHOWN = 200  # characters of a line that are shown
 
 
 class BadAnswer(Exception):
-    """Says what a program wrote that is no answer."""
+    """A program wrote something that is not an answer; the message says what."""
 
 
 class Process:
-    """One run of a program, with its pipes.
+    """A running program and its pipes.
 
-    It leads a session of its own: Ctrl-C at a terminal does not reach it, and all that it started can be ended with it.
-    What leaves the session is known by a mark in its environment. A second process, a guard, ends all of them if this
-    one is killed.
+    It leads its own session: Ctrl-C at a terminal does not reach it, and all that it started can be ended with it. What
+    leaves the session has a mark in its environment. A second process, `guard.py`, ends all of them if this one is
+    killed.
     """
 
     def __init__(self, command: Sequence[str], cwd: str | os.PathLike[str] | None, env: Mapping[str, str]) -> None:
@@ -55,14 +55,17 @@ class Process:
         self._drain = threading.Thread(target=_drain, args=(self._popen.stderr, self._tail), daemon=True)
         self._drain.start()
 
-    def waits(self, late: Callable[[bytes], bool] = lambda line: False) -> bool:
-        """Whether it lives and has said nothing that it was not asked, so that the next line is the next answer.
+    def is_ready(self, late: Callable[[bytes], bool] = lambda line: False) -> bool:
+        """Whether the program is alive and its next line is the answer to the next request.
 
         Args:
             late: whether a line answers an earlier request; such lines are dropped.
+
+        Raises:
+            BadAnswer: it wrote another line.
         """
         if self._popen.poll() is not None:
-            return False  # so it is for a forked process too, which must not talk to its parent's program
+            return False  # as in a forked process, which must not use its parent's program
         unasked = bytearray()
         while True:
             try:
@@ -76,20 +79,25 @@ class Process:
             if unasked:
                 raise BadAnswer(f"wrote a line that it was not asked for: {show(unasked)}")
 
-    def ask(
+    def query(
         self,
         request: bytes,
         longest: int,
         timeout: float | None,
         late: Callable[[bytes], bool] = lambda line: False,
     ) -> bytes:
-        """Write the request and read a line; EOFError if it dies, TimeoutError after `timeout` seconds.
+        """Write the request and read the answer.
 
         Args:
             request: a line.
-            longest: bytes that the answer may have.
-            timeout: seconds for both; None: wait for ever.
+            longest: the largest number of bytes that an answer may have.
+            timeout: seconds for both; None: no limit.
             late: whether a line answers an earlier request; such lines are dropped.
+
+        Raises:
+            EOFError: the program has ended.
+            TimeoutError: there was no answer in time.
+            BadAnswer: it wrote something else.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         unsent, answer = memoryview(request), bytearray()
@@ -97,10 +105,10 @@ class Process:
             selector.register(self._stdin, selectors.EVENT_WRITE)
             selector.register(self._stdout, selectors.EVENT_READ)
             while unsent or not answer.endswith(b"\n"):
-                left = _LOOK if deadline is None else min(_LOOK, deadline - time.monotonic())
+                left = _POLL if deadline is None else min(_POLL, deadline - time.monotonic())
                 if left <= 0:
                     raise TimeoutError
-                dead = self._popen.poll() is not None  # asked before the pipes are: its last words are not missed
+                dead = self._popen.poll() is not None  # checked before the pipes, so that its last line is read
                 ready = selector.select(0 if dead else left)
                 if dead and not ready:
                     raise EOFError
@@ -120,11 +128,11 @@ class Process:
             raise EOFError from None
 
     def kill(self) -> None:
-        """Kill it and all that it started."""
+        """Kill the program and all that it started."""
         guard.kill_all(self._popen.pid, self._mark)
 
     def end(self, grace: float = 0.0) -> str:
-        """Close its pipes, give it `grace` seconds to end, kill what is left, and say how it ended."""
+        """Close the pipes, wait `grace` seconds, kill what is left, and return how the program ended."""
         self._stdin.close()
         self._stdout.close()
         if self._owner != os.getpid():
@@ -142,20 +150,20 @@ class Process:
             cast(IO[bytes], self._guard.stdin).close()
             self._guard.wait()
         status = self._popen.wait()
-        self._drain.join(1.0)  # it goes on only while something that left the session has standard error open
+        self._drain.join(1.0)  # it continues only while something that left the session has standard error open
         if not by_itself:
             return "closed its pipes"
         return f"ended with exit status {status}" if status >= 0 else f"was killed by {_signal_name(-status)}"
 
     def last_lines(self) -> str:
-        """The end of an error message: the last lines of standard error, if there are any."""
+        """The last lines of standard error, as the end of an error message."""
         lines = self._tail.decode(errors="replace").splitlines()[-_LINES:]
         shown = "".join(f"\n  {cut(line)}" for line in lines)
         return f"; the last lines of its standard error:{shown}" if lines else ""
 
 
 def _start_guard(leader: int, mark: str) -> subprocess.Popen[bytes]:
-    """What ends the program if this process is killed; -I and -S: it needs no package, and nobody's settings."""
+    """Start the process that ends the program if this one is killed; -I and -S: without packages and settings."""
     nothing = subprocess.DEVNULL
     command = [sys.executable, "-I", "-S", guard.__file__, str(leader), mark]
     env = {name: value for name, value in os.environ.items() if name != guard.VARIABLE}  # not another program's own
@@ -165,7 +173,7 @@ def _start_guard(leader: int, mark: str) -> subprocess.Popen[bytes]:
 
 
 def _drain(stream: IO[bytes], tail: bytearray) -> None:
-    """Read all there is, so that the program never waits, and keep the end."""
+    """Read all of a stream, so that the program never waits, and store its end."""
     with stream:
         while chunk := stream.read(_CHUNK):
             tail += chunk
@@ -173,7 +181,7 @@ def _drain(stream: IO[bytes], tail: bytearray) -> None:
 
 
 def _add(answer: bytearray, chunk: bytes, longest: int, late: Callable[[bytes], bool]) -> None:
-    """Add what was read to a line that must end where the answer ends."""
+    """Add what was read to the answer, which must be one line."""
     if not chunk:
         raise EOFError
     answer += chunk
@@ -186,18 +194,18 @@ def _add(answer: bytearray, chunk: bytes, longest: int, late: Callable[[bytes], 
 
 
 def _drop_late(lines: bytearray, late: Callable[[bytes], bool]) -> None:
-    """Drop complete lines at the beginning that answer an earlier request."""
+    """Drop complete lines at the start that answer an earlier request."""
     while (end := lines.find(b"\n")) >= 0 and late(bytes(lines[:end])):
         del lines[: end + 1]
 
 
 def show(data: bytes | bytearray) -> str:
-    """What a program wrote, for an error message."""
+    """Return what a program wrote, shortened for an error message."""
     return repr(cut(data[: 4 * _SHOWN].decode(errors="replace")))
 
 
 def cut(text: str, longest: int = _SHOWN) -> str:
-    """The beginning of a text, for an error message."""
+    """Return the start of a text, for an error message."""
     return text if len(text) <= longest else text[:longest] + "..."
 
 

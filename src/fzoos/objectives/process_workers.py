@@ -1,6 +1,6 @@
-"""Processes of our own that ask points at the same time.
+"""Worker processes that evaluate points at the same time.
 
-A process that dies takes no value with it: what it worked on is asked again, and counted once.
+A process that dies loses no value: the point that it worked on is evaluated again, and counted once.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from typing import Any, Self
 
 from fzoos._util.arrays import FloatArray
 from fzoos.objectives.box import Objective
-from fzoos.objectives.parallel import Answer, Asked, PointPool, answer_of
+from fzoos.objectives.parallel import Pending, PointPool, Returned, returned_by
 
 __all__ = ["ProcessWorkers", "process_pools"]
 
 log = logging.getLogger("fzoos")
 
-_TRIES = 3  # deaths of processes after which points are asked one at a time, to find the one that kills
+_TRIES = 3  # deaths of processes after which points are evaluated one at a time, to find the one that kills
 
 
 def process_pools(stack: ExitStack, count: int, objectives: Sequence[Objective]) -> list[PointPool | None]:
-    """What asks each client's points; empty where another process cannot have the objectives.
+    """Make a pool for each client; return an empty list if the objectives cannot be loaded in another process.
 
     Args:
         stack: ends the processes.
-        count: how many of them.
-        objectives: the clients'.
+        count: the number of processes.
+        objectives: the clients' objectives.
     """
     try:
         processes = stack.enter_context(ProcessWorkers(count, objectives))
-    except (pickle.PicklingError, TypeError, AttributeError):  # what pickle says of what it cannot do
+    except (pickle.PicklingError, TypeError, AttributeError):  # what pickle raises
         return []
     except BrokenProcessPool:
         log.warning("the objectives cannot be loaded in other processes; clients work on threads")
@@ -47,10 +47,10 @@ def process_pools(stack: ExitStack, count: int, objectives: Sequence[Objective])
 
 
 class ProcessWorkers:
-    """Processes of our own that have all clients' objectives; close them with `with`.
+    """Processes that have all clients' objectives; close them with `with`.
 
     Args:
-        count: how many.
+        count: the number of processes.
         objectives: picklable; each process gets them once.
 
     Raises:
@@ -61,7 +61,8 @@ class ProcessWorkers:
         >>> import numpy as np
         >>> from fzoos.objectives.process_workers import ProcessWorkers
         >>> with ProcessWorkers(2, [math.fsum, math.prod]) as workers:
-        ...     [float(answer.value) for answer in workers.of(1).ask(math.prod, [np.full(2, 3.0), np.full(3, 2.0)])]
+        ...     pending = workers.of(1).submit(math.prod, [np.full(2, 3.0), np.full(3, 2.0)])
+        ...     [float(returned.value) for returned in pending]
         [9.0, 8.0]
     """
 
@@ -71,20 +72,20 @@ class ProcessWorkers:
         self._pool = self._started()
 
     def of(self, client: int) -> PointPool:
-        """What asks this client's objective."""
+        """The pool of this client."""
         return _ProcessPool(self, client)
 
     def submit(self, client: int, point: FloatArray) -> tuple[Future[Any], ProcessPoolExecutor]:
-        """Ask a point, on new processes if the last ones are broken; the pool that has it is returned as well."""
+        """Submit a point, to new processes if the last ones are broken; the executor is returned, too."""
         while True:
             with self._lock:
                 pool = self._pool
             try:
-                return pool.submit(_call, client, point), pool
+                return pool.submit(_evaluate, client, point), pool
             except BrokenProcessPool:
-                self.renew(pool)
+                self.replace(pool)
 
-    def renew(self, broken: ProcessPoolExecutor) -> None:
+    def replace(self, broken: ProcessPoolExecutor) -> None:
         """Replace processes one of which died, unless that has been done."""
         with self._lock:
             if self._pool is broken:
@@ -92,11 +93,11 @@ class ProcessWorkers:
                 self._pool = self._started()
 
     def _started(self) -> ProcessPoolExecutor:
-        made = ProcessPoolExecutor(
+        pool = ProcessPoolExecutor(
             self._count, multiprocessing.get_context(), initializer=_receive, initargs=(self._objectives,)
         )
-        made.submit(os.getpid).result()  # they start here, and not later in the middle of a thread's work
-        return made
+        pool.submit(os.getpid).result()  # processes start here, and not later in the middle of a thread's work
+        return pool
 
     def __enter__(self) -> Self:
         return self
@@ -105,62 +106,64 @@ class ProcessWorkers:
         self._pool.shutdown(cancel_futures=True)
 
 
-class _ProcessPool:
+class _ProcessPool(PointPool):
     def __init__(self, workers: ProcessWorkers, client: int) -> None:
         self._workers, self._client = workers, client
 
-    def ask(self, objective: Objective, points: Sequence[FloatArray]) -> Asked:
-        return _Persistent(self._workers, self._client, points)
+    def submit(self, objective: Objective, points: Sequence[FloatArray]) -> Pending:
+        return _Resubmitted(self._workers, self._client, points)
 
 
-class _Persistent:
+class _Resubmitted(Pending):
     """Futures that are submitted again when a process has died."""
 
     def __init__(self, workers: ProcessWorkers, client: int, points: Sequence[FloatArray]) -> None:
         self._workers, self._client, self._points = workers, client, points
-        self._given = [workers.submit(client, point) for point in points]
+        self._submitted = [workers.submit(client, point) for point in points]
 
-    def __iter__(self) -> Iterator[Answer]:
+    def __iter__(self) -> Iterator[Returned]:
         deaths = 0
         for i in range(len(self._points)):
-            while isinstance((answer := answer_of(self._given[i][0])).error, BrokenProcessPool | CancelledError):
+            while _died(returned := returned_by(self._submitted[i][0])):
                 deaths += 1
-                self._workers.renew(self._given[i][1])
+                self._workers.replace(self._submitted[i][1])
                 if deaths >= _TRIES:
-                    answer = self._alone(i)
+                    returned = self._evaluate_alone(i)
                     break
-                self._again(i)
-            yield answer
+                self._submit_again(i)
+            yield returned
 
-    def _again(self, first: int) -> None:
-        """Ask what has no value, from the first on."""
+    def _submit_again(self, first: int) -> None:
+        """Submit all points from `first` on that have no value."""
         for j in range(first, len(self._points)):
-            future = self._given[j][0]
+            future = self._submitted[j][0]
             if not future.done() or future.cancelled() or isinstance(future.exception(), BrokenProcessPool):
-                self._given[j] = self._workers.submit(self._client, self._points[j])
+                self._submitted[j] = self._workers.submit(self._client, self._points[j])
 
-    def _alone(self, i: int) -> Answer:
-        """Ask one point with no other beside it, a few times."""
-        answer = Answer(None)
+    def _evaluate_alone(self, i: int) -> Returned:
+        """Evaluate one point with no other beside it, a few times."""
         for _ in range(_TRIES):
             future, pool = self._workers.submit(self._client, self._points[i])
-            answer = answer_of(future)
-            if not isinstance(answer.error, BrokenProcessPool | CancelledError):
-                return answer
-            self._workers.renew(pool)
-        return Answer(None, RuntimeError(f"the process that evaluated this point died, {_TRIES} times"))
+            if not _died(returned := returned_by(future)):
+                return returned
+            self._workers.replace(pool)
+        return Returned(None, RuntimeError(f"the process that evaluated this point died, {_TRIES} times"))
 
     def cancel(self) -> int:
-        return sum(future.cancel() for future, _ in self._given)
+        return sum(future.cancel() for future, _ in self._submitted)
 
 
-_received: list[Objective] = []  # in a worker: the clients' objectives
+def _died(returned: Returned) -> bool:
+    return isinstance(returned.error, BrokenProcessPool | CancelledError)
+
+
+_objectives: list[Objective] = []  # in a worker: the clients' objectives
 
 
 def _receive(objectives: bytes) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who waits
-    _received[:] = pickle.loads(objectives)  # from our own process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits
+    _objectives[:] = pickle.loads(objectives)  # from the process that started this one
 
 
-def _call(client: int, point: FloatArray) -> Any:
-    return _received[client](point)
+def _evaluate(client: int, point: FloatArray) -> Any:
+    return _objectives[client](point)

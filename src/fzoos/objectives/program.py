@@ -5,16 +5,16 @@
     answer    {"y": [1.25, null], "id": 7}                  n numbers; null or NaN marks a point that failed
     or        {"y": [1.25, null],                           with constraints: k numbers for each point, which are to
                "c": [[-0.5, 0.1], null], "id": 7}           be at most zero; null where it failed
-    or        {"error": "no licence", "id": 7}              why there are none; the program goes on
+    or        {"error": "no licence", "id": 7}              why there are none; the program continues
 
-The id says which request an answer belongs to: one that comes late is dropped, and never taken for the next. A program
-may leave it out; it must then write one line for each request, and no line at any other time.
+The id says to which request an answer belongs: a late answer is dropped, and never taken for the next one. A program
+may omit the id; it must then write one line for each request, and no other line.
 
-A program reads requests from its standard input until that ends, and then ends too: so it does not outlive a caller
-that was killed. It writes nothing but answers to its standard output, each of them at once (flushed); its standard
-error is free for anything else. Numbers travel with all their digits, so that nothing is rounded on the way.
+A program reads requests from its standard input until that ends, and then ends, too: so it does not outlive a caller
+that was killed. It writes nothing but answers to its standard output, and flushes each of them; its standard error is
+free for anything else. Numbers are sent with all their digits, so nothing is rounded.
 
-Programs need a POSIX system: pipes are waited for with `poll`, and a program is ended together with all it started.
+Programs need a POSIX system: see `process.py`.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from fzoos.objectives.values import as_returned
 
 __all__ = ["Program", "ProgramError"]
 
-_HOUR = 3600.0  # seconds: whatever takes longer without a word is taken to hang
+_HOUR = 3600.0  # seconds after which a program without an answer is considered to hang
 _GRACE = 2.0  # seconds in which a program whose input has ended may end by itself
 _REASON = 2_000  # characters of an error that a program answered
 
 
 class ProgramError(RuntimeError):
-    """A program did not start, died, hung, gave an invalid answer, or answered that it could not evaluate.
+    """A program did not start, died, hung, or answered with an error or something invalid.
 
     Example:
         >>> from fzoos.objectives.program import Program, ProgramError
@@ -60,17 +60,17 @@ class ProgramError(RuntimeError):
 class Program:
     """An objective that is a program, in any language, and stays alive between queries.
 
-    It is started by the first query. If it dies it is restarted, and the batch that was in flight is sent again.
-    Maps x of shape (d,) to a float, or (n, d) to (n,), so it can be used as a vectorised objective and as one that is
-    not; one that answers constraints, to a pair (f, c). Threads may share it: they take turns.
+    The first query starts it. If it dies it is restarted, and the batch that was in flight is sent again. It maps x of
+    shape (d,) to a float and (n, d) to (n,), so it can be used with and without `vectorized`; with constraints it
+    returns a pair (f, c). Threads that share it wait for each other.
 
     Args:
         command: the program and its arguments; no shell interprets them.
-        timeout: seconds for each batch, the start of the program included; then it is killed, the query fails, and the
-            next one restarts it. An hour, unless set; None: wait for ever.
-        restarts: how often one batch may be asked again because the program died.
+        timeout: seconds for each batch, including the start of the program; then it is killed, the query fails, and the
+            next one restarts it. The default is an hour; None: no limit.
+        restarts: how often one batch may be sent again because the program died.
         cwd: the folder it runs in; None: this process's.
-        env: environment variables for it, beside those of this process.
+        env: environment variables for it, in addition to those of this process.
 
     Raises:
         ProgramError: from a query, if the program fails in any way.
@@ -131,20 +131,16 @@ class Program:
         cwd: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Self:
-        """A function of a Python file, in a process of its own: a crash, a hang or a leak does not affect this one.
+        """Run a function of a Python file in another process: its crashes, hangs and leaks do not affect this one.
 
         What the function prints goes to that process's standard error. An exception is a failed query; the process
-        goes on.
+        continues.
 
         Args:
             path: the file; modules beside it can be imported by it.
             function: the name of the function in that file.
             vectorized: whether the function itself takes batches, (n, d) -> (n,), and not one x of shape (d,).
-            timeout: seconds for each batch, the start of the process included; an hour, unless set; None: wait for
-                ever.
-            restarts: how often one batch may be asked again because the process died.
-            cwd: the folder it runs in; None: this process's.
-            env: environment variables for it, beside those of this process.
+            timeout: as of `Program`, like `restarts`, `cwd` and `env`.
 
         Example:
             >>> import tempfile
@@ -157,18 +153,17 @@ class Program:
             ...         f([1.5, 2.0])
             3.5
         """
-        # -P: a file in the current folder that is called like a module must not be taken for it.
+        # -P: a file in the current folder must not hide a module of the same name.
         command = [sys.executable, "-P", "-m", "fzoos.objectives.serve", str(Path(path).absolute()), function]
         if vectorized:
             command.append("--vectorized")
         return cls(command, timeout=timeout, restarts=restarts, cwd=cwd, env=env)
 
     def __call__(self, x: ArrayLike | Mapping[str, Any]) -> Any:
-        """The value at x of shape (d,), a float, or the values at the rows of x of shape (n, d), an array (n,).
+        """Return the value at x, shape (d,), a float, or the values at the rows of x, shape (n, d), an array (n,).
 
-        With constraints: a pair of these and c, of shape (k,) or (n, k).
-
-        Named variables come as a dict, or as a dict of arrays; each point is then an object of JSON.
+        With constraints, a pair of these and c, shape (k,) or (n, k), is returned. Named variables are a dict, or a
+        dict of arrays; each point is then a JSON object.
         """
         if isinstance(x, Mapping):
             rows = named_rows(x)
@@ -183,7 +178,7 @@ class Program:
         return as_returned(self._values(points.tolist())) if len(points) else np.empty(0)
 
     def close(self) -> None:
-        """End the program: its input ends, and if it does not end then it is killed. A query in flight fails."""
+        """Close the program's input, and kill the program if it does not end then. A query in flight fails."""
         self._closed = True
         if not self._lock.acquire(blocking=False):
             process = self._process
@@ -205,14 +200,14 @@ class Program:
         return f"Program({list(self.command)!r})"
 
     def _values(self, points: list[Any]) -> FloatArray:
-        """Send the points, once more for each restart."""
+        """Send the points, again after each restart."""
         with self._lock:
             self._last_id += 1
             request = json.dumps({"x": points, "id": self._last_id}).encode() + b"\n"
             for _ in range(self._restarts + 1):
                 process = self._running()
                 try:
-                    line = process.ask(request, _longest_answer(len(points)), self.timeout, self._is_late)
+                    line = process.query(request, _longest_answer(len(points)), self.timeout, self._is_late)
                     return _numbers(line, len(points), self._last_id)
                 except EOFError:
                     ending = self._end(_GRACE)
@@ -226,18 +221,18 @@ class Program:
                 except BadAnswer as problem:
                     self._end()
                     raise ProgramError(f"{self._name} {problem}{process.last_lines()}") from None
-                except BaseException:  # Ctrl-C: the answer that still comes must not be taken for the next one
+                except BaseException:  # Ctrl-C: a late answer must not be taken for the next one
                     self._end()
                     raise
             self._refuse_if_closed()
-            times = "" if self._restarts == 0 else f", asked {self._restarts + 1} times"
+            times = "" if self._restarts == 0 else f", queried {self._restarts + 1} times"
             raise ProgramError(f"{self._name} {ending} before it answered{times}{process.last_lines()}")
 
     def _running(self) -> Process:
-        """The process, started if there is none or if it died since the last query."""
+        """Return the process, started if there is none or if it died since the last query."""
         if self._process is not None:
             try:
-                if self._process.waits(self._is_late):
+                if self._process.is_ready(self._is_late):
                     return self._process
             except BadAnswer as problem:
                 self._end()
@@ -248,7 +243,7 @@ class Program:
             process = self._process = Process(self.command, self._cwd, os.environ | self._env)
         except OSError as error:
             raise ProgramError(f"{self._name} cannot be started: {error}") from None
-        self._finalizer = weakref.finalize(self, process.end, _GRACE)  # where close() is never called
+        self._finalizer = weakref.finalize(self, process.end, _GRACE)  # if close() is never called
         self._refuse_if_closed()  # close() may not have seen the process just started
         return process
 
@@ -275,22 +270,22 @@ class Program:
 
 
 def named_rows(x: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Variables, or columns of them, as one dict for each point, of values that JSON has."""
+    """Make one dict of JSON values for each point, from variables or columns of them."""
     columns = {name: np.atleast_1d(np.asarray(column)).tolist() for name, column in x.items()}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 class _Refusal(Exception):
-    """A program could not evaluate; the message says why."""
+    """The program's answer is an error; the message is its reason."""
 
 
 def _longest_answer(count: int) -> int:
-    """Far more than values and constraints of `count` points need, and few enough to hold in memory."""
+    """Bytes that are far more than values and constraints of `count` points need, and that fit in memory."""
     return 2**20 + 1024 * count
 
 
 def _numbers(line: bytes, count: int, id: int) -> FloatArray:
-    """The values in an answer to this request, shape (count,), or with k constraints (count, 1 + k)."""
+    """Return the values in the answer to this request, shape (count,), or with k constraints (count, 1 + k)."""
     try:
         answer = json.loads(line)
     except (ValueError, RecursionError):
@@ -316,7 +311,7 @@ def _numbers(line: bytes, count: int, id: int) -> FloatArray:
 
 
 def _with_constraints(y: list[Any], c: Any) -> list[list[Any]]:
-    """f, c_1, ..., c_k of each point; NaN where a point failed and has no constraints."""
+    """Return f, c_1, ..., c_k of each point; NaN where a point failed and has no constraints."""
     if not isinstance(c, list) or len(c) != len(y):
         raise BadAnswer(f'must answer "c" with one list of constraints for each of {len(y)} points, got {cut(repr(c))}')
     found = [one if isinstance(one, list) or one is None else [one] for one in c]

@@ -1,8 +1,8 @@
-"""A function of a Python file as a program that `fzoos.Program` talks to:
+"""Functions of Python files as objectives: as a program that `fzoos.Program` runs, or sent to other processes.
 
     python -m fzoos.objectives.serve FILE FUNCTION [--vectorized]
 
-Try it by hand: echo '{"x": [[0.5, 1.0]]}' | python -m fzoos.objectives.serve objective.py objective
+To try the program: echo '{"x": [[0.5, 1.0]]}' | python -m fzoos.objectives.serve objective.py objective
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from fzoos._util.namesake import load_namesake
-from fzoos.objectives.keywords import takes_keywords
-from fzoos.objectives.values import join_values, read_values
+from fzoos.objectives.values import join_values, read_values, takes_keywords
 
 if TYPE_CHECKING:
     from fzoos._util.arrays import FloatArray
     from fzoos.objectives.box import Objective
 
-__all__ = ["load_function", "main"]
+__all__ = ["FileObjective", "load_function", "main"]
 
-_GRACE = 2.0  # seconds in which the function may finish after the caller has gone
-_LOOK = 1.0  # seconds between two checks whether the caller is alive
+_GRACE = 2.0  # seconds in which the function may finish after the caller has ended
+_POLL = 1.0  # seconds between two checks whether the caller is alive
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Answer requests until there are no more."""
+    """Reply to requests until standard input ends."""
     parser = argparse.ArgumentParser(
-        "python -m fzoos.objectives.serve", description="Answer requests for values of a function."
+        "python -m fzoos.objectives.serve", description="Reply to requests for values of a function."
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="a Python file")
     parser.add_argument("function", metavar="FUNCTION", help="the name of a function in it")
@@ -49,39 +49,39 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--vectorized", action="store_true", help="the function maps (n, d) to (n,), not (d,) to a float"
     )
     chosen = parser.parse_args(arguments)
-    requests, answers = _take_pipes()
+    requests, replies = _take_pipes()
     if os.getsid(0) == os.getpid():  # started by `Program`, which gives every program a session of its own
-        atexit.register(_end_helpers)  # before all that the file registers, hence done after it
+        atexit.register(_end_helpers)  # before all that the file registers, so it runs after that
         threading.Thread(target=_end_with_caller, args=(requests.fileno(), os.getppid()), daemon=True).start()
     evaluate = _vector if chosen.vectorized else _scalars
-    _serve(requests, answers, chosen.file, lambda: load_function(chosen.file, chosen.function), evaluate)
+    _serve(requests, replies, chosen.file, lambda: load_function(chosen.file, chosen.function), evaluate)
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Standard input and output, out of the function's reach: whatever it prints goes to standard error."""
-    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    """Take standard input and output from the function: whatever it prints goes to standard error."""
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    return requests, answers
+    return requests, replies
 
 
 def _end_helpers() -> None:
-    """Ask what the function started and left running to end; this process itself goes on to write its files."""
+    """Terminate what the function started and left running, but not this process, which still writes its files."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.killpg(0, signal.SIGTERM)
 
 
 def _end_with_caller(requests: int, caller: int) -> None:
-    """End this process, and what it started, soon after the caller has gone, even in the middle of an evaluation.
+    """Kill this process, and what it started, soon after the caller has ended, even during an evaluation.
 
     Its parent is watched beside the pipe, since a process that the caller forked may hold the other end of the pipe.
     """
     watch = select.poll()
     watch.register(requests, 0)  # no events: only the end of the pipe is reported
-    while not watch.poll(1000 * _LOOK) and os.getppid() == caller:
+    while not watch.poll(1000 * _POLL) and os.getppid() == caller:
         pass
     time.sleep(_GRACE)
     os.killpg(0, signal.SIGKILL)
@@ -89,7 +89,7 @@ def _end_with_caller(requests: int, caller: int) -> None:
 
 def _serve(
     requests: BinaryIO,
-    answers: BinaryIO,
+    replies: BinaryIO,
     file: Path,
     load: Callable[[], Objective],
     evaluate: Callable[[Objective, list[Any]], FloatArray],
@@ -98,37 +98,36 @@ def _serve(
     for line in requests:
         if not line.endswith(b"\n"):
             return  # the caller ended while it wrote
-        answer: dict[str, Any]
+        reply: dict[str, Any]
         id: dict[str, Any] = {}
         try:
             request = json.loads(line)
             id = {"id": request["id"]} if "id" in request else {}
             if objective is None:
                 objective = load()
-            answer = _answer(evaluate(objective, request["x"]))
+            reply = _reply(evaluate(objective, request["x"]))
         except (Exception, SystemExit) as error:
             traceback.print_exc()
-            answer = {"error": f"{type(error).__name__}: {error}{_where(error, file)}"}
+            reply = {"error": f"{type(error).__name__}: {error}{_where(error, file)}"}
         sys.stderr.flush()
-        answers.write(json.dumps({**answer, **id}).encode() + b"\n")
-        answers.flush()
+        replies.write(json.dumps({**reply, **id}).encode() + b"\n")
+        replies.flush()
 
 
-def _answer(values: FloatArray) -> dict[str, Any]:
-    """What `Program` reads: values of shape (n,), or with constraints of shape (n, 1 + k)."""
+def _reply(values: FloatArray) -> dict[str, Any]:
     if values.ndim == 1:
         return {"y": values.tolist()}
     return {"y": values[:, 0].tolist(), "c": values[:, 1:].tolist()}
 
 
 def _where(error: BaseException, file: Path) -> str:
-    """The line of the user's file in which it happened, if it did."""
+    """The line of the user's file that raised the error, if one did."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     return f" ({file.name}, line {lines[-1]})" if lines else ""
 
 
 def load_function(file: Path, function: str) -> Objective:
-    """The function; its file may import modules that lie beside it, as if it were run by `python FILE`."""
+    """Load a function from a file, which may import modules beside it, as if it were run by `python FILE`."""
     load_namesake(file)
     name = file.stem if file.stem not in sys.modules else f"{file.stem}_file"  # a file may be called random.py
     spec = importlib.util.spec_from_file_location(name, file)
@@ -144,8 +143,42 @@ def load_function(file: Path, function: str) -> Objective:
     return objective
 
 
+class FileObjective:
+    """A function of a Python file that can be sent to other processes, which have the file at the same path.
+
+    Args:
+        path: the file.
+        function: the function's name.
+        env: environment variables that are set before the function is called.
+
+    Example:
+        >>> import pickle, tempfile
+        >>> from pathlib import Path
+        >>> from fzoos.objectives.serve import FileObjective
+        >>> file = Path(tempfile.mkdtemp(), "mine.py")
+        >>> _ = file.write_text("def objective(x): return sum(x)")
+        >>> pickle.loads(pickle.dumps(FileObjective(file)))([1.0, 2.0])
+        3.0
+    """
+
+    def __init__(self, path: str | os.PathLike[str], function: str = "objective", **env: str) -> None:
+        self._path, self._function, self._env = str(Path(path).absolute()), function, env
+
+    def __call__(self, x: Any) -> Any:
+        """Evaluate the function at a point, or at named variables."""
+        os.environ.update(self._env)
+        function = _loaded(self._path, self._function)
+        by_keyword = isinstance(x, Mapping) and takes_keywords(function, tuple(x))
+        return function(**x) if by_keyword else function(x)
+
+
+@cache
+def _loaded(path: str, function: str) -> Objective:
+    return load_function(Path(path), function)
+
+
 def _scalars(objective: Objective, points: list[Any]) -> FloatArray:
-    """Values of a function (d,) -> float, or of named variables, at the points."""
+    """Evaluate a function (d,) -> float, or of named variables, at the points."""
     if points and isinstance(points[0], dict):
         by_keyword = takes_keywords(objective, tuple(points[0]))
         found = [objective(**point) if by_keyword else objective(point) for point in points]
@@ -157,7 +190,7 @@ def _scalars(objective: Objective, points: list[Any]) -> FloatArray:
 
 
 def _vector(objective: Objective, points: list[Any]) -> FloatArray:
-    """Values of a function (n, d) -> (n,), or of arrays of named variables."""
+    """Evaluate a function (n, d) -> (n,), or of arrays of named variables."""
     if points and isinstance(points[0], dict):
         columns = {name: np.array([point[name] for point in points]) for name in points[0]}
         found = objective(**columns) if takes_keywords(objective, tuple(columns)) else objective(columns)

@@ -1,4 +1,4 @@
-"""Named variables of several kinds: the space that they make, its box, and objectives that take them by name."""
+"""Named variables: the space that they make, its box, and objectives that take them by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from fzoos._util.arrays import FloatArray
 from fzoos._util.records import choose_kind, read_record
 from fzoos.objectives.box import Box, Objective, check_start
-from fzoos.objectives.keywords import takes_keywords
+from fzoos.objectives.values import takes_keywords
 from fzoos.objectives.variables import KINDS, Choice, Variable
 
 __all__ = ["NamedObjective", "Space", "SpaceBox", "box_of", "search_box", "space_of"]
@@ -81,7 +81,7 @@ class Space:
 
     @property
     def coordinates(self) -> tuple[str, ...]:
-        """A name for each coordinate: the variable's, with the option of a choice behind it.
+        """A name for each coordinate: the variable's, followed by the option of a choice.
 
         Example:
             >>> from fzoos import Choice, Real, Space
@@ -94,11 +94,11 @@ class Space:
         return tuple(found)
 
     def encode(self, values: Mapping[str, Any]) -> FloatArray:
-        """The coordinates of variables, shape (d,).
+        """Return the coordinates of variables, shape (d,).
 
         Raises:
-            TypeError: it is not a dict, or a value is of another kind.
-            ValueError: a name is missing or unknown, or a value not among what the variable may be.
+            TypeError: `values` is not a dict, or a value is of another kind.
+            ValueError: a name is missing or unknown, or a variable cannot have its value.
 
         Example:
             >>> from fzoos import Integer, Real, Space
@@ -115,7 +115,7 @@ class Space:
         return np.concatenate([kind.encode(name, values[name]) for name, kind in self._kinds.items()])
 
     def variables(self, x: ArrayLike) -> dict[str, Any]:
-        """What coordinates mean, by name.
+        """Return the variables that coordinates stand for.
 
         Args:
             x: shape (d,), such as `Result.best_x`.
@@ -129,7 +129,7 @@ class Space:
         return {name: kind.decode(row[part]) for name, (kind, part) in zip(self.names, self.parts, strict=True)}
 
     def read(self, texts: Mapping[str, str]) -> dict[str, Any]:
-        """Variables from the texts that stand for them in a table.
+        """Return the variables that texts in a table stand for.
 
         Example:
             >>> from fzoos import Choice, Integer, Space
@@ -139,7 +139,7 @@ class Space:
         return {name: kind.read(texts[name]) for name, kind in self._kinds.items()}
 
     def corner(self, values: Mapping[str, Any]) -> FloatArray:
-        """The coordinates of variables that were asked: those of `encode`, but all weight on the options chosen.
+        """Return the coordinates of variables that were evaluated: as `encode`, with all weight on the chosen options.
 
         Example:
             >>> from fzoos import Choice, Space
@@ -153,7 +153,7 @@ class Space:
         return x
 
     def table(self) -> dict[str, dict[str, Any]]:
-        """As a study's file has it, and `Space.of` reads it.
+        """Return the space as a table, which `Space.of` reads.
 
         Example:
             >>> from fzoos import Log, Space
@@ -172,7 +172,7 @@ class Space:
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> Space:
-        """From a table of tables, each with the "name" of its kind (`Real` if there is none) and settings.
+        """Make a space from a table of tables, each with the "name" of its kind (`Real` if there is none) and settings.
 
         Example:
             >>> from fzoos import Space
@@ -197,7 +197,7 @@ class Space:
 
 @dataclass(frozen=True)
 class SpaceBox(Box):
-    """The box of a space: as many coordinates as the space, each scaled by its variable.
+    """The box of a space, each of whose coordinates is scaled by its variable.
 
     Args:
         lower: the smallest value of each coordinate.
@@ -209,7 +209,7 @@ class SpaceBox(Box):
 
     @classmethod
     def around(cls, space: Space) -> SpaceBox:
-        """Of this space."""
+        """Make the box of this space."""
         lower, upper = (
             np.concatenate([kind.unscale(np.full(kind.width, face)) for kind, _ in space.parts]) for face in (0.0, 1.0)
         )
@@ -221,44 +221,40 @@ class SpaceBox(Box):
         return self.space.parts
 
     @property
-    def rounds(self) -> bool:
-        """Whether not every point can be asked."""
-        return any(kind.rounds for kind, _ in self._parts)
+    def is_discrete(self) -> bool:
+        return any(kind.is_discrete for kind, _ in self._parts)
 
     def scale(self, x: FloatArray) -> FloatArray:
-        """User coordinates to those of the cube."""
         return np.concatenate([kind.scale(x[..., part]) for kind, part in self._parts], axis=-1)
 
     def from_cube(self, u: FloatArray) -> FloatArray:
-        """The cube to user coordinates."""
         return np.concatenate([kind.unscale(u[..., part]) for kind, part in self._parts], axis=-1)
 
-    def asked(self, u: FloatArray, rng: np.random.Generator, alike: bool) -> FloatArray:
-        """The points of the cube that are asked in place of the rows of u.
+    def round_randomly(self, u: FloatArray, rng: np.random.Generator, alike: bool) -> FloatArray:
+        """Return points of the cube that can be evaluated, in place of the rows of u.
 
         Args:
             u: shape (n, d).
-            rng: draws how they are rounded.
+            rng: draws whether each is rounded up or down.
             alike: whether all rows are rounded by the same draw, so that a difference of two of them is seldom that of
                 their rounding; otherwise the draws are spread evenly over the rows.
         """
         n, found = len(u), []
         for kind, part in self._parts:
-            if kind.rounds:
+            if kind.is_discrete:
                 dither = np.full(n, rng.random()) if alike else (rng.permutation(n) + rng.random(n)) / n
-                found.append(kind.asked(u[:, part], dither))
+                found.append(kind.round_randomly(u[:, part], dither))
             else:
                 found.append(u[:, part])
         return np.concatenate(found, axis=1)
 
-    def meant(self, u: FloatArray) -> FloatArray:
-        """The point of the cube that has the variables of u, shape (d,): no number and no choice is left between."""
+    def round_nearest(self, u: FloatArray) -> FloatArray:
         assert self.space is not None
-        return self.to_cube(self.space.corner(self.space.variables(self.from_cube(u)))) if self.rounds else u
+        return self.to_cube(self.space.corner(self.space.variables(self.from_cube(u)))) if self.is_discrete else u
 
 
 class NamedObjective:
-    """An objective of named variables as one of coordinates.
+    """An objective of coordinates, made of one of named variables.
 
     Args:
         objective: takes a dict, or keyword arguments where its parameters have the variables' names.
@@ -281,7 +277,7 @@ class NamedObjective:
         self._by_keyword = takes_keywords(objective, space.names)
 
     def __call__(self, x: FloatArray) -> Any:
-        """The value at x of shape (d,), or the values at the rows of x of shape (n, d)."""
+        """Evaluate the objective at x, shape (d,), or at the rows of x, shape (n, d)."""
         values: dict[str, Any] = self._columns(x) if self._vectorized else self._space.variables(x)
         return self.objective(**values) if self._by_keyword else self.objective(values)
 
@@ -290,26 +286,26 @@ class NamedObjective:
         return {name: np.array([row[name] for row in rows]) for name in self._space.names}
 
     def close(self) -> None:
-        """End the objective, if it has an end."""
+        """Close the objective, if it can be closed."""
         if hasattr(self.objective, "close"):
             self.objective.close()
 
 
 def space_of(bounds: Any) -> Space | None:
-    """The space, where bounds are one or the table of one."""
+    """Return the space, if bounds are one or the table of one."""
     if isinstance(bounds, Space):
         return bounds
     return Space.of(bounds) if isinstance(bounds, Mapping) else None
 
 
 def box_of(bounds: Any, dim: int, scale: ArrayLike | None = None) -> Box:
-    """The box of bounds, or of a space."""
+    """Return the box of bounds, or of a space."""
     space = space_of(bounds)
     return Box.of(bounds, dim, scale) if space is None else SpaceBox.around(space)
 
 
 def search_box(x0: Any, bounds: Any, scale: ArrayLike | None = None) -> tuple[FloatArray, Box]:
-    """x_0 of shape (d,), and the box that it is in: x0 and bounds may be named variables and a space."""
+    """Return x_0, shape (d,), and its box; x0 and bounds may be named variables and a space."""
     space = space_of(bounds)
     if space is None:
         return check_start(x0, bounds, scale)

@@ -1,12 +1,13 @@
-"""Values that objectives return: reading, checking and joining them.
+"""How objectives are called, and the values that they return: reading, checking and joining them.
 
 f has shape (n,); with constraints f and c_1, ..., c_k are the columns of a table of shape (n, 1 + k).
 """
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,25 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from fzoos._util.arrays import FloatArray
 
-__all__ = ["all_finite", "as_returned", "is_finite", "join_values", "read_values"]
+__all__ = ["all_finite", "as_returned", "is_finite", "join_values", "read_values", "takes_keywords"]
+
+
+def takes_keywords(objective: Callable[..., Any], names: tuple[str, ...]) -> bool:
+    """Whether an objective takes named variables as keywords: it has a parameter for each, or takes any keyword.
+
+    Example:
+        >>> from fzoos.objectives.values import takes_keywords
+        >>> takes_keywords(lambda rate, depth: rate * depth, ("rate", "depth")), takes_keywords(sum, ("rate", "depth"))
+        (True, False)
+    """
+    try:
+        parameters = inspect.signature(objective).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    by_name = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    anything = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    others = [p for p in parameters if p.kind is not p.VAR_KEYWORD and p.name not in names and p.default is p.empty]
+    return not others and (set(names) <= by_name or anything)
 
 
 def is_finite(values: FloatArray) -> NDArray[np.bool_]:

@@ -1,12 +1,12 @@
 """The kinds of variables: how each becomes coordinates of the unit cube, and back.
 
 =========  ===========  ================================================================================================
-variable   coordinates  what is asked, and what x means
+variable   coordinates  what is evaluated, and what x means
 =========  ===========  ================================================================================================
-Real       1            any number from low to high, or with a step only every so many; the cube is linear in it
+Real       1            any number from low to high, or only multiples of a step; the cube is linear in it
 Log        1            any number from low to high; the cube is linear in its logarithm
-Integer    1            whole numbers only; v is rounded up with probability v - floor(v), so that its mean is v
-Choice     one each     one of the options; option i is drawn with probability u_i / sum_j u_j. Of x the largest wins
+Integer    1            integers only; v is rounded up with probability v - floor(v), so that its mean is v
+Choice     one each     one of the options; option i is drawn with probability u_i / sum_j u_j. In x the largest wins
 =========  ===========  ================================================================================================
 """
 
@@ -29,46 +29,46 @@ _FAVOURITE = 0.6  # the share of x0's option at the start; the others have the r
 
 
 class Variable(ABC):
-    """A variable: what may stand for it, and its coordinates."""
+    """A variable: its values, and its coordinates."""
 
-    rounds = False  # whether not every point of the cube can be asked
+    is_discrete = False  # whether only some points of the cube can be evaluated
 
     @property
     def width(self) -> int:
-        """How many coordinates it has."""
+        """The number of coordinates."""
         return 1
 
     @abstractmethod
     def encode(self, name: str, value: Any) -> FloatArray:
-        """The coordinates of a value, shape (width,), in the user's units.
+        """Return the coordinates of a value, shape (width,), in the user's units.
 
         Raises:
-            TypeError: it is not of this kind.
-            ValueError: it is not among what the variable may be.
+            TypeError: the value is not of this kind.
+            ValueError: the variable cannot have this value.
         """
 
     @abstractmethod
     def decode(self, x: FloatArray) -> Any:
-        """The value that coordinates in the user's units mean, shape (width,)."""
+        """Return the value nearest to coordinates in the user's units, shape (width,)."""
 
-    @abstractmethod
     def read(self, text: str) -> Any:
-        """The value that stands in a table."""
+        """Return the value that a text in a table stands for."""
+        return float(text)
 
     @abstractmethod
     def scale(self, x: FloatArray) -> FloatArray:
-        """The user's units to those of the cube; works on the last axis."""
+        """Map the user's units to those of the cube; works on the last axis."""
 
     @abstractmethod
     def unscale(self, u: FloatArray) -> FloatArray:
-        """The cube to the user's units."""
+        """Map the cube to the user's units; works on the last axis."""
 
-    def asked(self, u: FloatArray, dither: FloatArray) -> FloatArray:
-        """The point of the cube that is asked in place of u, shape (n, width).
+    def round_randomly(self, u: FloatArray, dither: FloatArray) -> FloatArray:
+        """Return points of the cube that can be evaluated, whose mean over the dither is u.
 
         Args:
-            u: the point.
-            dither: of each row, a number that is uniform in [0, 1), shape (n,).
+            u: points, shape (n, width).
+            dither: for each row a number that is uniform in [0, 1), shape (n,).
         """
         return u
 
@@ -82,7 +82,7 @@ class Real(Variable):
         high: the largest one.
         step: what can be set, as on a machine whose dial has marks: low, low + step, ..., high, and nothing between
             them. As with an `Integer`, a query is rounded up or down at random so that the mean is right, and
-            surrogates learn from the point that was asked. None: any number.
+            surrogates learn from the point that was evaluated. None: any number.
 
     Example:
         >>> import numpy as np
@@ -112,44 +112,35 @@ class Real(Variable):
         return f"{type(self).__name__}(low={self.low!r}, high={self.high!r}{step})"
 
     @property
-    def rounds(self) -> bool:  # type: ignore[override]
-        """Whether there is a step."""
+    def is_discrete(self) -> bool:  # type: ignore[override]
         return self.step is not None
 
     @property
     def _steps(self) -> float:
-        """How many of them there are."""
+        """The number of steps from low to high."""
         assert self.step is not None
         return (self.high - self.low) / self.step
 
     def encode(self, name: str, value: Any) -> FloatArray:
-        """The value itself."""
         check_number(f"x0[{name!r}]", value, self.low, self.high)
         return np.array([float(value)])
 
     def decode(self, x: FloatArray) -> Any:
-        """The value itself, or the nearest that can be set, without the digits of rounding errors."""
+        """Return the value itself, or the nearest that can be set, without the digits of rounding errors."""
         if self.step is None:
             return float(x[0])
         steps = round(self._steps)
         k = int(np.clip(np.floor((x[0] - self.low) / self.step + 0.5), 0, steps))
         return float(self.high) if k == steps else float(f"{self.low + k * self.step:.12g}")
 
-    def read(self, text: str) -> Any:
-        """A number."""
-        return float(text)
-
     def scale(self, x: FloatArray) -> FloatArray:
-        """(x - low) / (high - low)."""
         return (x - self.low) / (self.high - self.low)
 
     def unscale(self, u: FloatArray) -> FloatArray:
-        """Low + u (high - low), never beyond the bounds."""
         x = self.low + u * (self.high - self.low)
         return np.where((u <= 1.0) & (x > self.high), self.high, x)
 
-    def asked(self, u: FloatArray, dither: FloatArray) -> FloatArray:
-        """With a step, rounded up with a probability so that the mean is u."""
+    def round_randomly(self, u: FloatArray, dither: FloatArray) -> FloatArray:
         if self.step is None:
             return u
         steps = round(self._steps)
@@ -182,13 +173,13 @@ class Log(Real):
             raise ValueError(f"low must be positive, got {self.low}: a logarithm is taken")
 
     def scale(self, x: FloatArray) -> FloatArray:
-        """log(x / low) / log(high / low); what is not positive lies below the cube."""
+        """Return log(x / low) / log(high / low); what is not positive lies below the cube."""
         with np.errstate(divide="ignore", invalid="ignore"):
             found: FloatArray = np.where(x > 0, np.log(x / self.low) / math.log(self.high / self.low), -1.0)
         return found
 
     def unscale(self, u: FloatArray) -> FloatArray:
-        """Low (high / low)^u, exactly the bounds at 0 and 1."""
+        """Return low (high / low)^u, exactly the bounds at 0 and 1."""
         x = self.low * (self.high / self.low) ** u
         inside: FloatArray = np.where((u >= 0.0) & (u <= 1.0), np.clip(x, self.low, self.high), x)
         return np.where(u == 1.0, self.high, inside)
@@ -196,10 +187,10 @@ class Log(Real):
 
 @dataclass(frozen=True)
 class Integer(Variable):
-    """A whole number from low to high; the objective is asked at whole numbers only.
+    """An integer from low to high; the objective is evaluated at integers only.
 
     Between them a query is rounded up or down at random so that the mean is right, and surrogates learn from the point
-    that was asked. x itself may lie between two whole numbers; the variable is then the nearest one.
+    that was evaluated. x itself may lie between two integers; the variable is then the nearest one.
 
     Args:
         low: the smallest value.
@@ -216,7 +207,7 @@ class Integer(Variable):
     low: int
     high: int
 
-    rounds = True
+    is_discrete = True
 
     def __post_init__(self) -> None:
         check_count("low", self.low, low=-(2**53))
@@ -225,32 +216,24 @@ class Integer(Variable):
             raise ValueError(f"low must be below high, got {self.low} and {self.high}")
 
     def encode(self, name: str, value: Any) -> FloatArray:
-        """The value itself."""
         check_number(f"x0[{name!r}]", value, self.low, self.high)
         if value != int(value):
             raise ValueError(f"x0[{name!r}] must be a whole number, got {value!r}")
         return np.array([float(value)])
 
     def decode(self, x: FloatArray) -> Any:
-        """The nearest whole number."""
         return int(np.clip(np.floor(x[0] + 0.5), self.low, self.high))
 
-    def read(self, text: str) -> Any:
-        """A number, which `encode` wants to be whole."""
-        return float(text)
-
     def scale(self, x: FloatArray) -> FloatArray:
-        """(x - low) / (high - low)."""
         return (x - self.low) / (self.high - self.low)
 
     def unscale(self, u: FloatArray) -> FloatArray:
-        """Low + u (high - low), a whole number where that differs by rounding only."""
+        """Return low + u (high - low), an integer where that differs by rounding only."""
         x = self.low + u * (self.high - self.low)
         whole = np.rint(x)
         return np.where(np.abs(x - whole) < 1e-9 * max(abs(self.low), abs(self.high)), whole, x)
 
-    def asked(self, u: FloatArray, dither: FloatArray) -> FloatArray:
-        """Rounded up with probability v - floor(v)."""
+    def round_randomly(self, u: FloatArray, dither: FloatArray) -> FloatArray:
         v = np.clip(self.unscale(u), self.low, self.high)
         up = dither[:, None] < v - np.floor(v)
         return self.scale(np.floor(v) + up)
@@ -261,8 +244,8 @@ class Choice(Variable):
     """One of several options, in no order.
 
     It has one coordinate for each option. Each query draws an option with a probability proportional to its coordinate;
-    surrogates learn from the corner that was asked, and their gradient moves the coordinates towards options that were
-    better. Of x the largest coordinate wins.
+    surrogates learn from the corner that was evaluated, and their gradient moves the coordinates towards options that
+    were better. In x the largest coordinate wins.
 
     Args:
         options: the options, two at least, as arguments or as one list: text, numbers, True and False.
@@ -277,7 +260,7 @@ class Choice(Variable):
 
     options: tuple[Any, ...]
 
-    rounds = True
+    is_discrete = True
 
     def __init__(self, *options: Any) -> None:
         if len(options) == 1 and isinstance(options[0], (list, tuple)):
@@ -291,37 +274,33 @@ class Choice(Variable):
 
     @property
     def width(self) -> int:
-        """One coordinate for each option."""
         return len(self.options)
 
     def encode(self, name: str, value: Any) -> FloatArray:
-        """0.6 for the value, the rest in equal parts."""
+        """Return 0.6 for the value, and the rest in equal parts for the other options."""
         same = [option == value and type(option) is type(value) for option in self.options]
         if not any(same):
             raise ValueError(f"x0[{name!r}] must be one of {', '.join(map(repr, self.options))}, got {value!r}")
         return np.where(same, _FAVOURITE, (1.0 - _FAVOURITE) / (self.width - 1))
 
     def decode(self, x: FloatArray) -> Any:
-        """The option of the largest coordinate, the first of equal ones."""
+        """Return the option of the largest coordinate, the first of equal ones."""
         return self.options[int(np.argmax(x))]
 
     def read(self, text: str) -> Any:
-        """The option that is written so."""
         found = [option for option in self.options if str(option) == text.strip()]
         if not found:
             raise ValueError(f"{text!r} is none of {', '.join(map(str, self.options))}")
         return found[0]
 
     def scale(self, x: FloatArray) -> FloatArray:
-        """The coordinates are those of the cube."""
         return x
 
     def unscale(self, u: FloatArray) -> FloatArray:
-        """The coordinates are those of the cube."""
         return u
 
-    def asked(self, u: FloatArray, dither: FloatArray) -> FloatArray:
-        """A corner: 1 for the option that was drawn, 0 for the others."""
+    def round_randomly(self, u: FloatArray, dither: FloatArray) -> FloatArray:
+        """Draw corners: 1 for the option that was drawn, 0 for the others."""
         weights = np.clip(u, 0.0, 1.0)
         total = weights.sum(axis=1, keepdims=True)
         shares = np.where(total > 0.0, weights / np.where(total > 0.0, total, 1.0), 1.0 / self.width)

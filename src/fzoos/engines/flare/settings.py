@@ -34,9 +34,9 @@ from typing import Any
 
 from fzoos._util.checks import check_count
 from fzoos.federation.study import Study
-from fzoos.objectives.parallel import Parallel, available_cores
+from fzoos.objectives.parallel import Parallel, available_cores, parallel_copies
 from fzoos.objectives.program import Program
-from fzoos.objectives.several import FileObjective, several
+from fzoos.objectives.serve import FileObjective
 
 __all__ = ["JOURNALS", "PREVIOUS_JOB", "Factory", "SiteSettings", "factory_name", "study_name"]
 
@@ -94,7 +94,7 @@ class SiteSettings:
         count = available_cores() if workers == -1 else workers
         environment = {"SITE": self._site}
         limit = self.study.timeout  # a query that takes longer than an exchange hangs
-        return several(
+        return parallel_copies(
             lambda: Program.python(path, vectorized=self.study.vectorized, timeout=limit, env=environment), count
         )
 
