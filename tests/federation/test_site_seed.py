@@ -13,7 +13,7 @@ from fzoos import minimize
 from fzoos.engines import LocalStudy
 from fzoos.federation.conductor import conduct
 from fzoos.federation.journal import Journal, JournalError, read_about
-from fzoos.federation.salvage import salvage, verify
+from fzoos.federation.recovery import recover, verify
 from fzoos.federation.site_seed import unseal
 
 DRAWING = sorted(
@@ -117,7 +117,7 @@ def test_a_seed_is_a_whole_number(folder, seed):
 @pytest.mark.parametrize(
     "change", ["UPDATE about SET value = replace(value, '7', '6')", "DELETE FROM about"], ids=["flipped", "gone"]
 )
-def test_a_damaged_seed_is_seen_and_salvaged_without_it(folder, change):
+def test_a_damaged_seed_is_detected_and_the_rest_recovered(folder, change):
     """A wrong seed would replay other directions in silence. What was asked is saved, what was replied is given up."""
     study = make_study("fedzo", sites=("a",), rounds=2)
     LocalStudy(study, folder, boxes(study), site_seed=7).run()
@@ -127,19 +127,19 @@ def test_a_damaged_seed_is_seen_and_salvaged_without_it(folder, change):
     with pytest.raises(JournalError, match="the site's seed is not what it was"):
         Journal(path, study.id, "a")
     assert verify(path).problems == ("the site's seed is damaged",)
-    salvage(path, folder / "new.journal")
+    recover(path, folder / "new.journal")
     with Journal(folder / "new.journal", study.id, "a") as journal:
         assert journal.seed not in (None, 6, 7)
         assert journal.count == len(asked(folder))
         assert not any(request.reply for request in journal.requests())
 
 
-def test_a_salvaged_journal_has_the_seed(folder):
+def test_a_recovered_journal_has_the_seed(folder):
     study = make_study("fedzo", sites=("a",), rounds=2)
     whole = LocalStudy(study, folder / "whole", boxes(study), site_seed=7).run()
     LocalStudy(study, folder / "parts", boxes(study), site_seed=7).run(callback=lambda record: True)
     path = journal_of(folder / "parts")
-    salvage(path, folder / "new.journal")
+    recover(path, folder / "new.journal")
     for file in path.parent.glob("a.journal*"):
         file.unlink()
     (folder / "new.journal").rename(path)

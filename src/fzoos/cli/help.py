@@ -58,7 +58,7 @@ EXAMPLES = {
     ),
     "tell": ("fzoos tell my-study points.csv",),
     "verify": ("fzoos journal verify my-study/journals/site-1.journal",),
-    "salvage": ("fzoos journal salvage site-1.journal saved.journal",),
+    "recover": ("fzoos journal recover site-1.journal recovered.journal",),
     "list": (
         "fzoos list",
         "fzoos list runs.db --json",

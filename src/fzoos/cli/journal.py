@@ -1,4 +1,4 @@
-"""The commands of journals: `fzoos journal verify` and `fzoos journal salvage`."""
+"""The commands of journals: `fzoos journal verify` and `fzoos journal recover`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fzoos.cli.help import HelpGroup
-from fzoos.federation.salvage import Salvaged, salvage, verify
+from fzoos.federation.recovery import JournalReport, recover, verify
 
 __all__ = ["journal"]
 
@@ -17,7 +17,7 @@ _SHOWN = 10  # problems that are listed
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The journal of a site.")]
 
 
-journal = typer.Typer(cls=HelpGroup, help="Verify a site's journal, or repair it.", rich_markup_mode=None)
+journal = typer.Typer(cls=HelpGroup, help="Verify a site's journal, or recover a damaged one.", rich_markup_mode=None)
 
 
 @journal.command("verify")
@@ -31,22 +31,22 @@ def verify_journal(file: File) -> int:
     return 1 if found.problems else 0
 
 
-@journal.command("salvage")
-def salvage_journal(
+@journal.command("recover")
+def recover_journal(
     file: File, new: Annotated[Path, typer.Argument(metavar="NEW", help="The file to write the intact rows to.")]
 ) -> int:
     """Write the intact rows of a damaged journal to a new one.
 
     The damaged journal is not changed; put the new one in its place yourself.
     """
-    _show(salvage(file, new))
-    repaired = verify(new)
-    typer.echo(f"{new}: {repaired.rows['queries']} queries; those that were lost have no value")
+    _show(recover(file, new))
+    recovered = verify(new)
+    typer.echo(f"{new}: {recovered.rows['queries']} queries; those that were lost have no value")
     typer.echo(f"next: move {file} and the files beside it away, and {new} to {file}")
     return 0
 
 
-def _show(found: Salvaged) -> None:
+def _show(found: JournalReport) -> None:
     typer.echo(f"study {found.study or 'unknown'}, site {found.site or 'unknown'}")
     typer.echo("intact rows: " + (", ".join(f"{count} {table}" for table, count in found.rows.items()) or "none"))
     for problem in found.problems[:_SHOWN]:

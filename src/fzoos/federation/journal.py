@@ -51,7 +51,7 @@ __all__ = ["CHAINED", "Journal", "JournalError", "Mark", "Query", "Request", "re
 
 _WAY_OUT = (
     "Put a copy from a backup in its place and remove the files beside it whose names begin with its name. Without "
-    "one, `fzoos journal verify FILE` says what is damaged and `fzoos journal salvage FILE NEW` saves the rest. Or "
+    "one, `fzoos journal verify FILE` says what is damaged and `fzoos journal recover FILE NEW` saves the rest. Or "
     "move all of them away: the site then starts anew, without the queries paid for before"
 )
 _TABLES = """

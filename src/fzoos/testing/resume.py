@@ -74,7 +74,7 @@ class ResumeContract:
             trial.compare(conduct(trial.study, _Restarting(trial.study, folder), folder / "result.db"), folder)
 
     def test_sites_restarted_from_snapshots(self) -> None:
-        """The same with the client's state kept beside the journal: all that it had is in its attributes."""
+        """The same with snapshots: all that a client half needs for later requests is in its `state()`."""
         with _Trial(self.algorithm) as trial:
             folder = trial.folder("kept")
             engine = _Restarting(trial.study, folder, snapshots=True)

@@ -1,4 +1,4 @@
-"""Journals that are damaged: said row by row, saved but for the damage, and the site goes on with what is left."""
+"""Damaged journals: reported row by row, recovered but for the damage, and the study continues with the rest."""
 
 import random
 import sqlite3
@@ -11,7 +11,7 @@ from wire import Wire
 from fzoos.cli import main
 from fzoos.federation.conductor import conduct
 from fzoos.federation.journal import Journal, JournalError
-from fzoos.federation.salvage import salvage, verify
+from fzoos.federation.recovery import recover, verify
 
 STUDY = make_study("fzoos", sites=("a", "b"), rounds=6)
 
@@ -58,17 +58,17 @@ def test_only_its_owner_can_read_it(folder):
 
 
 def test_a_sound_journal(journal, capsys):
-    """Nothing to complain of, and salvaging it copies it."""
+    """Nothing to complain of, and recovering it copies it."""
     found = verify(journal)
     assert (found.study, found.site, found.problems) == (STUDY.id, "a", ())
     assert found.rows["queries"] == len(logged(journal.parent, "a"))
     assert command("verify", journal) == 0
     assert "no damage" in capsys.readouterr().out
     new = journal.with_name("new.journal")
-    assert command("salvage", journal, new) == 0
+    assert command("recover", journal, new) == 0
     assert queries(new) == queries(journal)
     assert verify(new).rows == found.rows
-    assert command("salvage", journal, new) == 2  # never over a file that is there
+    assert command("recover", journal, new) == 2  # never over a file that is there
 
 
 @pytest.mark.parametrize(
@@ -88,10 +88,10 @@ def test_a_damaged_row(journal, damage, lost):
     found = verify(journal)
     assert found.problems
     assert command("verify", journal) == 1
-    with pytest.raises(JournalError, match=r"fzoos journal verify FILE.*fzoos journal salvage FILE NEW"):
+    with pytest.raises(JournalError, match=r"fzoos journal verify FILE.*fzoos journal recover FILE NEW"):
         Journal(journal, STUDY.id, "a")
     new = journal.with_name("new.journal")
-    salvage(journal, new)
+    recover(journal, new)
     kept = queries(new)
     assert len(kept) == len(whole)
     good = [row for row in kept if row[2] is None]
@@ -121,10 +121,10 @@ def test_flipped_bits(journal):
         verify(damaged)
         refused = ""
         try:
-            salvage(damaged, new)
+            recover(damaged, new)
         except JournalError as error:
             refused = str(error)
-        assert ("nothing can be saved" in refused) == (not new.exists())
+        assert ("nothing can be recovered" in refused) == (not new.exists())
         if refused:
             continue
         assert {row for row in queries(new) if row[2] is None} <= whole
@@ -136,7 +136,7 @@ def test_what_is_no_journal(folder, capsys):
     assert command("verify", folder / "nothing") == 2
     (folder / "text").write_text("hello " * 1000)
     assert command("verify", folder / "text") == 1
-    assert command("salvage", folder / "text", folder / "new") == 2
+    assert command("recover", folder / "text", folder / "new") == 2
     assert not (folder / "new").exists()
     with Journal(folder / "empty", "s", "a"):
         pass

@@ -1,12 +1,11 @@
-"""What can be known of a damaged journal, and what can be saved of it.
+"""What a damaged journal holds, and a new journal of what can be recovered.
 
-Every row carries SHA-256(the link of the row before it, this row), so that each is checked by itself: a row is good if
-its link fits the one that stands before it, whatever else is damaged.
+Every row has the link SHA-256(link of the row before, this row), so that rows are checked one by one: a row is good if
+its link fits the row before it, whatever else is damaged.
 
-A salvaged journal has every good query. A query that is damaged is kept as paid for, without a value, so that the count
-does not fall. Requests before the first damage are as they were. From there on their replies are given up, since the
-client that made them cannot be made again; what was asked for them is known to the new one all the same. So it is with
-all replies where the site's seed is damaged.
+A recovered journal has every good query. A damaged query is counted but has no value. Requests before the first damage
+are as they were. Later ones have no replies, because the client that made those cannot be restored; the next client
+still learns from their queries. If the site's seed is damaged, no request has a reply.
 """
 
 from __future__ import annotations
@@ -25,18 +24,20 @@ from fzoos._util.sqlite import open_readonly
 from fzoos.federation.journal import CHAINED, Journal, JournalError
 from fzoos.federation.site_seed import unseal
 
-__all__ = ["Salvaged", "salvage", "verify"]
+__all__ = ["JournalReport", "recover", "verify"]
+
+_Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Salvaged:
-    """What is in a journal.
+class JournalReport:
+    """What a journal holds.
 
     Args:
-        study: id of its study; empty where that cannot be read.
+        study: id of its study; empty if it cannot be read.
         site: name of its site.
-        rows: good rows of each table.
-        problems: what is damaged, in words; none in a sound journal.
+        rows: the number of good rows per table.
+        problems: descriptions of the damage; none if the journal is intact.
     """
 
     study: str = ""
@@ -45,11 +46,8 @@ class Salvaged:
     problems: tuple[str, ...] = ()
 
 
-_Row = tuple[Any, ...]
-
-
 class _Reader:
-    """Reads what is good, and notes what is not."""
+    """The good rows of a journal, and a list of its problems."""
 
     def __init__(self, path: Path) -> None:
         self.problems: list[str] = []
@@ -62,16 +60,16 @@ class _Reader:
             with closing(open_readonly(path)) as db:
                 self._read(db)
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            self.problems.append(f"the file is no longer a database: {error}")
+            self.problems.append(f"the file is not a database: {error}")
 
     def _read(self, db: sqlite3.Connection) -> None:
         db.text_factory = lambda data: data.decode("utf-8", "backslashreplace")
         try:
-            sound = str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])
+            found = str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])
         except sqlite3.Error as error:
-            sound = str(error)
-        if sound != "ok":
-            self.problems.append(f"the database is damaged: {sound.splitlines()[-1]}")
+            found = str(error)
+        if found != "ok":
+            self.problems.append(f"the database is damaged: {found.splitlines()[-1]}")
         try:
             self.about = dict(db.execute("SELECT name, value FROM about"))
         except sqlite3.Error as error:
@@ -79,14 +77,14 @@ class _Reader:
         if self.about and unseal(self.about) is None:
             self.problems.append("the site's seed is damaged")
         for table in CHAINED:
-            self.rows[table] = dict(self._good(db, table))
+            self.rows[table] = dict(self._good_rows(db, table))
 
-    def _good(self, db: sqlite3.Connection, table: str) -> Iterator[tuple[int, _Row]]:
-        """Id and values of each row whose link fits the one before it."""
+    def _good_rows(self, db: sqlite3.Connection, table: str) -> Iterator[tuple[int, _Row]]:
+        """Id and values of each row whose link fits the row before it."""
         before: bytes | None = b""
         self.last[table] = self._last_id(db, table)
         for id in range(1, self.last[table] + 1):
-            row = self._row(db, table, id)
+            row = _row(db, table, id)
             if row is None:
                 self.problems.append(f"row {id} of {table} cannot be read")
                 before = None
@@ -95,15 +93,8 @@ class _Reader:
             if before is not None and link == link_of(before, values):
                 yield id, tuple(values)
             else:
-                self.problems.append(f"row {id} of {table} is damaged, or follows one that is gone")
+                self.problems.append(f"row {id} of {table} is damaged, or follows a missing row")
             before = link if isinstance(link, bytes) else None  # a flipped bit can make it a text
-
-    def _row(self, db: sqlite3.Connection, table: str, id: int) -> _Row | None:
-        try:
-            found = db.execute(f"SELECT link, {', '.join(CHAINED[table])} FROM {table} WHERE id = ?", (id,)).fetchone()
-        except (sqlite3.Error, UnicodeDecodeError, OverflowError):
-            return None
-        return None if found is None else tuple(found)
 
     def _last_id(self, db: sqlite3.Connection, table: str) -> int:
         try:
@@ -113,84 +104,94 @@ class _Reader:
             return 0
 
     @property
-    def summary(self) -> Salvaged:
+    def report(self) -> JournalReport:
         about = self.about
         counts = {table: len(rows) for table, rows in self.rows.items()}
-        return Salvaged(about.get("study", ""), about.get("site", ""), counts, tuple(self.problems))
+        return JournalReport(about.get("study", ""), about.get("site", ""), counts, tuple(self.problems))
 
 
-def verify(path: str | Path) -> Salvaged:
-    """Read a journal without changing it, whatever state it is in.
+def _row(db: sqlite3.Connection, table: str, id: int) -> _Row | None:
+    try:
+        found = db.execute(f"SELECT link, {', '.join(CHAINED[table])} FROM {table} WHERE id = ?", (id,)).fetchone()
+    except (sqlite3.Error, UnicodeDecodeError, OverflowError):
+        return None
+    return None if found is None else tuple(found)
+
+
+def verify(path: str | Path) -> JournalReport:
+    """Read a journal in whatever state it is, without changing it.
 
     Args:
         path: the journal's file.
 
     Raises:
-        JournalError: there is none.
+        JournalError: the file does not exist.
 
     Example:
         >>> import tempfile
         >>> from pathlib import Path
         >>> from fzoos.federation.journal import Journal
-        >>> from fzoos.federation.salvage import verify
+        >>> from fzoos.federation.recovery import verify
         >>> path = Path(tempfile.mkdtemp()) / "a.journal"
         >>> with Journal(path, study="s1", site="a") as journal:
         ...     request = journal.begin(b"a request")
         >>> verify(path).rows, verify(path).problems
         ({'requests': 1, 'queries': 0, 'replies': 0}, ())
     """
-    return _Reader(Path(path)).summary
+    return _Reader(Path(path)).report
 
 
-def salvage(path: str | Path, new: str | Path) -> Salvaged:
-    """Make a new journal of what is good in a damaged one, which is left as it is.
+def recover(path: str | Path, new: str | Path) -> JournalReport:
+    """Write what is good in a damaged journal to a new one; the damaged one stays as it is.
 
     Args:
         path: the damaged journal.
-        new: the file to make; it must not be there.
+        new: the file to write; it must not exist.
 
     Returns:
-        What the damaged one held.
+        What the damaged journal held.
 
     Raises:
-        JournalError: there is nothing to be saved, or the new file is there already.
+        JournalError: nothing can be recovered, or the new file exists.
     """
     reader, new = _Reader(Path(path)), Path(new)
     if new.exists():
-        raise JournalError(f"{new} is there already; nothing was written")
+        raise JournalError(f"{new} exists already; nothing was written")
     if not {"study", "site"} <= reader.about.keys() or not reader.rows.get("requests"):
-        raise JournalError(f"of {path} nothing can be saved: {'; '.join(reader.problems[:3]) or 'it is empty'}")
+        raise JournalError(f"nothing can be recovered from {path}: {'; '.join(reader.problems[:3]) or 'it is empty'}")
     seed = unseal(reader.about)
     with Journal(new, reader.about["study"], reader.about["site"], seed=seed) as journal:
-        _copy(reader, journal, broken=seed is None)
-    return reader.summary
+        _copy(reader, journal, replies_end=seed is None)
+    return reader.report
 
 
-def _copy(reader: _Reader, journal: Journal, broken: bool) -> None:
-    """All that is good; `broken`: whether a client can no longer be made again, at the start and then on the way."""
+def _copy(reader: _Reader, journal: Journal, replies_end: bool) -> None:
+    """Copy the good rows; with `replies_end`, and after the first damaged request, without replies."""
     requests, last = reader.rows["requests"], reader.last["requests"]
     replies = {values[0]: values for values in reader.rows["replies"].values()}
-    asked, incomplete = _by_request(reader.rows["queries"], reader.last["queries"], min(requests))
+    queries, incomplete = _queries_by_request(reader.rows["queries"], reader.last["queries"], min(requests))
     dim = next((len(row[4]) // 8 for row in reader.rows["queries"].values()), 1)
     for id in range(1, last + 1):
         reply = replies.get(id)
-        broken = broken or id not in requests or id in incomplete or (reply is None and id < last)
-        if id not in requests and id not in asked:
+        replies_end = replies_end or id not in requests or id in incomplete or (reply is None and id < last)
+        if id not in requests and id not in queries:
             continue
-        made = journal.begin(requests[id][1] if id in requests else b"lost")
-        for query in asked.get(id, []):
+        copied = journal.begin(requests[id][1] if id in requests else b"lost")
+        for query in queries.get(id, []):
             if query is None:
-                journal.record(made, np.zeros((1, dim)), None, 0, 0, "query", error="lost by damage of the journal")
+                journal.record(copied, np.zeros((1, dim)), None, 0, 0, "query", error="lost by damage of the journal")
             else:
-                journal.append_row("queries", (made, *query[1:]))
-        if reply is not None and not broken:
-            journal.append_row("replies", (made, *reply[1:]))
-        elif broken:
-            journal.reply(made, None, {})
+                journal.append_row("queries", (copied, *query[1:]))
+        if replies_end:
+            journal.reply(copied, None, {})
+        elif reply is not None:
+            journal.append_row("replies", (copied, *reply[1:]))
 
 
-def _by_request(queries: dict[int, _Row], last: int, first: int) -> tuple[dict[int, list[_Row | None]], set[int]]:
-    """The queries of each request in order, and the requests of which one may be lost: that stands as None."""
+def _queries_by_request(
+    queries: dict[int, _Row], last: int, first: int
+) -> tuple[dict[int, list[_Row | None]], set[int]]:
+    """The queries of each request in order, None for a lost one; and the requests that may have lost one."""
     found: dict[int, list[_Row | None]] = {}
     incomplete: set[int] = set()
     request, lost = first, False
