@@ -159,7 +159,7 @@ def test_a_journal_of_another_version(folder):
         journal.record(request, np.full((6, 2), 0.3), np.zeros(6), 1, 1, "difference")
         journal.reply(request, b"reply", {})
     with site(folder) as here:
-        with pytest.raises(JournalError, match="another version of the program: it asked in other steps"):
+        with pytest.raises(JournalError, match="another version of the program: it made queries in other steps"):
             here.handle(REFRESH)
         with pytest.raises(RemoteFailure, match="cannot use its journal"):
             decode(here.answer(encode(REFRESH, STUDY.id)), STUDY.id)

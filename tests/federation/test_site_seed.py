@@ -124,7 +124,7 @@ def test_a_damaged_seed_is_detected_and_the_rest_recovered(folder, change):
     path = journal_of(folder)
     with closing(sqlite3.connect(path)) as db, db:
         db.execute(f"{change} WHERE name = 'seed'")
-    with pytest.raises(JournalError, match="the site's seed is not what it was"):
+    with pytest.raises(JournalError, match="the site's seed has changed"):
         Journal(path, study.id, "a")
     assert verify(path).problems == ("the site's seed is damaged",)
     recover(path, folder / "new.journal")

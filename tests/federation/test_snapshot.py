@@ -303,7 +303,7 @@ def test_the_snapshot_of_another_journal(folder, caplog):
     longer = replace(study, rounds=4)
     result = run(longer, folder, resume=True, snapshots=True)
     assert [record.getMessage().split(": ")[1] for record in caplog.records] == [
-        "it is not of this journal; the whole journal is answered again"
+        "it belongs to another journal; the whole journal is answered again"
     ]
     assert result.x.tobytes() == run(longer, folder / "replayed").x.tobytes()
 

@@ -1,27 +1,26 @@
-"""What must survive a crash at a client: its requests, its queries, its replies. Append-only, in one SQLite file.
+"""A site's journal: its requests, queries and replies, which must survive a crash. Append-only, in one SQLite file.
 
 =========  ==========================================================================================================
 table      row
 =========  ==========================================================================================================
 about      name, value: format, study, site; seed: of the site's own random generator, with a digest of its own
-requests   id, digest, body: a request of the server as it came; written with the first row that it causes
+requests   id, digest, body: a request of the server, byte for byte; written with the first row that it causes
 queries    id, request, round, step, purpose, x (float64 bytes, in the user's coordinates), y, c (values of constraints,
-           float64 bytes; NULL without any), error: written before the value is used; y is NULL where the objective
-           raised, which is then in error, and where SQLite cannot hold it: error is then "nan" or "-0.0"
-replies    request, body, generator: what was answered, and the random generator's state (JSON) after it; body is NULL
-           where the server went on without an answer
+           float64 bytes; NULL without any), error: written before the value is used; y is NULL if the objective raised
+           an exception, which is then in error, or if SQLite cannot store y: error is then "nan" or "-0.0"
+replies    request, body, generator: the reply, and the state of the random generator (JSON) after it; body is NULL if
+           the server continued without a reply
 =========  ==========================================================================================================
 
-Every row carries SHA-256(the row before it in the table, this row), so that a flipped bit or a missing row is seen when
-the journal is opened; that its end is there is known from the number of rows, in a file beside it (`RowCount`). What is
-refused is left as it was. A journal belongs to one process at a time, which holds a lock beside it. It has the site's
-values and its seed, from which the points follow that it asks: only its owner can read it (0600).
+Every row has a link, SHA-256(link of the previous row of the table, this row): a flipped bit or a missing row is
+detected when the journal is opened. A missing end is detected by the number of rows in a file beside it (`RowCount`).
+A journal that is refused is not changed. One process at a time has it and holds a lock beside it. A journal contains
+the site's values, and its seed, from which its queries follow: only its owner can read it (0600).
 
-No row is lost by `kill -9` once its method has returned: the operating system has it. For a power cut the disk must
-have it, which takes the disk's own 1 to 10 ms, so that is waited for once a batch: before a value of the batch is used,
-and at least every 0.1 s while values come. (SQLite's write-ahead log, synchronous = FULL; NORMAL for the values before
-the last, where the objective takes single points.) A power cut loses no query whose value was used, and no work of more
-than 0.1 s.
+No row is lost by `kill -9` once its method has returned, because the operating system has it. To survive a power cut it
+must be on the disk, which takes 1 to 10 ms. This is waited for once per batch, before a value of the batch is used, and
+every 0.1 s while values arrive (SQLite's write-ahead log with synchronous = FULL, or NORMAL for values before the last
+of a batch). So a power cut loses no query whose value was used, and at most 0.1 s of work.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ __all__ = ["CHAINED", "Journal", "JournalError", "Mark", "Query", "Request", "re
 
 _WAY_OUT = (
     "Put a copy from a backup in its place and remove the files beside it whose names begin with its name. Without "
-    "one, `fzoos journal verify FILE` says what is damaged and `fzoos journal recover FILE NEW` saves the rest. Or "
-    "move all of them away: the site then starts anew, without the queries paid for before"
+    "one, `fzoos journal verify FILE` reports the damage and `fzoos journal recover FILE NEW` recovers the rest. Or "
+    "move all of them away: the site then begins again, without its earlier queries"
 )
 _TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -67,7 +66,7 @@ CREATE INDEX queries_by_request ON queries (request);
 """
 _FORMAT = "3"
 _ODD = ("nan", "-0.0")
-_UNFLUSHED = 0.1  # seconds of work that a power cut may cost
+_UNFLUSHED = 0.1  # seconds of work that a power cut may lose
 
 
 class JournalError(RuntimeError):
@@ -81,15 +80,17 @@ class Journal:
         path: the journal's file; created if it is missing.
         study: id of the study.
         site: name of the site.
-        wait: seconds to wait for another process that has it.
-        seed: of the site's random generator, for a new journal; None: a secret one from the operating system.
-        since: rows up to here are not read, if the journal has been there; None: all are read.
+        wait: seconds to wait for another process that uses it.
+        seed: the seed of the site's random generator, for a new journal; None: a secret one from the operating system.
+        since: rows up to this mark are not read, if the journal has them; None: all rows are read.
 
     Attributes:
-        seed: the one that it has.
+        seed: the journal's seed.
+        count: the number of queries.
+        flushes: how often the disk was waited for.
 
     Raises:
-        JournalError: another study's, another program's, of another seed, damaged, or in use elsewhere.
+        JournalError: it belongs to another study, site or program, has another seed, is damaged, or is in use.
 
     Example:
         >>> import numpy as np, tempfile
@@ -132,9 +133,9 @@ class Journal:
 
     def _open(self, study: str, site: str) -> None:
         self._links, self._rows = dict.fromkeys(CHAINED, b""), 0
-        self._announced: tuple[bytes, bytes] | None = None  # the row of a request that is written with the next one
-        self._flushed, self._waiting = time.monotonic(), False  # whether there are rows that the disk may not have
-        self.flushes = 0  # how often the disk was waited for
+        self._announced: tuple[bytes, bytes] | None = None  # a request that is written with the next row
+        self._flushed, self._waiting = time.monotonic(), False  # whether there are rows that may not be on the disk
+        self.flushes = 0
         exists = self.path.exists()
         self._tally = RowCount(self._beside(".rows"))
         try:
@@ -143,8 +144,8 @@ class Journal:
             if self._rows < noted:
                 raise JournalError(
                     f"the journal {self.path} has lost its end: {self._rows} of {noted} rows are there. If it was "
-                    f"copied, copy {self.path.name}-wal too; otherwise put a copy from a backup in its place. To go on "
-                    f"without what is missing (`fzoos journal verify FILE` says what is there), remove "
+                    f"copied, copy {self.path.name}-wal too; otherwise put a copy from a backup in its place. To "
+                    f"continue without the missing rows (`fzoos journal verify FILE` reports what is there), remove "
                     f"{self._tally.path.name} beside it"
                 )
             make_private(self.path)  # SQLite gives the files beside it the same permissions
@@ -163,7 +164,7 @@ class Journal:
         self._tally.note(self._rows)
 
     def _check(self, study: str, site: str) -> bool:
-        """Read all of it, changing nothing; whether there is anything: one may be killed before its first table."""
+        """Check all rows, or those after `since`, without a change; False if the file has no tables yet."""
         with closing(open_readonly(self.path)) as db:
             if self._since is not None and not has_been_at(db, self._since):
                 self._since = None
@@ -200,7 +201,7 @@ class Journal:
                 )
         begun_with = unseal(about)
         if begun_with is None:
-            raise JournalError(f"the journal {self.path} is damaged: the site's seed is not what it was. {_WAY_OUT}")
+            raise JournalError(f"the journal {self.path} is damaged: the site's seed has changed. {_WAY_OUT}")
         if self.seed not in (None, begun_with):
             raise JournalError(
                 f"the journal {self.path} was begun with another seed than the site's settings have: leave the seed "
@@ -209,7 +210,7 @@ class Journal:
         self.seed = begun_with
 
     def _append(self, table: str, rows: list[tuple[Any, ...]], more: bool = False) -> int:
-        """Add rows, and the announced request before them, all or none; the last one's id."""
+        """Append rows, after the announced request, in one transaction; the id of the last one."""
         groups = {table: rows} if self._announced is None else {"requests": [self._announced], table: rows}
         links, flush = dict(self._links), not more or time.monotonic() - self._flushed > _UNFLUSHED
         try:
@@ -230,8 +231,8 @@ class Journal:
                 raise
         except sqlite3.Error as error:
             raise JournalError(
-                f"the journal {self.path} cannot be written: {error}. Nothing that it holds is lost; make room or "
-                "mend the disk and start again"
+                f"the journal {self.path} cannot be written: {error}. Nothing in it is lost; make room or repair "
+                "the disk, then start again"
             ) from None
         self._links, self._announced = links, None
         self._rows += sum(map(len, groups.values()))
@@ -242,65 +243,65 @@ class Journal:
         return last
 
     def _note_flushed(self) -> None:
-        """The disk has all rows; the count beside the journal is never ahead of that."""
+        """All rows are on the disk: store their number, which must never be ahead of them."""
         self._tally.note(self._rows)
         self._flushed, self._waiting = time.monotonic(), False
         self.flushes += 1
 
     def flush(self) -> None:
-        """Wait until the disk has all rows: before anything of them is told to others."""
+        """Wait until all rows are on the disk."""
         if self._waiting:
             with open(self._beside("-wal"), "r+b") as log:
                 os.fsync(log.fileno())
             self._note_flushed()
 
     def begin(self, body: bytes) -> int:
-        """Keep a request; its id."""
+        """Store a request and return its id."""
         return self._append("requests", [(hashlib.sha256(body).digest(), body)])
 
     def announce(self, body: bytes) -> int:
-        """Keep a request together with the first query or reply that it causes, in one commit; its id."""
+        """Return the id of a request that is stored in one commit with the first query or reply that it causes."""
         [(last,)] = self._read("SELECT max(id) FROM requests")
         self._announced = hashlib.sha256(body).digest(), body
         return int(last or 0) + 1
 
     @property
     def rows(self) -> int:
-        """How many there are, in all tables."""
+        """The number of rows of all tables."""
         return self._rows
 
     @property
     def all_read(self) -> bool:
-        """Whether all of them were read when it was opened."""
+        """Whether all rows were checked when the journal was opened."""
         return self._since is None
 
     @property
     def mark(self) -> Mark:
-        """How far it is now."""
+        """The number of rows per table and the last links."""
         counts = {table: self._read(f"SELECT max(id) FROM {table}")[0][0] or 0 for table in CHAINED}
         return {table: (count, self._links[table]) for table, count in counts.items()}
 
     def has_been_at(self, mark: Mark) -> bool:
-        """Whether these rows are among its own."""
+        """Whether the journal has the rows of a mark."""
         return has_been_at(self._db, mark)
 
     def find(self, body: bytes) -> Request | None:
-        """The last request with this very content, if it came before."""
+        """The last request with this content, if there is one."""
         digest = hashlib.sha256(body).digest()
         [(last,)] = self._read("SELECT max(id) FROM requests WHERE digest = ?", (digest,))
         if last is None:
             return None
-        if self._since is not None and not is_as_written(self._db, last):  # it may not have been read
+        if self._since is not None and not is_as_written(self._db, last):  # it may not have been checked
             raise JournalError(f"the journal {self.path} is damaged at request {last}. {_WAY_OUT}")
         return next(self._requests("WHERE requests.id = ?", last))
 
     def requests(self, after: int = 0) -> Iterator[Request]:
-        """All of them, in the order in which they came, or those after one of them."""
+        """All requests in their order, or those after one of them."""
         return self._requests("WHERE requests.id > ?", after)
 
     @property
     def last(self) -> Request | None:
-        """The last one."""
+        """The last request."""
         return next(self._requests("WHERE requests.id = (SELECT max(id) FROM requests)"), None)
 
     def _requests(self, where: str, *values: int) -> Iterator[Request]:
@@ -328,10 +329,17 @@ class Journal:
         error: str | None = None,
         more: bool = False,
     ) -> None:
-        """Keep queries: points, shape (n, d), and their values; with an error, they are paid for but not to be used.
+        """Store queries.
 
-        Values have shape (n,), or (n, 1 + k) with k constraints.
-        `more` says that further values of the same batch follow, and that none is used before the last is here.
+        Args:
+            request: id of the request.
+            points: shape (n, d).
+            values: shape (n,), or (n, 1 + k) with k constraints; None: there are none.
+            round: r.
+            step: t.
+            purpose: of the queries.
+            error: why the values must not be used; the queries count all the same.
+            more: whether further values of the batch follow, and none is used before the last one is stored.
         """
         now, why = time.time(), None if error is None else error.encode("utf-8", "backslashreplace").decode()
         rows: list[tuple[Any, ...]] = []
@@ -344,30 +352,30 @@ class Journal:
         self.count += len(points)
 
     def queries(self, request: int | None = None) -> list[Query]:
-        """Those of one request, or all, in order, without those that have an error; NaN is a value."""
+        """The queries of one request, or of all, in order, without those that have an error; NaN is a value."""
         where, values = ("", ()) if request is None else ("AND request = ?", (request,))
         good = f"(error IS NULL OR error IN {_ODD})"
         text = f"SELECT x, y, c, error, round, step, purpose FROM queries WHERE {good} {where} ORDER BY id"
         return [query_of(*row) for row in self._read(text, values)]
 
     def append_row(self, table: str, row: tuple[Any, ...]) -> None:
-        """Keep a row of another journal of this study and site, with the request's id in this one."""
+        """Store a row of another journal of the same study and site."""
         self._append(table, [row])
         self.count += table == "queries"
 
     def reply(self, request: int, body: bytes | None, generator: Mapping[str, Any]) -> None:
-        """Keep a reply and the generator's state after it; None where the server went on without one."""
+        """Store a reply, None if the server continued without one, and the generator's state after it."""
         self._append("replies", [(request, body, json.dumps(dict(generator)))])
 
     @property
     def generator(self) -> dict[str, Any] | None:
-        """The generator's state after the last reply."""
+        """The random generator's state after the last reply."""
         text = "SELECT generator FROM replies WHERE body IS NOT NULL ORDER BY id DESC LIMIT 1"
         rows = self._read(text)
         return json.loads(rows[0][0]) if rows else None
 
     def close(self) -> None:
-        """Let others have it."""
+        """Close the file and release the lock."""
         for part in ("_db", "_tally"):
             if hasattr(self, part):
                 getattr(self, part).close()
@@ -385,6 +393,6 @@ def _bytes_of(numbers: FloatArray) -> bytes:
 
 
 def read_about(path: str | Path) -> dict[str, str]:
-    """What a journal says of itself, without opening it for use: format, study, site, seed."""
+    """Format, study, site and seed of a journal that is not opened."""
     with closing(open_readonly(Path(path))) as db:
         return dict(db.execute("SELECT name, value FROM about"))

@@ -1,4 +1,4 @@
-"""What rows of a journal hold: requests, and queries with their values and constraints."""
+"""The rows of a journal, their links, and marks in it."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from fzoos._util.links import link_of
 
 __all__ = ["CHAINED", "Mark", "Query", "Request", "has_been_at", "is_as_written", "odd_name", "query_of"]
 
-CHAINED = {  # the columns of each table that its links are made of
+CHAINED = {  # the columns of each table that are part of its links
     "requests": ("digest", "body"),
     "queries": ("request", "round", "step", "purpose", "x", "y", "c", "error", "asked"),
     "replies": ("request", "body", "generator"),
 }
 
 Mark = dict[str, tuple[int, bytes]]
-"""How far a journal is: of each table the number of rows, and the link of the last one."""
+"""A place in a journal: the number of rows of each table, and the link of the last one."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request in the journal, and what was replied, if anything was yet."""
+    """A request in the journal, and its reply, if there is one yet."""
 
     id: int
     body: bytes
     replied: bool
-    reply: bytes | None  # None though replied: the server had gone on without an answer
-    generator: dict[str, Any]  # the random generator's state after the reply
+    reply: bytes | None  # None though replied: the server continued without a reply
+    generator: dict[str, Any]  # the state of the random generator after the reply
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Query:
     round: int
     step: int
     purpose: str
-    c: FloatArray | None = None  # constraints, if the objective has any
+    c: FloatArray | None = None  # values of constraints
 
     @property
     def values(self) -> FloatArray:
@@ -54,21 +54,21 @@ class Query:
 
 
 def query_of(x: bytes, y: float | None, c: bytes | None, odd: str | None, round: int, step: int, purpose: str) -> Query:
-    """From a row without an error; `odd` is the name of a y that SQLite cannot hold."""
+    """A query from a row without an error; `odd` is the name of a y that SQLite cannot store."""
     value = float(odd) if y is None and odd is not None else y
     constraints = None if c is None else np.frombuffer(c, "<f8")
     return Query(np.frombuffer(x, "<f8"), value, round, step, purpose, constraints)
 
 
 def odd_name(value: float) -> str | None:
-    """The name of a number that SQLite would give back as another one."""
+    """The name of a number that SQLite would return as another one."""
     if math.isnan(value):
         return "nan"
     return "-0.0" if value == 0.0 and math.copysign(1.0, value) < 0.0 else None
 
 
 def has_been_at(db: sqlite3.Connection, mark: Mark) -> bool:
-    """Whether a journal has these rows, by their links, each of which is a digest of all rows before it."""
+    """Whether a journal has the rows of a mark: their links are digests of all rows before them."""
     try:
         found = [
             db.execute(f"SELECT link FROM {table} WHERE id = ?", (count,)).fetchone() == (link,) or not count
@@ -80,7 +80,7 @@ def has_been_at(db: sqlite3.Connection, mark: Mark) -> bool:
 
 
 def is_as_written(db: sqlite3.Connection, request: int) -> bool:
-    """Whether a request and its reply are what they were, by their links alone."""
+    """Whether a request and its reply are unchanged, by their own links."""
     replies = db.execute("SELECT id FROM replies WHERE request = ?", (request,)).fetchall()
     for table, id in [("requests", request), *(("replies", id) for (id,) in replies)]:
         text = f"SELECT link, {', '.join(CHAINED[table])} FROM {table} WHERE id = ?"

@@ -1,10 +1,10 @@
 """A site of a study: a client, its journal and its objective. Bytes in, bytes out, and a crash loses no query.
 
-After a restart the client is made again by answering all requests of the journal once more, with the queries and values
-of the journal: generator, trajectory and surrogates are as they were, and no query is made. It needs nothing of an
-algorithm but that it is deterministic. On the machine that wrote the journal the same bits come out. Another processor,
-or another number of threads, rounds differently, and where an algorithm chooses among points it may choose others: so
-points and generator are taken from the journal as they are, and only their number, rounds and steps must fit.
+After a restart the client is restored by replaying the journal: all of its requests are answered again, with the points
+and values of the journal, and no query is made. Generator, trajectory and surrogates are then as before, because an
+algorithm is deterministic. On the machine that wrote the journal all bits are the same. Another processor, or another
+number of threads, rounds differently, and an algorithm that chooses among points may choose others. So points and
+generator states are taken from the journal, and only the number of queries, their rounds and steps must fit.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ class StudySite:
     Args:
         study: the study's settings.
         client: the site's index in `study.sites`.
-        objective: its black box, (d,) -> float, or (n, d) -> (n,) if the study is vectorised.
-        journal: path of its journal.
-        max_queries: a budget of the site's own, beside the study's.
-        max_epsilon: the site answers nothing that would take its own account of lost privacy beyond this, whatever the
-            server's account says; for studies with differential privacy.
+        objective: the site's objective, (d,) -> float, or (n, d) -> (n,) if the study is vectorised.
+        journal: path of the site's journal.
+        max_queries: the site's own budget, in addition to the study's.
+        max_epsilon: the site's own limit of epsilon, for studies with differential privacy: it refuses requests beyond
+            it, whatever the server's account says.
         prior: old data of the site, as for `minimize`; it stays here, and must be the same after a restart.
-        wait: seconds to wait for another process that has the journal.
-        snapshots: whether the client's state is kept beside the journal after every answer, so that a restart costs as
-            much after 500 answers as after five: for engines that start a process for every message. A site with a
-            prior has none, since its journal does not hold the old data either.
-        site_seed: of the points that the site asks, so that a run can be repeated: with the study's own seed at all
-            sites, it is the run of `minimize`. Who knows it can compute the site's values from its replies. None: a
-            secret one, which is drawn for a new journal and never leaves it.
+        wait: seconds to wait for another process that uses the journal.
+        snapshots: whether the client's state is stored beside the journal after every reply, so that a restart costs
+            the same after 5 and after 500 replies: for engines that start a process for every message. A site with a
+            prior has no snapshots, because its journal does not contain the old data either.
+        site_seed: seed of the site's queries, to repeat a run: with the study's own seed at all sites, it is the run of
+            `minimize`. Whoever knows it can compute the site's values from its replies. None: a secret one, which is
+            drawn for a new journal and never leaves it.
 
     Example:
         >>> import numpy as np, tempfile
@@ -94,53 +94,53 @@ class StudySite:
         if site_seed is not None:
             check_count("site_seed", site_seed)
         self._prior = read_prior(prior, study.box)
-        keeps = snapshots and not len(self._prior[1])
-        self._snapshots = SnapshotFile(Path(journal), study.id, study.sites[client]) if keeps else None
+        has_snapshots = snapshots and not len(self._prior[1])
+        self._snapshots = SnapshotFile(Path(journal), study.id, study.sites[client]) if has_snapshots else None
         self._last = self._snapshots.read() if self._snapshots is not None else None
-        # With a limit of its own the site counts what ever left it, from all rows.
+        # For its own limit of epsilon the site counts its replies in all rows.
         since = None if self._last is None or self._last.is_long_ago or max_epsilon is not None else self._last.mark
         self._journal = Journal(journal, study.id, study.sites[client], wait, site_seed, since)
         self._read = self._journal.rows if self._last is None or self._journal.all_read else self._last.read
-        self._turn = threading.Lock()
-        self._client: Client | None = None  # None: to be made again from the journal
+        self._lock = threading.Lock()
+        self._client: Client | None = None  # None: to be restored
         self._ledger = SiteLedger(self._journal, study.on_failure, study.dim)
 
     @property
     def queries(self) -> int:
-        """Queries made so far, in all processes."""
+        """The number of queries so far, in all processes."""
         return self._journal.count
 
     def answer(self, data: bytes) -> bytes:
-        """The reply to a request, both as bytes; where there is none, the reason as bytes."""
+        """The reply to a request, both as bytes; if there is none, the reason as bytes."""
         try:
             request = decode(data, self._study.id)
             self._study.check(request)
             return self._reply(data, request)
         except Exception as error:
-            log.warning("site %s has no answer: %s", self._study.sites[self._index], error)
-            with suppress(OSError):  # a disk that is full has been complained of
-                self._journal.flush()  # the server is told how many there are
+            log.warning("site %s has no reply: %s", self._study.sites[self._index], error)
+            with suppress(OSError):  # a full disk has been reported
+                self._journal.flush()  # before the server learns the number of queries
             return encode_failure(_public(error), self._study.id, self.queries)
 
     def handle(self, request: Message) -> Message:
-        """The same, for an engine in this process: messages in place of bytes; raises where there is no answer."""
+        """The reply as a message, for an engine in this process; raises if there is none."""
         self._study.check(request)
         return decode(self._reply(encode(request, self._study.id), request), self._study.id)
 
     def _reply(self, data: bytes, request: Message) -> bytes:
-        with self._turn:
+        with self._lock:
             known = self._journal.find(data)
             if known is not None and known.reply is not None:
                 return known.reply
             self._check_budget(request, known)
             self._check_privacy(request)
             client = self._client or self._restore()
-            self._client = None  # until the answer is there: a half-done request leaves a client in between
+            self._client = None  # a request that fails leaves it in an intermediate state
             id = self._enter(data, client)
             self._ledger.open(id, self._budget)
             answer = client.handle(request)
             if self._study.privacy_settings is not None and "infeasible" in answer.scalars:
-                raise ValueError("constraints cannot be had with differential privacy: whether x meets them is told")
+                raise ValueError("constraints exclude differential privacy: replies say whether x meets them")
             reply = encode(answer, self._study.id)
             self._journal.reply(id, reply, client.generator.bit_generator.state)
             self._client = client
@@ -148,7 +148,7 @@ class StudySite:
             return reply
 
     def _enter(self, data: bytes, client: Client) -> int:
-        """Keep the request; one before it that was never answered is given up, but not its queries."""
+        """Store a request; an earlier one without a reply is given up, but not its queries."""
         last = self._journal.last
         if last is None or last.replied:
             return self._journal.announce(data)
@@ -159,7 +159,7 @@ class StudySite:
         return self._journal.announce(data)
 
     def _restore(self) -> Client:
-        """The client as it was after its last answer."""
+        """The client as it was after its last reply."""
         client, after = self._from_snapshot()
         for entry in self._journal.requests(after):
             if entry.reply is not None:
@@ -172,18 +172,18 @@ class StudySite:
         return client
 
     def _from_snapshot(self) -> tuple[Client, int]:
-        """The client as the last snapshot has it, or a new one, and the request until which that is."""
+        """The client of the last snapshot, or a new one, and the id of its last request."""
         last, self._last = self._last, None
         client = self._new()
         if last is None or self._snapshots is None:
             return client, 0
         if not self._journal.has_been_at(last.mark):
-            self._snapshots.ignore("it is not of this journal")
+            self._snapshots.ignore("it belongs to another journal")
             return client, 0
         try:
             client.restore(last.state)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            self._snapshots.ignore(f"it is not of such a client ({type(error).__name__}: {error})")
+            self._snapshots.ignore(f"it does not fit the client ({type(error).__name__}: {error})")
             return self._new(), 0
         return client, last.mark["requests"][0]
 
@@ -195,7 +195,7 @@ class StudySite:
         return client
 
     def _store_snapshot(self) -> None:
-        """Write a snapshot; whatever prevents it, the answer is in the journal."""
+        """Write a snapshot; if that fails, the reply is in the journal all the same."""
         if self._snapshots is None or self._client is None:
             return
         try:
@@ -204,27 +204,27 @@ class StudySite:
             log.warning("site %s continues without a snapshot: %s", self._study.sites[self._index], error)
 
     def _restore_generator(self, client: Client, answered: Request) -> None:
-        """The random generator as it was after this request."""
+        """Set the random generator to its state after this request."""
         try:
             client.generator.bit_generator.state = answered.generator
         except (TypeError, ValueError, KeyError):
             raise JournalError(f"the journal {self._journal.path} {OTHER_VERSION}: it has another generator") from None
 
     def _adopt(self, client: Client, given_up: Request) -> None:
-        """What was paid for in a request that has no answer is known all the same."""
+        """Add the queries of a request that has no reply to the trajectory."""
         queries = self._journal.queries(given_up.id)
         if queries:
             client.adopt(np.stack([query.x for query in queries]), join_values([query.values for query in queries]))
 
     def _check_budget(self, request: Message, known: Request | None) -> None:
-        """Refuse a round that the budget does not allow before its first query, not in the middle."""
+        """Refuse a round that the budget does not allow before its first query."""
         if self._budget is None:
             return
         algorithm = self._study.algorithm_settings
         first, refreshed = self._journal.generator is None, request.kind == "refresh"
         cost = algorithm.planned(self._study.box.dim, request.scalars, first=first, refreshed=refreshed)
         cost += self._study.share_values
-        if known is not None and not known.replied:  # some of them were paid for before a crash
+        if known is not None and not known.replied:  # some were made before a crash
             cost -= len(self._journal.queries(known.id))
         if request.kind == "value" or (request.kind == "update" and algorithm.protocol.refreshes(request.round)):
             return  # decided at the round's first request
@@ -234,7 +234,7 @@ class StudySite:
             )
 
     def _check_privacy(self, request: Message) -> None:
-        """Refuse what would cost more privacy than the site allows; all that ever left it counts."""
+        """Refuse a request whose reply would take epsilon beyond the site's limit; all replies so far count."""
         privacy = self._study.privacy_settings
         if self._max_epsilon is None or privacy is None:
             return
@@ -249,16 +249,16 @@ class StudySite:
             )
 
     def stop(self) -> None:
-        """Make no further query; an answer under way ends at the next one (called from another thread)."""
+        """Make no further query; a request under way ends at the next one (called from another thread)."""
         self._ledger.stopped = True
 
     def abort(self) -> None:
-        """The same, and a program is ended at once: it may never answer."""
+        """Stop, and end a program at once: it may never return."""
         self.stop()
         self._end_objective()
 
     def close(self) -> None:
-        """End the objective, if it is a program, and let others have the journal."""
+        """End the objective, if it is a program, and close the journal."""
         self._end_objective()
         self._journal.close()
 
@@ -280,12 +280,12 @@ def _checked(max_epsilon: float | None, study: Study) -> float | None:
     check_positive("max_epsilon", max_epsilon)
     if study.privacy_settings is None:
         raise ValueError("max_epsilon needs a study with privacy; this one has none")
-    study.privacy_settings.epsilon(0)  # what accounts for it must be installed here, too
+    study.privacy_settings.epsilon(0)  # the accountant must be installed here, too
     return max_epsilon
 
 
 def _public(error: Exception) -> str:
-    """What the server may know: an objective's own words stay at the site."""
+    """What the server may learn of an error: the objective's own words stay at the site."""
     if isinstance(error, (MessageError, BudgetError)):
         return str(error)
     if isinstance(error, JournalError):

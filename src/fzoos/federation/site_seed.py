@@ -1,7 +1,7 @@
-"""A site's own seed, as it stands in its journal: drawn there, and never sent.
+"""A site's own seed: it is drawn at the site, stored in its journal, and never sent.
 
-From it, and from what the server asks, follow the points that the site asks. Whoever knows them can compute the site's
-values from its replies: docs/privacy.md has the attacks.
+The site's queries follow from it and from the server's requests. Whoever knows the queries can compute the site's
+values from its replies: docs/privacy.md describes the attacks.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _BITS = 128
 
 
 def draw_seed() -> int:
-    """One that nobody knows, from the operating system."""
+    """Draw a secret seed from the operating system."""
     return secrets.randbits(_BITS)
 
 
 def seal(seed: int) -> str:
-    """The seed as text, with a digest by which a flipped bit is seen.
+    """The seed as text, with a digest that detects a flipped bit.
 
     Example:
         >>> from fzoos.federation.site_seed import seal, unseal
@@ -34,7 +34,7 @@ def seal(seed: int) -> str:
 
 
 def unseal(about: Mapping[str, str]) -> int | None:
-    """The seed of a journal, from its table `about`; None where there is none, or it is damaged."""
+    """The seed in the table `about` of a journal; None if it is missing or damaged."""
     text = about.get("seed", "")
     seed = text.partition(" ")[0]
     return int(seed, 16) if re.fullmatch("[0-9a-f]+", seed) and seal(int(seed, 16)) == text else None
