@@ -63,7 +63,7 @@ def test_a_sound_journal(journal, capsys):
     assert (found.study, found.site, found.problems) == (STUDY.id, "a", ())
     assert found.rows["queries"] == len(logged(journal.parent, "a"))
     assert command("verify", journal) == 0
-    assert "no damage" in capsys.readouterr().out
+    assert "no row is damaged" in capsys.readouterr().out
     new = journal.with_name("new.journal")
     assert command("recover", journal, new) == 0
     assert queries(new) == queries(journal)
