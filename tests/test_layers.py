@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import fzoos
@@ -83,6 +84,12 @@ def test_a_module_imports_only_from_the_layers_before_its_own() -> None:
         if ORDER.index(layer(other)) > ORDER.index(layer(module))
     ]
     assert not wrong
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    """Neither inside a package nor when a function runs: a CycleError names the modules."""
+    graph = {module: imported(path, types_too=False) - {module} for module, path in MODULES.items()}
+    TopologicalSorter(graph).prepare()
 
 
 def test_only_commands_that_run_experiments_import_them() -> None:

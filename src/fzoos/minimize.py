@@ -16,7 +16,7 @@ from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_type
 from fzoos._util.describe import describe
 from fzoos.algorithms import Algorithm, Auto
-from fzoos.engines.local import LocalEngine
+from fzoos.engines.local import LocalEngine, point_pools
 from fzoos.federation.history import RunHistory
 from fzoos.federation.limits import Limits, Stop
 from fzoos.federation.rounds import RoundLoop
@@ -26,7 +26,6 @@ from fzoos.messages.precision import Precision, check_precision
 from fzoos.messages.rounding import Rounding
 from fzoos.objectives.box import Box, Objective
 from fzoos.objectives.evaluator import OnFailure
-from fzoos.objectives.parallel import point_pools
 from fzoos.objectives.prior import WithPrior, read_prior
 from fzoos.objectives.space import NamedObjective, search_box, space_of
 from fzoos.result import Record, Result

@@ -30,7 +30,7 @@ COMMANDS = {
     "study": ("study:study", "Run a study with all its sites on this machine."),
     "ask": ("study:ask", "Print the points of a study to evaluate next."),
     "tell": ("study:tell", "Enter values for the points of `fzoos ask`."),
-    "journal": ("journal:journal", "Verify a site's journal, or repair it."),
+    "journal": ("journal:journal", "Verify a site's journal, or recover a damaged one."),
     "benchmark": ("benchmark:benchmark", "Compare algorithms on a public benchmark suite."),
     "reproduce": ("reproduce:reproduce", "Reproduce figures of the paper."),
 }

@@ -8,15 +8,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack
 from functools import partial
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from fzoos._util.blas import share_blas_threads
+from fzoos._util.checks import check_count
 from fzoos.engines.daemon_threads import DaemonThreads
 from fzoos.federation.exchange import Gathering, Outcome, Undelivered
 from fzoos.messages.message import Message
+from fzoos.objectives.box import Objective
+from fzoos.objectives.parallel import ExecutorPool, MapPool, PointPool, available_cores
 
-__all__ = ["LocalEngine", "RequestHandler"]
+__all__ = ["LocalEngine", "RequestHandler", "point_pools"]
 
+_THREADS = 32  # clients that wait for their points at the same time
 _CACHED = 32  # clients whose caches are never released
 
 
@@ -193,3 +197,28 @@ class LocalEngine:
         if self._pool is not None:
             self._pool.close(self._patience)
         self._open.close()
+
+
+def point_pools(stack: ExitStack, workers: Any, objectives: Sequence[Objective]) -> tuple[list[PointPool | None], int]:
+    """Make a pool for each client, and say how many clients work at the same time, each on a thread.
+
+    Args:
+        stack: closes what is opened here.
+        workers: an int, an executor, or a map-like callable.
+        objectives: the clients' objectives.
+    """
+    count = len(objectives)
+    if callable(getattr(workers, "submit", None)):
+        return [ExecutorPool(workers)] * count, min(count, _THREADS)
+    if callable(workers):
+        return [MapPool(workers)] * count, min(count, _THREADS)
+    check_count("workers", workers, low=-1)
+    if workers == 0:
+        raise ValueError("workers must be positive, or -1 for all cores, got 0")
+    wanted = available_cores() if workers == -1 else int(workers)
+    if wanted == 1:
+        return [None] * count, 1
+    from fzoos.objectives.process_workers import process_pools  # here: takes long to load, and few runs have processes
+
+    pools = process_pools(stack, wanted, objectives)
+    return (pools, min(count, wanted)) if pools else ([None] * count, wanted)

@@ -11,12 +11,10 @@ import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import ExitStack
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.checks import check_count
 from fzoos.objectives.box import Objective
 
 __all__ = [
@@ -28,11 +26,8 @@ __all__ = [
     "Returned",
     "available_cores",
     "parallel_copies",
-    "point_pools",
     "returned_by",
 ]
-
-_THREADS = 32  # clients that wait for their points at the same time
 
 
 class Returned(NamedTuple):
@@ -206,31 +201,6 @@ def parallel_copies(make: Callable[[], Objective], count: int) -> Objective:
     if count == 1:
         return make()
     return Parallel(_Copies(make, count), ThreadPoolExecutor(count, "fzoos-program"))
-
-
-def point_pools(stack: ExitStack, workers: Any, objectives: Sequence[Objective]) -> tuple[list[PointPool | None], int]:
-    """Make a pool for each client, and say how many clients work at the same time, each on a thread.
-
-    Args:
-        stack: closes what is opened here.
-        workers: an int, an executor, or a map-like callable.
-        objectives: the clients' objectives.
-    """
-    count = len(objectives)
-    if callable(getattr(workers, "submit", None)):
-        return [ExecutorPool(workers)] * count, min(count, _THREADS)
-    if callable(workers):
-        return [MapPool(workers)] * count, min(count, _THREADS)
-    check_count("workers", workers, low=-1)
-    if workers == 0:
-        raise ValueError("workers must be positive, or -1 for all cores, got 0")
-    wanted = available_cores() if workers == -1 else int(workers)
-    if wanted == 1:
-        return [None] * count, 1
-    from fzoos.objectives.process_workers import process_pools  # here: takes long to load, and few runs have processes
-
-    pools = process_pools(stack, wanted, objectives)
-    return (pools, min(count, wanted)) if pools else ([None] * count, wanted)
 
 
 def available_cores() -> int:
