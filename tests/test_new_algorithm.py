@@ -212,7 +212,7 @@ for table in ({"steps": False}, {"weights": "much"}, {"fading": {"name": "Rising
 
 FLOWER = """
 from fzoos.engines.flower import FlowerEngine, client_app
-from fzoos.engines.flower.inprocess import InProcess
+from flower_in_process import InProcess
 from fzoos.federation.conductor import conduct
 with InProcess() as flower:
     for site in study.sites:
@@ -257,7 +257,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def python(library: Path, folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    paths = {"PYTHONPATH": os.pathsep.join([str(library), str(folder)])}
+    helpers = Path(__file__).parent / "engines" / "helpers"
+    paths = {"PYTHONPATH": os.pathsep.join([str(library), str(folder), str(helpers)])}
     threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     command = [sys.executable, *words]
     environment = {**os.environ, **paths, **threads, **environment}

@@ -23,8 +23,8 @@ from nvflare.recipe import SimEnv
 from fzoos.engines import LocalStudy
 from fzoos.engines.flare import client_app, recipe, run
 from fzoos.engines.flare.policy import ALLOWED
-from fzoos.engines.flare.serial_worker import Closed, Overtaken, SerialWorker
 from fzoos.engines.flare.settings import SiteSettings, factory_name, study_name
+from fzoos.engines.flare.site import Closed, Overtaken, SerialWorker
 from fzoos.engines.flare.watch import _Attendance
 from fzoos.federation import Study
 from fzoos.testing.deployment import descendants, provision

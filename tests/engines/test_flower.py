@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from flower_in_process import InProcess
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
@@ -20,7 +21,6 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from fzoos import Result, Study, load
 from fzoos.engines import LocalStudy
 from fzoos.engines.flower import FlowerEngine, client_app, server_app
-from fzoos.engines.flower.inprocess import InProcess
 from fzoos.engines.flower.wire import pack, unpack
 from fzoos.federation.conductor import conduct
 from fzoos.messages.codec import MessageError, RemoteFailure, encode

@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from flower_in_process import InProcess
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.common import bytes_to_ndarray
@@ -23,7 +24,6 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from fzoos import Study
 from fzoos.engines import LocalStudy
 from fzoos.engines.flower import FlowerEngine, SecureFlowerEngine, client_app
-from fzoos.engines.flower.inprocess import InProcess
 from fzoos.engines.flower.masks import masks
 from fzoos.engines.flower.vectors import MODULUS, WEIGHT, Layout, levels
 from fzoos.engines.flower.wire import pack

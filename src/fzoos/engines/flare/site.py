@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError, wait
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nvflare.collab import collab
 
-from fzoos.engines.flare.serial_worker import Overtaken, SerialWorker
+from fzoos.engines.daemon_threads import DaemonThreads
 from fzoos.engines.flare.settings import PREVIOUS_JOB, Factory, SiteSettings, factory_name
 from fzoos.federation.site import StudySite
 from fzoos.federation.study import Study
 from fzoos.messages import codec
 
-__all__ = ["Site", "client_app"]
+__all__ = ["Closed", "Overtaken", "SerialWorker", "Site", "client_app"]
 
 _log = logging.getLogger("fzoos")
 
@@ -113,3 +119,71 @@ def client_app(study: Study, objective_factory: Factory | str | None = None) -> 
         >>> client = client_app(study, "my_package.black_box:make")
     """
     return Site(study.settings, factory_name(objective_factory))
+
+
+class Overtaken(Exception):
+    """A newer request has replaced this one in the queue."""
+
+
+class Closed(Exception):
+    """The worker was closed before the reply was ready."""
+
+
+class SerialWorker:
+    """Runs work in a thread of its own, since a journal belongs to one thread.
+
+    Work that waited while newer work arrived is skipped: the server has continued without it. Otherwise a site that was
+    slow once would answer expired requests from then on.
+
+    Example:
+        >>> from fzoos.engines.flare.site import SerialWorker
+        >>> worker = SerialWorker()
+        >>> worker.run(lambda: b"a reply")
+        b'a reply'
+        >>> worker.close()
+    """
+
+    def __init__(self) -> None:
+        self._threads, self._lock = DaemonThreads(1, "fzoos-worker"), threading.Lock()
+        self._newest = 0  # the number of the last request
+        self._open: set[Future[bytes]] = set()
+        self._since: float | None = None  # when the running work was started
+
+    def run(self, work: Callable[[], bytes]) -> bytes:
+        """Run the work when it is its turn, and return its result.
+
+        Raises:
+            Overtaken: newer work arrived first.
+            Closed: the worker was closed first.
+        """
+        with self._lock:
+            self._newest += 1
+            reply = self._threads.submit(partial(self._run, self._newest, work))
+            self._open.add(reply)
+        try:
+            return reply.result()
+        finally:
+            self._open.discard(reply)
+
+    @property
+    def busy(self) -> float:
+        """Seconds since the running work was started; 0 if there is none."""
+        since = self._since
+        return 0.0 if since is None else time.monotonic() - since
+
+    def close(self, last: Callable[[], None] = lambda: None, patience: float = 5.0) -> None:
+        """Run `last` after the queued work, and after `patience` seconds release callers that still wait."""
+        wait([self._threads.submit(last)], patience)
+        for reply in list(self._open):
+            with contextlib.suppress(InvalidStateError):
+                reply.set_exception(Closed())
+        self._threads.close(0.0)
+
+    def _run(self, number: int, work: Callable[[], bytes]) -> bytes:
+        if number != self._newest:
+            raise Overtaken
+        self._since = time.monotonic()
+        try:
+            return work()
+        finally:
+            self._since = None

@@ -1,8 +1,7 @@
 """Flower without a network: its own in-memory link in this process, with one thread per node.
 
 Messages pass through Flower's serialisation, checks and times to live as in a deployment. Only the network, the
-processes and the keys are missing. The tests use it; it is also useful for trying out an app, for which Flower's own
-simulation needs Ray.
+processes and the keys are missing. Flower's own simulation needs Ray.
 """
 
 from __future__ import annotations
@@ -39,17 +38,7 @@ _HEARTBEAT = 1e6  # seconds: these nodes are online until they are removed
 
 
 class InProcess:
-    """A Flower server and its nodes in this process.
-
-    Example:
-        >>> from fzoos.engines.flower import client_app
-        >>> from fzoos.engines.flower.inprocess import InProcess
-        >>> app = client_app(lambda config: lambda x: float(x @ x), study="study.toml")
-        >>> with InProcess() as flower:
-        ...     node = flower.add(app, {"site": "site-1", "journal": "site-1.journal"}, name="site-1")
-        ...     [info.name for info in flower.grid.get_nodes()]
-        ['site-1']
-    """
+    """A Flower server and its nodes in this process."""
 
     def __init__(self) -> None:
         factory = LinkStateFactory(FLWR_IN_MEMORY_DB_NAME, NoOpFederationManager(), ObjectStoreFactory())
