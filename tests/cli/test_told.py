@@ -85,7 +85,7 @@ def test_a_point_that_was_changed(lab):
     assert code == 0
     assert out.splitlines()[0] == f"line 3: taken as evaluated at x1 = 333 for {asked[1][0]:.6g}"
     objective = ManualObjective(lab.folder, "north")
-    moved = objective.asked_instead(np.array(asked))
+    moved = objective.evaluated_instead(np.array(asked))
     assert {row: point.tolist() for row, point in moved.items()} == {1: [333.0, asked[1][1]]}
     study = Study.load(lab.folder / "study.toml")
     evaluator = fzoos.objectives.evaluator.Evaluator(objective, study.box, vectorized=True)

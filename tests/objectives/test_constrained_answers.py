@@ -117,7 +117,7 @@ def person(tmp_path):
     site = ManualObjective(tmp_path, "a")
     with pytest.raises(NotAsked):
         site(X)
-    return site, [id for id, _ in site.wanted()]
+    return site, [id for id, _ in site.requested()]
 
 
 def test_people_tell_constraints(person, tmp_path):

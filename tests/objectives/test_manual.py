@@ -26,13 +26,13 @@ def test_asked_once_and_answered(tmp_path):
     site = ManualObjective(tmp_path, "a")
     with pytest.raises(NotAsked, match="a waits for the values of 2 points"):
         site(X)
-    wanted = site.wanted()
+    wanted = site.requested()
     assert [x for _, x in wanted] == [[0.5, 0.25], [0.1, 0.2]]
     assert site.tell([(wanted[0][0], 3.0)]) == 1
-    assert [x for _, x in site.wanted()] == [[0.1, 0.2]]
+    assert [x for _, x in site.requested()] == [[0.1, 0.2]]
     assert ManualObjective(tmp_path, "a").tell([(wanted[1][0], 0.1)]) == 1  # another process, another day
     assert ManualObjective(tmp_path, "a")(X).tolist() == [3.0, 0.1, 3.0]
-    assert site.wanted() == []
+    assert site.requested() == []
 
 
 def test_points_travel_exactly(tmp_path):
@@ -41,7 +41,7 @@ def test_points_travel_exactly(tmp_path):
     site = ManualObjective(tmp_path, "a")
     with pytest.raises(NotAsked):
         site(x)
-    assert site.wanted()[0][1] == x[0].tolist()
+    assert site.requested()[0][1] == x[0].tolist()
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_all_or_none(tmp_path, told, message):
     site = ManualObjective(tmp_path, "a")
     with pytest.raises(NotAsked):
         site(X)
-    ids = [id for id, _ in site.wanted()]
+    ids = [id for id, _ in site.requested()]
     site.tell([(ids[0], 1.0)])
     wrong = {"first": ids[1], "again": ids[0]}.get(told[0], told[0])
     with pytest.raises(ValueError, match=message):
@@ -72,9 +72,9 @@ def test_waits(tmp_path):
     thread = threading.Thread(target=lambda: found.append(site(X[:1])))
     thread.start()
     other = ManualObjective(tmp_path, "a")
-    while not other.wanted():
+    while not other.requested():
         assert thread.is_alive()
-    other.tell([(other.wanted()[0][0], 7.0)])
+    other.tell([(other.requested()[0][0], 7.0)])
     thread.join()
     assert found[0].tolist() == [7.0]
 

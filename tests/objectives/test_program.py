@@ -143,7 +143,7 @@ def test_unasked_line(make, tmp_path):
     assert f([5.0]) == 1.0
     (tmp_path / "go").touch()
     eventually((tmp_path / "written").exists)
-    with pytest.raises(ProgramError, match=r"a line that it was not asked for: .*99.0"):
+    with pytest.raises(ProgramError, match=r"a line that was not requested: .*99.0"):
         f([0.0])
     assert f([0.0]) == 1.0
 

@@ -129,7 +129,7 @@ class AskTell:
         """
         self._check(client)
         self._advance()
-        wanted = self._clients[client].wanted()
+        wanted = self._clients[client].requested()
         fresh = [entry for entry in wanted if entry[0] not in self._given[client]] or wanted
         chosen = fresh[:count]
         self._given[client] |= {id for id, _ in chosen}
@@ -154,7 +154,7 @@ class AskTell:
         self._check(client)
         if len(points) != len(values):
             raise ValueError(f"points has {len(points)} entries but values has {len(values)}")
-        waiting = dict(self._clients[client].wanted())
+        waiting = dict(self._clients[client].requested())
         entries = []
         for point, value in zip(points, values, strict=True):
             id = self._find(client, point, waiting)
@@ -178,7 +178,7 @@ class AskTell:
 
     def _advance(self) -> None:
         """Take the run as far as the values allow."""
-        if self._ended or any(objective.wanted() for objective in self._clients):
+        if self._ended or any(objective.requested() for objective in self._clients):
             return
         study = LocalStudy(self.study, self.folder, self._clients, site_seed=self._site_seed, snapshots=True)
         result = study.run(resume=True)

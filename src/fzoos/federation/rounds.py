@@ -145,7 +145,12 @@ class RoundLoop:
                 over_budget = self._plan()
                 if over_budget is not None:
                     return "budget", over_budget
-                record = self._round()
+                record = None
+                while record is None:
+                    self._server.advance()
+                    record = None if self._server.begun else self._record()
+                    self._recorder.after_exchange(record, self._x)
+                self._recorded = record.round
                 bar.show(record)
                 if self._is_stopped_by_callback(record):
                     return "stopped", f"the callback stopped the run after round {record.round}"
@@ -191,16 +196,6 @@ class RoundLoop:
             self._server.begin(plan)
             self._cut = plan.cut
         return over
-
-    def _round(self) -> Record:
-        """What is left of the round that has begun, an exchange at a time."""
-        while True:
-            self._server.advance()
-            record = None if self._server.begun else self._record()
-            self._recorder.after_exchange(record, self._x)
-            if record is not None:
-                self._recorded = record.round
-                return record
 
     def _record(self) -> Record:
         state, before = self._server.state, self._x

@@ -82,9 +82,9 @@ class Evaluator:
         self._client, self._on_failure, self._pool = client, on_failure, pool
         self._memory = MemoryLedger(stores_failures=on_failure == "skip")
         self._ledger: Ledger = self._memory if ledger is None else ledger
-        self._substitutes = getattr(objective, "asked_instead", None)
+        self._evaluated_instead = getattr(objective, "evaluated_instead", None)
         # An objective may write into its batch; it gets a copy where its points are used afterwards.
-        self._copies = ledger is not None or pool is not None or self._substitutes is not None
+        self._copies = ledger is not None or pool is not None or self._evaluated_instead is not None
         self._rounding = _rounding_generator(seed)
         self._constraints: int | None = None  # how many the objective has; None: not known yet
         self._evaluations = 0
@@ -292,7 +292,7 @@ class Evaluator:
 
     def _substituted(self, x: FloatArray, points: FloatArray) -> FloatArray:
         """x with the points that people evaluated in the place of others."""
-        moved: dict[int, FloatArray] = {} if self._substitutes is None else self._substitutes(points)
+        moved: dict[int, FloatArray] = {} if self._evaluated_instead is None else self._evaluated_instead(points)
         x = x.copy() if moved else x
         for row, point in moved.items():
             x[row] = self.box.to_cube(point)

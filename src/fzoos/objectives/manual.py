@@ -209,7 +209,7 @@ class ManualObjective:
         ... except Exception as error:
         ...     print(error)
         site-1 waits for the values of 1 point
-        >>> site.tell([(site.wanted()[0][0], 3.0)])
+        >>> site.tell([(site.requested()[0][0], 3.0)])
         1
         >>> site(x)
         array([3.])
@@ -220,7 +220,7 @@ class ManualObjective:
         >>> try:
         ...     other(x)
         ... except Exception:
-        ...     other.tell([(other.wanted()[0][0], (3.0, [-0.5, 0.25]))])
+        ...     other.tell([(other.requested()[0][0], (3.0, [-0.5, 0.25]))])
         1
         >>> other(x)
         (array([3.]), array([[-0.5 ,  0.25]]))
@@ -236,7 +236,7 @@ class ManualObjective:
         points = {point_id(point): point for point in np.atleast_2d(x)}
         found = self._table.find(self._site, points)
         missing = {id: point for id, point in points.items() if id not in found}
-        if missing or self.wanted():
+        if missing or self.requested():
             self._table.request(self._site, missing)
         if missing and not self._wait:
             raise NotAsked(f"{self._site} waits for the values of {len(missing)} point{'s'[: len(missing) > 1]}")
@@ -248,7 +248,7 @@ class ManualObjective:
         table = np.array([row + (math.nan,) * (width - len(row)) for row in rows])
         return as_returned(table if width > 1 else table[:, 0])
 
-    def wanted(self) -> list[tuple[str, list[float]]]:
+    def requested(self) -> list[tuple[str, list[float]]]:
         """The points to evaluate now, each with its id, without those whose values have been entered since."""
         return self._table.requested(self._site)
 
@@ -261,7 +261,7 @@ class ManualObjective:
         """How many constraints values have; 0: none, or nothing has been entered yet."""
         return self._table.constraints(self._site)
 
-    def asked_instead(self, points: FloatArray) -> dict[int, FloatArray]:
+    def evaluated_instead(self, points: FloatArray) -> dict[int, FloatArray]:
         """Which of these rows, shape (n, d), were not evaluated themselves, and the points that were in their place."""
         return self._table.evaluated(self._site, [point_id(point) for point in np.atleast_2d(points)])
 

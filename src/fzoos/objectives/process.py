@@ -5,6 +5,7 @@ This needs a POSIX system: `poll` waits for pipes, and signals end a program tog
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import selectors
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, cast
 
 from fzoos.objectives import guard
@@ -37,6 +38,11 @@ class Process:
     It leads its own session: Ctrl-C at a terminal does not reach it, and all that it started can be ended with it. What
     leaves the session has a mark in its environment. A second process, `guard.py`, ends all of them if this one is
     killed.
+
+    Args:
+        command: the program and its arguments.
+        cwd: the folder it runs in; None: this process's.
+        env: its environment variables.
     """
 
     def __init__(self, command: Sequence[str], cwd: str | os.PathLike[str] | None, env: Mapping[str, str]) -> None:
@@ -55,18 +61,18 @@ class Process:
         self._drain = threading.Thread(target=_drain, args=(self._popen.stderr, self._tail), daemon=True)
         self._drain.start()
 
-    def is_ready(self, late: Callable[[bytes], bool] = lambda line: False) -> bool:
+    def is_ready(self, id: int) -> bool:
         """Whether the program is alive and its next line is the answer to the next request.
 
         Args:
-            late: whether a line answers an earlier request; such lines are dropped.
+            id: of that request; lines that answer earlier ones are dropped.
 
         Raises:
             BadAnswer: it wrote another line.
         """
         if self._popen.poll() is not None:
             return False  # as in a forked process, which must not use its parent's program
-        unasked = bytearray()
+        unrequested = bytearray()
         while True:
             try:
                 chunk = os.read(self._stdout.fileno(), _CHUNK)
@@ -74,25 +80,19 @@ class Process:
                 return True
             if not chunk:
                 return False
-            unasked += chunk
-            _drop_late(unasked, late)
-            if unasked:
-                raise BadAnswer(f"wrote a line that it was not asked for: {show(unasked)}")
+            unrequested += chunk
+            _drop_late(unrequested, id)
+            if unrequested:
+                raise BadAnswer(f"wrote a line that was not requested: {show(unrequested)}")
 
-    def query(
-        self,
-        request: bytes,
-        longest: int,
-        timeout: float | None,
-        late: Callable[[bytes], bool] = lambda line: False,
-    ) -> bytes:
+    def query(self, request: bytes, id: int, longest: int, timeout: float | None) -> bytes:
         """Write the request and read the answer.
 
         Args:
             request: a line.
+            id: its id; lines that answer earlier requests are dropped.
             longest: the largest number of bytes that an answer may have.
             timeout: seconds for both; None: no limit.
-            late: whether a line answers an earlier request; such lines are dropped.
 
         Raises:
             EOFError: the program has ended.
@@ -118,7 +118,7 @@ class Process:
                         if not unsent:
                             selector.unregister(self._stdin)
                     else:
-                        _add(answer, os.read(key.fd, _CHUNK), longest, late)
+                        _add(answer, os.read(key.fd, _CHUNK), longest, id)
         return bytes(answer)
 
     def _write(self, data: memoryview) -> int:
@@ -180,12 +180,12 @@ def _drain(stream: IO[bytes], tail: bytearray) -> None:
             del tail[:-_TAIL]
 
 
-def _add(answer: bytearray, chunk: bytes, longest: int, late: Callable[[bytes], bool]) -> None:
+def _add(answer: bytearray, chunk: bytes, longest: int, id: int) -> None:
     """Add what was read to the answer, which must be one line."""
     if not chunk:
         raise EOFError
     answer += chunk
-    _drop_late(answer, late)
+    _drop_late(answer, id)
     end = answer.find(b"\n")
     if len(answer) > longest:
         raise BadAnswer(f"answered with a line of more than {longest:,} bytes: {show(answer)}")
@@ -193,10 +193,18 @@ def _add(answer: bytearray, chunk: bytes, longest: int, late: Callable[[bytes], 
         raise BadAnswer(f"answered with more than one line: {show(answer)}")
 
 
-def _drop_late(lines: bytearray, late: Callable[[bytes], bool]) -> None:
-    """Drop complete lines at the start that answer an earlier request."""
-    while (end := lines.find(b"\n")) >= 0 and late(bytes(lines[:end])):
+def _drop_late(lines: bytearray, id: int) -> None:
+    """Drop complete lines at the start that answer a request before this one."""
+    while (end := lines.find(b"\n")) >= 0 and _is_late(bytes(lines[:end]), id):
         del lines[: end + 1]
+
+
+def _is_late(line: bytes, id: int) -> bool:
+    try:
+        answered = json.loads(line).get("id")
+    except (ValueError, AttributeError, RecursionError):
+        return False
+    return type(answered) is int and answered < id
 
 
 def show(data: bytes | bytearray) -> str:

@@ -207,7 +207,7 @@ class Program:
             for _ in range(self._restarts + 1):
                 process = self._running()
                 try:
-                    line = process.query(request, _longest_answer(len(points)), self.timeout, self._is_late)
+                    line = process.query(request, self._last_id, _longest_answer(len(points)), self.timeout)
                     return _numbers(line, len(points), self._last_id)
                 except EOFError:
                     ending = self._end(_GRACE)
@@ -232,7 +232,7 @@ class Program:
         """Return the process, started if there is none or if it died since the last query."""
         if self._process is not None:
             try:
-                if self._process.is_ready(self._is_late):
+                if self._process.is_ready(self._last_id):
                     return self._process
             except BadAnswer as problem:
                 self._end()
@@ -246,14 +246,6 @@ class Program:
         self._finalizer = weakref.finalize(self, process.end, _GRACE)  # if close() is never called
         self._refuse_if_closed()  # close() may not have seen the process just started
         return process
-
-    def _is_late(self, line: bytes) -> bool:
-        """Whether this line answers an earlier request."""
-        try:
-            answered = json.loads(line).get("id")
-        except (ValueError, AttributeError, RecursionError):
-            return False
-        return type(answered) is int and answered < self._last_id
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
