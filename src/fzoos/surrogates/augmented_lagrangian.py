@@ -35,7 +35,7 @@ class Choices(NamedTuple):
 
     @property
     def ridge(self) -> float:
-        """The largest ridge."""
+        """The largest ridge of any process."""
         return max(choice.ridge for choice in self.each)
 
 
@@ -134,7 +134,7 @@ class LagrangianProcess:
             process.release()
 
     def state(self) -> StateDict:
-        """Arrays and numbers for `restored`, without the Cholesky factors."""
+        """Return arrays and numbers for `restored`, without the Cholesky factors."""
         return {
             name: value
             for k, process in enumerate(self._each)
@@ -143,7 +143,7 @@ class LagrangianProcess:
 
     @classmethod
     def restored(cls, state: StateDict, lagrangian: AugmentedLagrangian) -> LagrangianProcess:
-        """The process of which `state` returned this."""
+        """Return the process of which `state` returned this."""
         process, count = cls.__new__(cls), 1 + lagrangian.count
         process._each = [RegionProcess.restored(part_of(f"of{k}", state)) for k in range(count)]
         process._lagrangian, process.centre, process._weight = lagrangian, process._each[0].centre, 1.0

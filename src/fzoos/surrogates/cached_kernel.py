@@ -39,11 +39,11 @@ class CachedKernel:
         self._kernel = np.empty((0, 0))
 
     def state(self) -> StateDict:
-        """The points and their kernel."""
+        """Return the points and their kernel."""
         return {"numbers": self._numbers, "kernel": np.triu(self._kernel)}
 
     def restore(self, state: StateDict) -> None:
-        """Replace them by what `state` returned."""
+        """Restore what `state` returned."""
         self._numbers, self._kernel = state["numbers"], state["kernel"]
 
     def order(self, numbers: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -145,12 +145,12 @@ class FourierSurrogate:
         return observed.scale * to_numpy(alpha @ self._phi.array)
 
     def state(self) -> StateDict:
-        """The points in use, their features and the factor, whose last bits depend on how they grew."""
+        """Return the points in use, their features and the factor, whose last bits depend on how they grew."""
         arrays = {"phi": self._phi.array, "gram": self._gram.array, "factor": self._factor.inverse_factor}
         return {"index": self._index, **{name: to_numpy(array) for name, array in arrays.items()}}
 
     def restore(self, state: StateDict) -> None:
-        """Replace all by what `state` returned."""
+        """Restore what `state` returned."""
         self._index = state["index"]
         for name, buffer in (("phi", self._phi), ("gram", self._gram), ("factor", self._factor)):
             buffer.load(to_device(state[name], self._features.device))

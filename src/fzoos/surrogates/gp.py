@@ -137,12 +137,12 @@ class DerivedGP:
         self._y, self._observed, self._alpha = y, Standardised.of(y), None
 
     def state(self) -> StateDict:
-        """D, the factor and A^{-1}, whose last bits depend on how they grew; the observations are known elsewhere."""
+        """Return D, the factor and A^{-1}, whose last bits depend on how they grew; not the observations."""
         arrays = {"distances": self._distances.array, "factor": self.factor.inverse_factor}
         return {name: to_numpy(array) for name, array in (arrays | {"inverse": self._inverse.array}).items()}
 
     def restore(self, state: StateDict, x: FloatArray, y: FloatArray) -> None:
-        """Replace all by what `state` returned, with these observations."""
+        """Restore what `state` returned, with these observations."""
         self._x.load(to_device(x, self.device))
         for name, buffer in (("distances", self._distances), ("factor", self.factor), ("inverse", self._inverse)):
             buffer.load(to_device(state[name], self.device))

@@ -55,13 +55,13 @@ class LocalSurrogate:
         self._version = self._trajectory.version
 
     def state(self) -> StateDict:
-        """The points in use and the process, unless it is out of date."""
+        """Return the points in use and the process, unless it is out of date."""
         if self._version != self._trajectory.version:
             return {}
         return {"in_use": self._in_use, **self._gp.state()}
 
     def restore(self, state: StateDict) -> None:
-        """Replace the process by what `state` returned; the trajectory must have been restored."""
+        """Restore what `state` returned, after the trajectory was restored."""
         self.release()
         if "in_use" in state:
             self._in_use = state["in_use"]

@@ -254,7 +254,7 @@ class RegionProcess:
         self._fit = self._fit._replace(lower=np.empty((0, 0)))
 
     def state(self, *, factor: bool) -> StateDict:
-        """Arrays and numbers for `restored`: the mean and the choice, and the factor if it was extended."""
+        """Return arrays and numbers for `restored`: the mean and the choice, and the factor if it was extended."""
         (length, polynomial, ridge), amplitude, mean, alpha, lower, _, z, diagonal = self._fit
         grown = {"lower": lower, "z": z, "diagonal": diagonal} if factor else {}
         own = {"centre": self.centre, "offsets": self.offsets, "rho2": self.rho2, "lowest": self._lowest}
@@ -263,7 +263,7 @@ class RegionProcess:
 
     @classmethod
     def restored(cls, state: StateDict) -> RegionProcess:
-        """The process of which `state` returned this."""
+        """Return the process of which `state` returned this."""
         polynomial = Polynomial(*(state[name] for name in Polynomial._fields))
         nothing = np.empty((0, 0))
         process = cls.__new__(cls)

@@ -103,12 +103,12 @@ class Memory:
         return Near(numbers, offsets[places], squares[places])
 
     def state(self) -> StateDict:
-        """The marks, and the bounds on distances."""
+        """Return the marks, and the bounds of distances."""
         marks = {"left_out": self._left_out, "private": self._private}
         return {**marks, "bounds": self._bounds, "at": self._at}
 
     def restore(self, state: StateDict) -> None:
-        """Replace them by what `state` returned."""
+        """Restore what `state` returned."""
         self._left_out, self._private = (state[name].astype(bool) for name in ("left_out", "private"))
         self._bounds, self._at = state["bounds"], state["at"]
 

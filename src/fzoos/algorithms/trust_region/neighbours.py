@@ -206,7 +206,7 @@ class Neighbours:
         self._kept = None
 
     def state(self) -> StateDict:
-        """All but the last surrogate, which the client half stores."""
+        """Return everything but the last surrogate, which the client half stores."""
         failed = np.reshape(self._failed, (-1, self._context.dim))
         fence = {} if self._fence is None else prefixed("fence", self._fence.state(factor=False))
         search = None if self._search is None else np.array([*self._search.places, (self._search.searches, 0)])
@@ -215,7 +215,7 @@ class Neighbours:
         return {"failed": failed, "outliers": outliers, "noisy": self._noisy, "search": search, **fence, **last}
 
     def restore(self, state: StateDict, process: RegionProcess | LagrangianProcess | None) -> None:
-        """Replace all by what `state` returned; `process` is the last surrogate."""
+        """Restore what `state` returned; `process` is the last surrogate."""
         self._failed, self._noisy = list(state["failed"]), bool(state["noisy"])
         self._outliers = {int(number) for number in state["outliers"]}
         fence, search = part_of("fence", state), state.get("search")
