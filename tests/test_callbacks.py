@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fzoos import FZooS, Record, minimize
-from fzoos.callbacks import MLflow, TensorBoard, Together, WandB, metrics
+from fzoos.callbacks import CallbackList, MLflow, TensorBoard, WandB, metrics
 
 NAMES = {
     "F", "queries", "bytes_up", "bytes_down", "seconds", "step", "diagnostics/correction_length",
@@ -243,7 +243,7 @@ def test_without_the_package(monkeypatch, tmp_path, make, package):
 def test_together_calls_all_and_any_of_them_stops():
     calls = []
     stop = lambda record: record.round == 2
-    result = run(Together(lambda r: calls.append(("a", r.round)), stop, lambda r: calls.append(("b", r.round))))
+    result = run(CallbackList(lambda r: calls.append(("a", r.round)), stop, lambda r: calls.append(("b", r.round))))
     assert (result.status, result.rounds) == ("stopped", 2)
     assert calls == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
 

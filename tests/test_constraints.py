@@ -112,7 +112,7 @@ def test_feasible_is_of_x_and_of_all_clients():
 def test_not_all_clients_asked():
     result = run([bowl(np.ones(2), disc)] * 3, participation=2, rounds=6)
     assert result.feasible is None
-    assert "not all clients were asked" in str(result)
+    assert "not all clients have reported" in str(result)
 
 
 def test_batches_give_the_same_x_as_single_points():

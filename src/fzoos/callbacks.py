@@ -1,8 +1,8 @@
-"""Runs in the tools that teams watch their experiments with: TensorBoard, MLflow, Weights & Biases.
+"""Callbacks that log runs to TensorBoard, MLflow and Weights & Biases.
 
-Each of them is a `callback` of `fzoos.minimize` and of studies: it is called with every round's record. Leaving the
-`with` block ends what it began; an error in the block is reported to the tool. All use the same names, with the round
-as the x-axis: "F", "queries", "bytes_up", "bytes_down", "seconds", "step", "diagnostics/correction_length",
+Each of them can be the `callback` of `fzoos.minimize` and of studies, which is called with each round's record. Leaving
+the `with` block closes what it has opened; an error in the block is reported to the tool. All use the same names, with
+the round as the x-axis: "F", "queries", "bytes_up", "bytes_down", "seconds", "step", "diagnostics/correction_length",
 "distance/mean", "distance/max".
 """
 
@@ -19,14 +19,14 @@ from fzoos._util.describe import describe
 from fzoos.result import Record
 from fzoos.runs.compare import flatten
 
-__all__ = ["MLflow", "TensorBoard", "Together", "WandB", "metrics"]
+__all__ = ["CallbackList", "MLflow", "TensorBoard", "WandB", "metrics"]
 
 
 def metrics(record: Record) -> dict[str, float]:
-    """The metrics of a round for the tools. What is not known is left out.
+    """The metrics of a round; unknown and infinite ones are left out.
 
-    The distances are those of the clients' x from their mean; each client's own are in `Record.distances` (tools of
-    this kind do not take kindly to thousands of curves).
+    The distances are those of the clients' x from their mean. Those of each client are in `Record.distances`: thousands
+    of curves would be too many for these tools.
 
     Example:
         >>> from fzoos import Record
@@ -43,10 +43,10 @@ def metrics(record: Record) -> dict[str, float]:
 
 
 class _Callback:
-    """The part that all share: a `with` block that ends in `close`."""
+    """The base of the callbacks: a `with` block that ends in `close`."""
 
     def close(self, failed: bool = False) -> None:
-        """Write what is left, and end what was begun."""
+        """Write the remaining data and close what was opened; `failed` says whether an error ended the block."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -59,7 +59,7 @@ class _Callback:
 
 
 class TensorBoard(_Callback):
-    """Writes event files; every round can be seen as soon as it is over.
+    """Writes event files for TensorBoard; each round is visible as soon as it is complete.
 
     Args:
         log_dir: the run's own folder, such as "runs/fzoos-1"; `tensorboard --logdir runs` shows all of them.
@@ -81,28 +81,28 @@ class TensorBoard(_Callback):
         self._writer: Any = Writer(str(log_dir))
 
     def __call__(self, record: Record) -> None:
-        """Write a round."""
+        """Write the metrics of a round."""
         for name, value in metrics(record).items():
             self._writer.add_scalar(name, value, record.round)
         self._writer.flush()
 
     def close(self, failed: bool = False) -> None:
-        """Close the file; nothing can be written after this."""
+        """Close the event file."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
 
 
 class MLflow(_Callback):
-    """Logs to MLflow's active run or, where there is none, begins one and ends it.
+    """Logs to MLflow's active run or, if there is none, to a new one, which it ends.
 
-    The server and the experiment are chosen as always: `mlflow.set_tracking_uri`, `mlflow.set_experiment`, or
+    The server and the experiment are chosen in the usual way: `mlflow.set_tracking_uri`, `mlflow.set_experiment`, or
     MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME.
 
     Args:
         run_name: the name of the run that is started.
-        params: settings to log; settings of algorithms and of optimizers are taken apart.
-        start: more arguments of `mlflow.start_run`, such as `tags`.
+        params: settings to log; the settings of an algorithm or an optimizer become one parameter each.
+        start: further arguments of `mlflow.start_run`, such as `tags`.
 
     Raises:
         ImportError: mlflow is not installed.
@@ -127,23 +127,23 @@ class MLflow(_Callback):
             mlflow.log_params(flatten(describe(dict(params))))
 
     def __call__(self, record: Record) -> None:
-        """Log a round."""
+        """Log the metrics of a round."""
         self._mlflow.log_metrics(metrics(record), step=record.round, run_id=self.run_id)
 
     def close(self, failed: bool = False) -> None:
-        """End the run, if it was begun here."""
+        """End the run if it was started here."""
         if self._own:
             self._own = False
             self._mlflow.end_run("FAILED" if failed else "FINISHED")
 
 
 class WandB(_Callback):
-    """Logs to a run of Weights & Biases: the one that is given, or a new one, which is finished in the end.
+    """Logs to a run of Weights & Biases: the given one, or a new one, which it finishes.
 
     Args:
         run: what `wandb.init` returned; None: a new one.
-        init: arguments of `wandb.init` for the new one, such as `project`, `name` and `config`; in `config`, settings
-            of algorithms and of optimizers are taken apart.
+        init: arguments of `wandb.init` for the new run, such as `project`, `name` and `config`; `config` may contain
+            settings of algorithms and optimizers.
 
     Raises:
         ImportError: wandb is not installed.
@@ -167,31 +167,31 @@ class WandB(_Callback):
         self._known: set[str] = set()
 
     def __call__(self, record: Record) -> None:
-        """Log a round."""
+        """Log the metrics of a round."""
         measured = metrics(record)
         for name in measured.keys() - self._known:
-            self.run.define_metric(name, step_metric="round")  # its own count of steps goes up with every log
+            self.run.define_metric(name, step_metric="round")  # its own step count increases with every call of log
         self._known |= measured.keys()
         self.run.log({"round": record.round} | measured)
 
     def close(self, failed: bool = False) -> None:
-        """Finish the run, if it was begun here."""
+        """Finish the run if it was started here."""
         if self._own:
             self._own = False
             self.run.finish(exit_code=int(failed))
 
 
-class Together:
-    """Several callbacks as one. Each is called with every record; the run stops if any of them returned a true value.
+class CallbackList:
+    """Combines several callbacks. Each is called with every record; the run stops if any of them returns a true value.
 
     Args:
-        callbacks: functions, or the callbacks of this module; their `with` blocks are those of this one.
+        callbacks: functions, or callbacks of this module, which are entered and left together with this one.
 
     Example:
         >>> from fzoos import Record
-        >>> from fzoos.callbacks import Together
+        >>> from fzoos.callbacks import CallbackList
         >>> seen = []
-        >>> both = Together(seen.append, lambda record: record.monitor < 0.1)
+        >>> both = CallbackList(seen.append, lambda record: record.monitor < 0.1)
         >>> [both(Record(r, 42 * r, 0, 0, 0.0, 0.1, monitor)) for r, monitor in ((1, 0.5), (2, 0.05))], len(seen)
         ([False, True], 2)
     """
@@ -201,7 +201,7 @@ class Together:
         self._stack = ExitStack()
 
     def __call__(self, record: Record) -> bool:
-        """Call them all; whether the run is to stop."""
+        """Call all callbacks; return whether the run is to stop."""
         answers = [callback(record) for callback in self._callbacks]
         return any(answers)
 

@@ -1,4 +1,4 @@
-"""What a run leaves: a result, one record per round, or the error it ended with."""
+"""The outcome of a run: a result, one record per round, or the error it ended with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fzoos._util.table import plain_table
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["NotAsked", "ObjectiveError", "Record", "Result", "Status", "best_of", "known_values"]
+__all__ = ["ObjectiveError", "Record", "Result", "Status", "ValuePending", "best_of", "known_values"]
 
 Status = Literal["completed", "converged", "stopped", "budget", "interrupted", "failed", "running"]
 
@@ -24,7 +24,7 @@ _ROUNDS_SHOWN = 6  # of a table on `print`
 
 @dataclass(frozen=True)
 class Record:
-    """One round. Counts and seconds are totals since the start, so that they serve as the x-axis of a plot.
+    """One round of a run. Counts and seconds are totals since the start, so that they serve as the x-axis of a plot.
 
     Attributes:
         round: from 1.
@@ -34,16 +34,17 @@ class Record:
         seconds: time since the start, without the monitor's and the callback's.
         step: how far x moved in this round (Euclidean, in the user's coordinates).
         monitor: the monitor's value at x, if there is a monitor; F(x) where clients share their values.
-        diagnostics: the algorithm's own, means over clients and local steps, such as "correction_length" (gamma_t).
-        queries_per_client: the same for each client, as last reported.
-        distances: of each client's x from the mean of this round, in the unit cube; None where none came.
-        failed: queries that failed and were left out, of all clients up to the end of this round.
-        feasible: whether x meets the constraints of all clients; None: nobody has any, or not all have said so.
-        violation: the largest constraint of any client at the x with which the round began; None: nobody has any, or it
-            stays at the sites, as in a study.
-        cut: where the budget left less than a whole round, how much of it there was: local steps, or queries of
-            a client at and around x, as the algorithm has them. 0: all of it.
-        arrivals: of an asynchronous study: whose answers came, or failed, each time the server had waited.
+        diagnostics: the algorithm's own measurements, averaged over clients and local steps, such as
+            "correction_length" (gamma_t).
+        queries_per_client: queries per client, as last reported.
+        distances: distance of each client's x from the mean of this round, in the unit cube; None if none came.
+        failed: queries that failed and were skipped, of all clients up to the end of this round.
+        feasible: whether x meets the constraints of all clients; None: there are none, or not all have reported.
+        violation: the largest constraint of any client at the x with which the round began; None: there are none, or
+            the values stay at the sites, as in a study.
+        cut: if the budget left less than a whole round, the size of this one, in local steps or in queries per client,
+            depending on the algorithm; 0: the round was whole.
+        arrivals: in an asynchronous study, the clients whose replies came or failed, for each time the server waited.
     """
 
     round: int
@@ -64,7 +65,7 @@ class Record:
 
     @property
     def measured(self) -> dict[str, float]:
-        """What tables and plots of rounds show beside the costs: the diagnostics, and the violation if it is known.
+        """The diagnostics, and the violation if it is known: what tables and plots show beside the costs.
 
         Example:
             >>> from fzoos import Record
@@ -104,31 +105,31 @@ class Record:
 class Result:
     """The outcome of `minimize`: by attribute, `result.x`, or by name, `result["x"]`.
 
-    It has the names of SciPy's `OptimizeResult` as well: `success`, `nit`, `nfev` and `fun`. `print(result)` shows a
+    SciPy's names of `OptimizeResult` work as well: `success`, `nit`, `nfev` and `fun`. `print(result)` shows a
     table.
 
     Attributes:
-        x: the server's last x, in the user's coordinates. With constraints: the last one that was asked and is
-            feasible for all, or just the last one that was asked.
+        x: the server's last x, in the user's coordinates. With constraints: the last x that was evaluated and is
+            feasible for all clients; if there is none, the last x that was evaluated.
         rounds: complete rounds.
         queries: queries of all clients, those of an incomplete last round included.
-        queries_per_client: the same for each client.
+        queries_per_client: queries per client.
         bytes_up: bytes from clients to the server.
         bytes_down: bytes from the server to clients.
         seconds: how long the run took.
         status: "completed", "converged" (x no longer moves), "stopped" (by the callback), "budget", "interrupted"
-            (Ctrl-C), "failed", or "running" (read from a file while the run goes on).
+            (Ctrl-C), "failed", or "running" (read from a file during the run).
         message: the status in words.
         history: one `Record` per complete round.
-        failed: queries that failed and were left out (`on_failure="skip"`); they are among `queries`.
-        first_failure: the first of them: a traceback, or what was returned. Empty if there was none; in a study it
-            stays at the site.
-        feasible: whether x meets the constraints of all clients. None: there are none, or not all have said so.
-        violation: the largest constraint of any client at x; None where nobody may know it, as in a study.
-        best_x: x after the round with the lowest F(x), where that is known; otherwise None. With constraints: of the
-            rounds whose x is feasible.
-        variables: what x means, by name, where the run was over a `Space`; otherwise None. `Space.variables` says the
-            same of any x.
+        failed: queries that failed and were skipped (`on_failure="skip"`); they are among `queries`.
+        first_failure: the first failure: a traceback, or the value that was returned. Empty if there was none, and in a
+            study, where it stays at the site.
+        feasible: whether x meets the constraints of all clients. None: there are none, or not all have reported.
+        violation: the largest constraint of any client at x; None if it is not known, as in a study.
+        best_x: x after the round with the lowest F(x); with constraints, among the rounds whose x is feasible. None if
+            F is not known.
+        variables: the values of the variables at x, by name, if the run was over a `Space`; otherwise None.
+            `Space.variables` gives them for any x.
 
     Example:
         >>> import numpy as np
@@ -137,7 +138,7 @@ class Result:
         >>> result = minimize([f], x0=np.ones(3), bounds=(-1, 1), algorithm=FedZO(), rounds=2, rng=0)
         >>> result.status, len(result.history), result.queries_per_client
         ('completed', 2, (420,))
-        >>> result["nit"], result.nfev, result.success, result.fun     # nobody measured F
+        >>> result["nit"], result.nfev, result.success, result.fun     # F was not measured
         (2, 420, True, None)
     """
 
@@ -160,7 +161,7 @@ class Result:
 
     @property
     def success(self) -> bool:
-        """Whether the run ended as it was asked to: it neither failed nor was it interrupted, and is not running.
+        """Whether the run ended as intended: it has neither failed nor been interrupted, and is not running.
 
         Example:
             >>> import numpy as np
@@ -182,9 +183,7 @@ class Result:
 
     @property
     def fun(self) -> float | None:
-        """F(x), where somebody measured it: the monitor's last value, or the sum of what clients share.
-
-        None where nobody may know it.
+        """F(x): the monitor's last value, or the sum of the values that clients share; None if it is not known.
 
         Example:
             >>> import numpy as np
@@ -211,7 +210,7 @@ class Result:
         return min(known)[0] if (known := known_values(self.history)) else None
 
     def keys(self) -> list[str]:
-        """What can be asked for by name."""
+        """The names that `result[name]` accepts."""
         return [*(f.name for f in fields(self)), "success", "nit", "nfev", "fun", "best_fun"]
 
     def __getitem__(self, name: str) -> Any:
@@ -243,10 +242,10 @@ class Result:
 
     @property
     def feasibility(self) -> str:
-        """`feasible` and `violation` in words; empty where nothing is known of constraints."""
+        """`feasible` and `violation` in words; empty if nothing is known about constraints."""
         if self.feasible is None and self.violation is None:
             return ""
-        words = {True: "yes, for all", False: "no", None: "not all clients were asked"}[self.feasible]
+        words = {True: "yes, for all", False: "no", None: "not all clients have reported"}[self.feasible]
         return words if self.violation is None else f"{words}; the largest constraint is {self.violation:.3g}"
 
     def _last_rounds(self) -> str:
@@ -269,7 +268,7 @@ class Result:
         """
         rows = [record.row for record in self.history] or [Record(0, 0, 0, 0, 0.0, 0.0, None).row]
         names = {name: None for row in rows for name in row}
-        # Beside the others: a diagnostic that the first round does not have.
+        # A diagnostic that the first round does not have stands beside the others.
         ordered = sorted(names, key=lambda name: name.startswith("clients/"))
         return {name: [row.get(name) for row in rows[: len(self.history)]] for name in ordered}
 
@@ -295,32 +294,32 @@ class Result:
 
 
 def _array(values: list[float | None]) -> np.ndarray[tuple[int], np.dtype[np.int64 | np.float64]]:
-    """Whole numbers stay whole; what is not known is NaN."""
+    """Values as an array: integers stay integers, and None becomes NaN."""
     if values and all(isinstance(value, int) for value in values):
         return np.array(values, dtype=np.int64)
     return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
 
 
-def best_of(history: Sequence[Record], walk: Sequence[FloatArray] | FloatArray) -> FloatArray | None:
-    """x of the round with the lowest F(x); None where it was not known in any.
+def best_of(history: Sequence[Record], points: Sequence[FloatArray] | FloatArray) -> FloatArray | None:
+    """x after the round with the lowest F(x); None if F is not known in any round.
 
     Args:
         history: the rounds.
-        walk: x after each of them.
+        points: x after each of them.
     """
     known = known_values(history)
-    return np.array(walk[min(known)[1]]) if known else None
+    return np.array(points[min(known)[1]]) if known else None
 
 
 def known_values(history: Sequence[Record]) -> list[tuple[float, int]]:
-    """F(x) of each round in which it is a number, and the round's place in the history; without infeasible ones."""
+    """F(x) and the index in the history of each round in which F(x) is a number and x is not infeasible."""
     met = any(record.feasible for record in history)
     found = [(r.monitor, k) for k, r in enumerate(history) if r.feasible or not (met or r.feasible is False)]
     return [(value, k) for value, k in found if value is not None and not math.isnan(value)]
 
 
-class NotAsked(RuntimeError):
-    """An objective has no value yet, and no query was made: values are entered by hand later."""
+class ValuePending(RuntimeError):
+    """An objective has no value yet and has counted no query: values are entered by hand later."""
 
 
 class ObjectiveError(RuntimeError):
@@ -351,5 +350,5 @@ class ObjectiveError(RuntimeError):
         super().__init__(f"objective of client {client} {what} in round {round} at x = {point}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """An exception is made again of its message alone; without this one a pool of processes cannot hand it on."""
+        """How to pickle the exception: by default it would be created from its message alone."""
         return type(self), (self._what, self.client, self.round, self.x), {"result": self.result}

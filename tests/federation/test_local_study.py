@@ -10,7 +10,7 @@ from fault_jobs import CENTRES, Box, make_study
 from wire import Wire
 
 import fzoos
-from fzoos._util.lock import FileLock
+from fzoos._util.files import FileLock
 from fzoos.engines import LocalStudy
 from fzoos.federation.conductor import conduct
 from fzoos.runs.store import StoreError

@@ -14,7 +14,7 @@ from fzoos.federation.site import StudySite
 from fzoos.messages.codec import RemoteFailure, decode, encode
 from fzoos.messages.message import Message
 from fzoos.messages.rounding import Rounding
-from fzoos.result import NotAsked
+from fzoos.result import ValuePending
 
 # A request that comes twice
 
@@ -48,7 +48,7 @@ def test_a_failure_tells_only_queries_that_the_disk_has(folder):
 
     def once(x):
         if len(seen) == 2:
-            raise NotAsked("tomorrow")
+            raise ValuePending("tomorrow")
         seen.append(x)
         return 0.0
 

@@ -13,7 +13,7 @@ from fzoos.federation.conductor import conduct
 from fzoos.federation.site import BudgetError, StudySite
 from fzoos.messages.codec import RemoteFailure, decode, encode
 from fzoos.messages.message import Message
-from fzoos.result import NotAsked
+from fzoos.result import ValuePending
 
 # Objectives that fail
 
@@ -167,7 +167,7 @@ def test_not_asked(folder):
     def people(x):
         if x.tobytes() not in values:
             values[x.tobytes()] = float(x @ x)
-            raise NotAsked("a value is wanted")
+            raise ValuePending("a value is wanted")
         return values[x.tobytes()]
 
     (folder / "good").mkdir()

@@ -9,7 +9,7 @@ import pytest
 
 from fzoos import ManualObjective, Program, minimize
 from fzoos.objectives.program import ProgramError
-from fzoos.result import NotAsked
+from fzoos.result import ValuePending
 
 FILE = """
 import numpy as np
@@ -115,7 +115,7 @@ X = np.array([[0.5, 0.25], [0.1, 0.2], [0.3, 0.3]])
 def person(tmp_path):
     """A site that has been asked for three points, and their ids."""
     site = ManualObjective(tmp_path, "a")
-    with pytest.raises(NotAsked):
+    with pytest.raises(ValuePending):
         site(X)
     return site, [id for id, _ in site.requested()]
 

@@ -17,7 +17,7 @@ from fzoos.objectives.evaluator import Evaluator
 from fzoos.objectives.ledger import MemoryLedger
 from fzoos.objectives.space import Space, SpaceBox
 from fzoos.objectives.variables import Integer
-from fzoos.result import NotAsked
+from fzoos.result import ValuePending
 
 
 class Counting:
@@ -188,11 +188,11 @@ def test_not_asked_is_not_a_failure():
     """Values that are found by hand later are no failure, whatever is done with those."""
 
     def objective(x):
-        raise NotAsked("later")
+        raise ValuePending("later")
 
     with pytest.raises(ObjectiveError) as caught:
         make(objective, on_failure="skip").evaluate(np.zeros((1, 2)))
-    assert isinstance(caught.value.__cause__, NotAsked)
+    assert isinstance(caught.value.__cause__, ValuePending)
 
 
 def test_the_first_failure_is_kept_and_said_once(caplog):

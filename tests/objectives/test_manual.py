@@ -16,7 +16,7 @@ import pytest
 
 from fzoos import ManualObjective
 from fzoos.objectives.manual import Entry, ValueTable, point_id
-from fzoos.result import NotAsked
+from fzoos.result import ValuePending
 
 X = np.array([[0.5, 0.25], [0.1, 0.2], [0.5, 0.25]])
 
@@ -24,7 +24,7 @@ X = np.array([[0.5, 0.25], [0.1, 0.2], [0.5, 0.25]])
 def test_asked_once_and_answered(tmp_path):
     """A point that comes twice in a batch is asked for once; told values answer the same batch ever after."""
     site = ManualObjective(tmp_path, "a")
-    with pytest.raises(NotAsked, match="a waits for the values of 2 points"):
+    with pytest.raises(ValuePending, match="a waits for the values of 2 points"):
         site(X)
     wanted = site.requested()
     assert [x for _, x in wanted] == [[0.5, 0.25], [0.1, 0.2]]
@@ -39,7 +39,7 @@ def test_points_travel_exactly(tmp_path):
     """The id depends on every bit of the point, and the point printed is the point asked."""
     x = np.array([[1 / 3, np.nextafter(1 / 3, 1)]])
     site = ManualObjective(tmp_path, "a")
-    with pytest.raises(NotAsked):
+    with pytest.raises(ValuePending):
         site(x)
     assert site.requested()[0][1] == x[0].tolist()
 
@@ -55,7 +55,7 @@ def test_points_travel_exactly(tmp_path):
 def test_all_or_none(tmp_path, told, message):
     """One wrong row, and none of them is taken."""
     site = ManualObjective(tmp_path, "a")
-    with pytest.raises(NotAsked):
+    with pytest.raises(ValuePending):
         site(X)
     ids = [id for id, _ in site.requested()]
     site.tell([(ids[0], 1.0)])

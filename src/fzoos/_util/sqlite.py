@@ -1,29 +1,16 @@
-"""SQLite files: looking into them before using them, copying and closing them."""
+"""SQLite files: looking into them before using them, copying them, and digests of their rows."""
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
+import struct
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
-from typing import Self
+from typing import Any
 
-__all__ = ["SqliteFile", "copy_database", "open_readonly"]
-
-
-class SqliteFile:
-    """Whoever holds a connection, `_db`, until it is closed or a `with` ends."""
-
-    _db: sqlite3.Connection
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+__all__ = ["copy_database", "link_of", "open_readonly"]
 
 
 def copy_database(source: Path, target: Path) -> None:
@@ -44,3 +31,28 @@ def open_readonly(path: Path) -> sqlite3.Connection:
     """
     half_made = path.with_name(path.name + "-journal").exists()
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode={'rw' if half_made else 'ro'}", uri=True, timeout=10.0)
+
+
+def link_of(before: bytes, row: Iterable[Any]) -> bytes:
+    """The digest of a row, alone or linked to the row before: SHA-256 over both, each value with its type and length.
+
+    Args:
+        before: the link of the row before; empty for the first one, and for a row that stands alone.
+        row: its values, as SQLite gives them.
+
+    Example:
+        >>> from fzoos._util.sqlite import link_of
+        >>> link_of(b"", [1, "a"]) == link_of(b"", ["1", "a"])
+        False
+    """
+    digest = hashlib.sha256(before)
+    for value in row:
+        if isinstance(value, float):
+            data = struct.pack("<d", value)
+        elif isinstance(value, bytes):
+            data = value
+        else:
+            data = repr(value).encode()
+        digest.update(struct.pack("<cQ", type(value).__name__[0].encode(), len(data)))
+        digest.update(data)
+    return digest.digest()

@@ -15,7 +15,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count
-from fzoos._util.private import make_private
+from fzoos._util.files import make_private
 from fzoos.engines.local_study import LocalStudy
 from fzoos.federation.study import Study
 from fzoos.objectives.manual import ManualObjective, point_id

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.lock import FileLock
+from fzoos._util.files import FileLock
 from fzoos.federation.asynchronous import AsynchronousServer
 from fzoos.federation.asynchronous_steering import SteeredAsynchronousServer
 from fzoos.federation.exchange import AsynchronousEngine, Engine, Outcome
@@ -25,7 +25,7 @@ from fzoos.federation.study import Study
 from fzoos.messages.codec import pack, unpack
 from fzoos.messages.message import Message
 from fzoos.messages.rounding import Rounding
-from fzoos.result import NotAsked, Record, Result, Status
+from fzoos.result import Record, Result, Status, ValuePending
 from fzoos.runs.store import Store, StoreError
 
 __all__ = ["conduct"]
@@ -186,7 +186,7 @@ class _Conductor:
             )
 
     def _failed(self, client: int, round: int, error: Exception) -> None:
-        if isinstance(error.__cause__, NotAsked):
+        if isinstance(error.__cause__, ValuePending):
             return
         site = self._study.sites[client]
         if (client, str(error)) not in self._said:

@@ -38,11 +38,9 @@ from typing import Any, Self
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.links import link_of
-from fzoos._util.lock import FileLock
-from fzoos._util.private import make_private
+from fzoos._util.files import FileLock, make_private
 from fzoos._util.row_count import RowCount
-from fzoos._util.sqlite import open_readonly
+from fzoos._util.sqlite import link_of, open_readonly
 from fzoos.federation.journal_rows import CHAINED, Mark, Query, Request, has_been_at, is_as_written, odd_name, query_of
 from fzoos.federation.site_seed import draw_seed, seal, unseal
 

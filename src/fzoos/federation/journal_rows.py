@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.links import link_of
+from fzoos._util.sqlite import link_of
 
 __all__ = ["CHAINED", "Mark", "Query", "Request", "has_been_at", "is_as_written", "odd_name", "query_of"]
 

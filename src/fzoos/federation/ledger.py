@@ -12,7 +12,7 @@ from fzoos.federation.journal import Journal, JournalError, Query
 from fzoos.objectives.evaluator import OnFailure
 from fzoos.objectives.ledger import Purpose
 from fzoos.objectives.values import is_finite, join_values
-from fzoos.result import NotAsked
+from fzoos.result import ValuePending
 
 __all__ = ["OTHER_VERSION", "BudgetError", "SiteLedger"]
 
@@ -81,7 +81,7 @@ class SiteLedger:
     def fail(self, points: FloatArray, error: Exception, round: int, step: int, purpose: Purpose) -> None:
         """Store queries without values, unless no query was made."""
         assert self._request is not None
-        if not isinstance(error.__cause__, NotAsked):
+        if not isinstance(error.__cause__, ValuePending):
             self._journal.record(self._request, points, None, round, step, purpose, error=str(error))
 
     def allow(self, count: int) -> None:

@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from fzoos._util.links import link_of
-from fzoos._util.sqlite import open_readonly
+from fzoos._util.sqlite import link_of, open_readonly
 from fzoos.federation.journal import CHAINED, Journal, JournalError
 from fzoos.federation.site_seed import unseal
 

@@ -14,7 +14,7 @@ from fzoos._util.arrays import FloatArray
 from fzoos.federation.limits import Limits, Stop
 from fzoos.federation.server import Plan, Server, TooFewClients
 from fzoos.objectives.box import Box
-from fzoos.result import NotAsked, ObjectiveError, Record, Result, Status
+from fzoos.result import ObjectiveError, Record, Result, Status, ValuePending
 from fzoos.runs.progress import RoundProgress
 
 __all__ = ["Recorder", "RoundLoop"]
@@ -249,7 +249,7 @@ class RoundLoop:
 
 def _ending(error: TooFewClients) -> Ending:
     """A study whose sites wait for values that are found by hand has stopped; any other one has failed."""
-    waiting = [str(e.__cause__) for e in error.failures.values() if isinstance(e.__cause__, NotAsked)]
+    waiting = [str(e.__cause__) for e in error.failures.values() if isinstance(e.__cause__, ValuePending)]
     if len(waiting) == len(error.failures):
         return "stopped", "; ".join(waiting)
     return "failed", f"{error}; the study can be resumed"

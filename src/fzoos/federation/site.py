@@ -30,7 +30,7 @@ from fzoos.messages.message import Message
 from fzoos.objectives.box import Objective
 from fzoos.objectives.prior import read_prior
 from fzoos.objectives.values import join_values
-from fzoos.result import NotAsked, ObjectiveError
+from fzoos.result import ObjectiveError, ValuePending
 
 __all__ = ["BudgetError", "StudySite"]
 
@@ -291,7 +291,7 @@ def _public(error: Exception) -> str:
     if isinstance(error, JournalError):
         return "the site cannot use its journal; its own log says why"
     if isinstance(error, ObjectiveError):
-        if isinstance(error.__cause__, NotAsked):
+        if isinstance(error.__cause__, ValuePending):
             return str(error.__cause__)
         return f"the objective failed in round {error.round}"
     return f"{type(error).__name__} at the site"

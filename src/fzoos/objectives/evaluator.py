@@ -22,7 +22,7 @@ from fzoos.objectives.box import Box, Objective
 from fzoos.objectives.ledger import Ledger, MemoryLedger, Purpose
 from fzoos.objectives.parallel import PointPool, Returned
 from fzoos.objectives.values import all_finite, is_finite, join_values, read_values
-from fzoos.result import NotAsked, ObjectiveError
+from fzoos.result import ObjectiveError, ValuePending
 
 __all__ = ["Evaluator", "OnFailure"]
 
@@ -270,7 +270,7 @@ class Evaluator:
                 self._note_failure(str(self._returned(values, x)), "")
             return values
         failure = self._error(f"raised {type(error).__name__}: {error}", x[0])
-        if self._on_failure == "raise" or isinstance(error, NotAsked):
+        if self._on_failure == "raise" or isinstance(error, ValuePending):
             raise failure from error
         if not self.first_failure:
             own = error.__traceback__.tb_next if error.__traceback__ is not None else None  # without our own line

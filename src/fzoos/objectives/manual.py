@@ -28,9 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.private import make_private
+from fzoos._util.files import make_private
 from fzoos.objectives.values import as_returned
-from fzoos.result import NotAsked
+from fzoos.result import ValuePending
 
 __all__ = ["Entry", "ManualObjective", "ValueTable", "point_id"]
 
@@ -195,7 +195,7 @@ class ManualObjective:
     Args:
         folder: the folder of the points and values; sites may share one.
         site: name of the site.
-        wait: whether a call waits until the values are entered; otherwise it raises `NotAsked`, and the study stops
+        wait: whether a call waits until the values are entered; otherwise it raises `ValuePending`, and the study stops
             there until it is resumed.
 
     Example:
@@ -239,7 +239,7 @@ class ManualObjective:
         if missing or self.requested():
             self._table.request(self._site, missing)
         if missing and not self._wait:
-            raise NotAsked(f"{self._site} waits for the values of {len(missing)} point{'s'[: len(missing) > 1]}")
+            raise ValuePending(f"{self._site} waits for the values of {len(missing)} point{'s'[: len(missing) > 1]}")
         while len(found) < len(points):
             time.sleep(_POLL)
             found = self._table.find(self._site, points)

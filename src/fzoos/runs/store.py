@@ -32,14 +32,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.links import link_of
-from fzoos._util.processes import is_gone
-from fzoos._util.sqlite import SqliteFile, open_readonly
+from fzoos._util.sqlite import link_of, open_readonly
 from fzoos.objectives.ledger import join_stored
 from fzoos.objectives.space import space_of
 from fzoos.result import Record, Result, best_of
@@ -90,7 +88,7 @@ class StoreError(RuntimeError):
     """A file of runs cannot be used; the message says why."""
 
 
-class Store(SqliteFile):
+class Store:
     """A file of runs that can be written.
 
     Args:
@@ -154,6 +152,16 @@ class Store(SqliteFile):
                     self._db.execute(table)
                 self._db.execute(f"PRAGMA application_id = {_APPLICATION}")
                 self._db.execute(f"PRAGMA user_version = {_FORMAT}")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
     # What is written while a run is running
 
@@ -275,7 +283,7 @@ class Store(SqliteFile):
         """
         with self._transaction():
             status, host, pid = self._started_at(run, started)
-            if status == "running" and not is_gone(host, pid):
+            if status == "running" and not _is_gone(host, pid):
                 raise StoreError(f"run {run} of {self.path} is running: end it first")
             if self._db.execute("SELECT 1 FROM checkpoints WHERE run = ?", (run,)).fetchone() is not None:
                 raise StoreError(f"run {run} of {self.path} is a study's, which can be resumed: remove its folder")
@@ -319,7 +327,7 @@ class Store(SqliteFile):
     def _summaries(self, run: int | None) -> Iterator[Summary]:
         for row in self._db.execute(_SUMMARIES, (run, run)):
             id, name, started, status, host, pid, rounds, queries, total, seconds, monitor, clients, tags, *task = row
-            status = "interrupted" if status == "running" and is_gone(host, pid) else status
+            status = "interrupted" if status == "running" and _is_gone(host, pid) else status
             known = status, rounds, sum(json.loads(queries)), total, seconds, monitor, _feasible(clients)
             yield Summary(id, name, started, *known, tuple(json.loads(tags)), *task)
 
@@ -360,7 +368,7 @@ class Store(SqliteFile):
             known = min(after, path[-1][0] - 1) if path else 0  # the last one is read in any case
             rounds = self._db.execute(text, (run, known)).fetchall()
         x, queries, bytes_up, bytes_down, seconds, status, message, host, pid, settings, more = row
-        if status == "running" and is_gone(host, pid):
+        if status == "running" and _is_gone(host, pid):
             status, message = "interrupted", "its process is gone"
         per_client = tuple(json.loads(queries))
         history = tuple(record_of(row) for row in rounds)
@@ -512,6 +520,19 @@ class Store(SqliteFile):
 def _digest(row: Sequence[Any]) -> bytes:
     """Of a row whose last column is the digest."""
     return link_of(b"", row[:-1])
+
+
+def _is_gone(host: str, pid: int) -> bool:
+    """Whether a process of this machine has ended; of other machines this is unknown."""
+    if host != platform.node():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:  # it is there, and another user's
+        return False
+    return False
 
 
 def _feasible(clients: str | None) -> bool | None:

@@ -10,7 +10,7 @@ from typing import Any
 from nvflare.collab import collab
 from nvflare.collab.api.exceptions import RunAborted
 
-from fzoos._util.lock import FileLock
+from fzoos._util.files import FileLock
 from fzoos._util.sqlite import copy_database
 from fzoos.engines.flare.engine import PATIENCE, FlareEngine
 from fzoos.engines.flare.settings import PREVIOUS_JOB, study_name

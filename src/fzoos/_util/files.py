@@ -1,7 +1,8 @@
-"""A lock that the operating system lets go when its holder dies."""
+"""Files that one process at a time may use, and files that only their owner can read."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import weakref
@@ -10,24 +11,24 @@ from typing import IO
 
 try:
     import fcntl
-except ImportError:  # Windows: no such lock, and nobody to be kept out but oneself
+except ImportError:  # Windows has no such lock
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["FileLock"]
+__all__ = ["FileLock", "make_private"]
 
 _held: weakref.WeakSet[FileLock] = weakref.WeakSet()
 
 
 class FileLock:
-    """One process at a time; what it forks does not hold the lock.
+    """A lock for one process at a time, which the operating system releases when its holder dies; forks do not hold it.
 
     Args:
-        path: the file to lock; it is created, and stays.
+        path: the file to lock; it is created and not removed.
 
     Example:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from fzoos._util.lock import FileLock
+        >>> from fzoos._util.files import FileLock
         >>> path = Path(tempfile.mkdtemp()) / "lock"
         >>> mine, yours = FileLock(path), FileLock(path)
         >>> mine.acquire(), yours.acquire()
@@ -42,10 +43,10 @@ class FileLock:
         self._file: IO[bytes] | None = None
 
     def acquire(self, wait: float = 0.0) -> bool:
-        """Take it, within `wait` seconds; whether that worked.
+        """Take the lock within `wait` seconds; return whether that worked.
 
         Raises:
-            OSError: files cannot be made or locked there.
+            OSError: files cannot be created or locked there.
         """
         self._path.parent.mkdir(parents=True, exist_ok=True)
         file = open(self._path, "ab")  # noqa: SIM115 - held open as long as the lock is
@@ -67,18 +68,35 @@ class FileLock:
         return True
 
     def release(self) -> None:
-        """Let it go; nothing happens if it was not held."""
+        """Release the lock if it is held."""
         if self._file is not None:
             self._file.close()
             self._file = None
             _held.discard(self)
 
 
-def _let_go() -> None:
-    """In a process just forked, say by an objective: it may outlive its parent, and would keep others out."""
+def _release_all() -> None:
+    """Release the locks in a forked process, which may outlive its parent and would lock others out."""
     for lock in list(_held):
         lock.release()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go)
+    os.register_at_fork(after_in_child=_release_all)
+
+
+def make_private(path: Path) -> None:
+    """Create the file if it is missing, and let nobody but its owner read or write it.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from fzoos._util.files import make_private
+        >>> path = Path(tempfile.mkdtemp()) / "secret"
+        >>> make_private(path)
+        >>> oct(path.stat().st_mode & 0o777)
+        '0o600'
+    """
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    with contextlib.suppress(OSError):  # another user's, or a file system without permissions
+        path.chmod(0o600)
