@@ -10,7 +10,6 @@ from benchmarks import simplicity
 from benchmarks.beyond import constraints
 from benchmarks.beyond.constraints_problems import PROBLEMS
 from benchmarks.beyond.fair import ablation, switches
-from benchmarks.beyond.fair.kept import FOLDER, Kept
 from benchmarks.beyond.fair.race import race
 from benchmarks.beyond.fair.switches import replaced
 from scipy.optimize import minimize as scipy_minimize
@@ -72,35 +71,6 @@ def test_a_known_optimum_is_feasible_has_the_known_value_and_nothing_near_is_bet
     )
     assert problem.violation(size * found.x) <= 1e-6
     assert abs(found.fun) <= 1e-6
-
-
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_three_clients_have_the_problem_of_one(name: str) -> None:
-    """F is the mean of theirs, and each constraint is known to one of them."""
-    problem, rng = PROBLEMS[name], np.random.default_rng(0)
-    x = rng.uniform(*np.array(problem.box).T)
-    (f, all_c), parts = problem.clients(1)[0], problem.clients(3)
-    assert np.mean([part(x) for part, _ in parts]) == pytest.approx(f(x), rel=1e-12)
-    assert [c(x) for _, those in parts for c in those] == [c(x) for c in all_c]
-    assert len({c for _, those in parts for c in those}) == len(all_c)
-
-
-def test_rows_of_constraints_come_from_kept_runs_at_equal_queries() -> None:
-    """Every cell has its runs, with the rho that the tuning seeds chose; with other runs it is another cell."""
-    kept = Kept(FOLDER / "constraints.jsonl")
-    before = constraints.table(kept).splitlines()
-    rows = [(name, count) for name in PROBLEMS for count in constraints.CLIENTS]
-    for k, (name, count) in enumerate(rows):
-        for form in (constraints.TOLD, *constraints.PENALTIES):
-            rho = 0.0 if form == constraints.TOLD else constraints.best_rho(kept, name, count, form)
-            for seed in constraints.SEEDS:
-                line = kept.get(f"{name}, N = {count}", constraints.label(form, rho, seed))
-                assert line is not None
-                assert line["queries"] <= count * constraints.QUERIES
-                line["x"] = [0.5 * (low + high) for low, high in PROBLEMS[name].box]
-        after = constraints.table(kept).splitlines()
-        assert [a == b for a, b in zip(before, after, strict=True)] == [j != k + 2 for j in range(len(before))]
-        before = after
 
 
 def test_simplicity_counts_what_a_tree_contains(tmp_path: Path) -> None:

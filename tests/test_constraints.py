@@ -62,12 +62,6 @@ def test_constraints_of_two_clients_meet_in_a_corner():
     assert result.x == pytest.approx([1.0, 1.0], abs=2e-3)
 
 
-def test_an_inactive_constraint_changes_nothing_of_the_solution():
-    result = run([bowl(np.array([0.5, 0.5]), disc)])
-    assert result.feasible
-    assert result.x == pytest.approx([0.5, 0.5], abs=1e-5)
-
-
 @pytest.mark.parametrize(
     "algorithm", [FedZO(local_steps=5, optimizer=Adam(0.005)), FedCMA(local_steps=5)], ids=["asks x", "does not ask x"]
 )
@@ -113,17 +107,6 @@ def test_not_all_clients_asked():
     result = run([bowl(np.ones(2), disc)] * 3, participation=2, rounds=6)
     assert result.feasible is None
     assert "not all clients have reported" in str(result)
-
-
-def test_batches_give_the_same_x_as_single_points():
-    def batch(x):
-        return np.sum((x - 2.0) ** 2, axis=1), np.sum(x * x, axis=1)[:, None] - 1.0
-
-    def single(x):
-        return float(np.sum((x - 2.0) ** 2)), float(np.sum(x * x)) - 1.0
-
-    one, other = run(batch, vectorized=True, rounds=8), run(single, rounds=8)
-    assert one.x == pytest.approx(other.x, abs=1e-9)
 
 
 def test_points_that_fail_are_left_out():

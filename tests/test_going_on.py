@@ -80,14 +80,6 @@ def test_the_same_bits_as_at_once_and_no_query_twice(algorithm, shares):
     assert more.seconds >= start.seconds
 
 
-def test_in_many_dimensions_and_again_and_again():
-    settings = SETTINGS | {"algorithm": Auto()}
-    result = minimize(bowls(), np.zeros(60), rounds=1, **settings)
-    for rounds in (3, 4, 6):
-        result = minimize(bowls(), np.zeros(60), rounds=rounds, start=result, **settings)
-    same_history(result, minimize(bowls(), np.zeros(60), rounds=6, **settings))
-
-
 def test_points_that_are_asked_at_the_same_time():
     settings = SETTINGS | {"algorithm": FEDZO}
     first = minimize(bowls(), np.zeros(4), rounds=2, workers=2, **settings)
@@ -125,14 +117,6 @@ def test_a_run_that_failed_goes_on(do):
     more = minimize(then, np.zeros(4), start=error.value.result, **settings)
     assert np.array_equal(more.x, minimize(whole, np.zeros(4), **settings).x)
     assert more.queries == asked(first) + asked(then) == asked(whole) + 1
-
-
-def test_failures_that_are_left_out_are_counted_on():
-    settings = SETTINGS | {"algorithm": FEDZO, "on_failure": "skip"}
-    first = minimize(bowls(at=100, do=fail), np.zeros(4), rounds=3, **settings)
-    more = minimize(bowls(), np.zeros(4), rounds=5, start=first, **settings)
-    assert (first.failed, more.failed, more.history[-1].failed) == (1, 1, 1)
-    assert "no connection" in first.first_failure
 
 
 def test_a_budget_counts_on():
@@ -208,16 +192,6 @@ def test_a_run_of_a_file_goes_on_there(tmp_path):
     assert again.rounds == load(path, run=1).rounds == 6
 
 
-def test_a_result_goes_on_as_a_new_run_of_a_file(tmp_path):
-    first = minimize(bowls(), np.zeros(4), rounds=3, **SETTINGS)
-    more = minimize(bowls(), np.zeros(4), rounds=5, start=first, store=tmp_path / "runs.db", **SETTINGS)
-    same_history(load(tmp_path / "runs.db"), more)
-    same_history(
-        minimize(bowls(), np.zeros(4), rounds=7, start=1, store=tmp_path / "runs.db", **SETTINGS),
-        minimize(bowls(), np.zeros(4), rounds=7, **SETTINGS),
-    )
-
-
 KILLED = """
 import os, sys
 import numpy as np
@@ -273,40 +247,6 @@ def test_a_run_with_constraints_goes_on(algorithm, stored, tmp_path):
     assert [r.feasible for r in more.history] == [r.feasible for r in at_once.history]
     assert any(r.violation > 0 for r in at_once.history), "the constraints bind"
     assert asked(one) + asked(two) == asked(all_of_it)
-
-
-@pytest.mark.parametrize(("how", "stored"), [("raised", False), ("returned", True), ("from the first query on", False)])
-def test_failures_with_constraints_go_on(how, stored, tmp_path):
-    """A query that raised has no constraints, one that returned NaN has: each is again what it was."""
-
-    def make():
-        functions, _ = limited()
-        count = [0]
-
-        def sometimes(x):
-            count[0] += 1
-            if how == "from the first query on" and count[0] <= 6:
-                raise OSError("not yet")
-            if how == "raised" and count[0] in (7, 8):
-                raise OSError("no connection")
-            f, c = functions[0](x)
-            return (math.nan, [math.nan] * 2) if how == "returned" and count[0] in (7, 8) else (f, c)
-
-        return [sometimes, *functions[1:]], count
-
-    settings = CONSTRAINED | {"algorithm": Auto(), "on_failure": "skip"}
-    file = {"store": tmp_path / "runs.db", "name": "limited"} if stored else {}
-    (first, one), (then, two), (whole, _) = make(), make(), make()
-    start = minimize(first, np.zeros(4), rounds=4, **settings, **file)
-    two[0] = one[0]
-    more = minimize(then, np.zeros(4), rounds=9, start="limited" if stored else start, **settings, **file)
-    at_once = minimize(whole, np.zeros(4), rounds=9, **settings)
-    if not stored:  # files of runs have no infinite violation, as it is where x has no value
-        same_history(more, at_once)
-    assert np.array_equal(more.x, at_once.x)
-    assert (more.queries_per_client, more.bytes_up) == (at_once.queries_per_client, at_once.bytes_up)
-    assert [r.feasible for r in more.history] == [r.feasible for r in at_once.history]
-    assert at_once.failed == more.failed > 0
 
 
 # What is refused

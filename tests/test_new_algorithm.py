@@ -199,16 +199,6 @@ tell(minimize([at(site) for site in study.sites], np.full(3, 0.9), bounds=(0, 1)
               seed=4))
 """
 
-WRONG = """
-from fzoos.federation.settings import make_algorithm
-from fzoos.algorithms.fedmix import FedMix
-assert make_algorithm({"name": "fedmix", "weights": 0.1}) == FedMix(weights=0.1)
-for table in ({"steps": False}, {"weights": "much"}, {"fading": {"name": "Rising"}}):
-    try:
-        make_algorithm({"name": "fedmix", **table})
-    except (TypeError, ValueError) as error:
-        print(error)
-"""
 
 FLOWER = """
 from fzoos.engines.flower import FlowerEngine, client_app
@@ -297,16 +287,6 @@ def test_minimize_and_a_study_file_give_the_same(library: Path, folder: Path, ex
     """So the file's settings are read as they are written in Python."""
     told = program(library, folder, MINIMIZE)
     assert (told["x"], told["queries"]) == (expected["x"], expected["queries"])
-
-
-def test_what_is_wrong_in_a_file_is_said_as_of_the_others(library: Path, folder: Path) -> None:
-    done = python(library, folder, "-c", WRONG)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.splitlines() == [
-        "algorithm: steps must be an integer, got False",
-        "algorithm: weights must be a number, got 'much'",
-        "algorithm.fading: name must be one of Steady, Falling, got 'Rising'",
-    ]
 
 
 def test_it_keeps_the_contract(library: Path, tmp_path: Path) -> None:

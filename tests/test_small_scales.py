@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from fzoos import Adam, Auto, DeComFL, FedZO, HiSo, ScaffoldI, minimize
+from fzoos import Adam, Auto, FedZO, ScaffoldI, minimize
 
 
 def bowl(centre, unit=1.0):
@@ -24,27 +22,6 @@ def test_tiny_values_take_the_same_steps(algorithm, unit):
         for u in (1.0, unit)
     )
     assert tiny == pytest.approx(plain, abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "restart", "unit"), [(DeComFL(), True, 1e-9), (HiSo(curvature=1e300), False, 1e-30)]
-)
-def test_tiny_values_are_replayed_in_the_same_steps(algorithm, unit, restart):
-    """Server and clients that rebuild x make the optimiser's steps themselves, with the same eps. (With a large h_0
-    the directions of HiSo stay as they are, so that both runs ask the same points.)"""
-    plain, tiny = (
-        minimize(
-            [bowl(0.3, u), bowl(0.4, u)],
-            np.zeros(4),
-            bounds=(-1, 1),
-            algorithm=replace(algorithm, optimizer=Adam(restart=restart)),
-            rounds=10,
-            seed=0,
-        ).x
-        for u in (1.0, unit)
-    )
-    assert tiny == pytest.approx(plain, abs=1e-4)
-    assert np.all(tiny > 0.25)
 
 
 def test_eps_of_ordinary_gradients_is_what_was_given():

@@ -188,25 +188,4 @@ def test_the_unit_of_the_values(dim):
         np.testing.assert_allclose(path(dim, scale), plain, atol=1e-5)
 
 
-@pytest.mark.parametrize("dim", [5, 104])
-def test_a_constant_beside_the_values(dim):
-    """F + 100 has the path of F, but for the digits that it costs."""
-    np.testing.assert_allclose(path(dim, 1.0, 100.0), path(dim, 1.0), atol=1e-3)
-
-
 # Many dimensions
-
-
-@pytest.mark.parametrize("apart", [0.02, 0.3], ids=("dealt", "shared"))
-def test_many_dimensions(apart):
-    """d = 104: a tenth of what F was above its minimum is left after so few rounds that no client has asked 4 d."""
-    centres, curvatures = bowls(104, 0, apart)
-    least = minimum(centres, curvatures)
-
-    def gap(x):
-        return float(np.mean(curvatures @ (x - least) ** 2))
-
-    start = np.full(104, 0.6)
-    result = minimize(sites(centres, curvatures), start, bounds=(-1, 1), algorithm=Auto(), rounds=5, seed=0)
-    assert max(result.queries_per_client) < 4 * 104
-    assert gap(result.x) < 0.1 * gap(start)

@@ -201,12 +201,3 @@ def test_newcomers(two):
         met.add(i)
     assert met == {0, 1, 2}
     assert result.queries_per_client == tuple(sum(map(sum, batches)) for batches in seen)
-
-
-@pytest.mark.parametrize("taking_part", [1, 2])
-def test_bytes_count_participants_only(taking_part):
-    """Only those who take part are sent to and heard from."""
-    result, _ = run(FedZO(differences=FD), vectorized=True, participation=taking_part)
-    assert result.bytes_down == 8 * D * taking_part * R
-    assert result.bytes_up == 8 * (D + 2) * taking_part * R
-    assert result.queries == T * (Q + 1) * taking_part * R

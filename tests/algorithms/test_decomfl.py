@@ -5,7 +5,6 @@ nothing is clipped, unless a test says so.
 """
 
 import json
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -118,15 +117,6 @@ def test_a_run_by_hand(optimizer, weights):
         if optimizer == "sgd":
             assert hand.x == pytest.approx(mean, abs=1e-14)
     assert np.linalg.norm(xs[-1] - X0) > 0.005
-
-
-def test_directions_differ():
-    """Another round, step or seed has other directions; all parties of one step have the same."""
-    draw = DeComFL(differences=QUICK).perturbations
-    keys = [(7, 1, 1), (7, 1, 2), (7, 2, 1), (8, 1, 1)]
-    drawn = [draw({"x": X0}, *key) for key in keys]
-    assert np.array_equal(drawn[0], draw({"x": np.ones(D)}, *keys[0]))
-    assert all(not np.any(a == b) for a, b in pairwise(drawn))
 
 
 # Bytes

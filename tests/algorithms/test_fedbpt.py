@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from fzoos import FedBPT, FedCMA, Study, minimize
+from fzoos import FedBPT, Study, minimize
 from fzoos.engines.flower.secure import SecureFlowerEngine
 from fzoos.federation.privacy import Privacy
 
@@ -59,16 +59,6 @@ def test_queries_and_bytes():
     assert result.queries_per_client == (39, 39)
     assert result.bytes_up == 3 * 2 * 8 * (3 + 2 + 2)
     assert result.bytes_down == 2 * 8 * 3 + 2 * 2 * 8 * (3 + 1)
-
-
-def test_it_is_drawn_to_the_client_of_the_smaller_loss():
-    """Two clients of the same shape, one of them 5 lower: FedCMA ends in the middle, FedBPT beside it, on its side."""
-    sites = [bowl(-0.5), lambda x: bowl(0.5)(x) - 5.0]
-    settings = {"rounds": 15, **PROBLEM}
-    averaged = minimize(sites, algorithm=FedCMA(), **settings).x
-    ranked = minimize(sites, algorithm=FedBPT(), **settings).x
-    assert np.all(abs(averaged) < 0.15)
-    assert np.all(ranked > 0.2)
 
 
 def test_failed_queries():

@@ -1,8 +1,5 @@
 """FedCMA: its search and its client half against the cmaes package, the average by hand, and what it reaches."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from scipy.stats import norm, rankdata
@@ -210,14 +207,6 @@ def test_the_search_is_the_packages(dim, population):
         theirs.tell(list(zip(points, worth, strict=True)))
         ours.tell(points, worth)
         assert np.array_equal(ours.mean, theirs.mean)
-
-
-def test_nothing_to_install():
-    """FedCMA runs where cmaes is not installed."""
-    script = "import sys; sys.modules['cmaes'] = None; from fzoos.cli import main; main(sys.argv[1:])"
-    words = ["run", "quadratic", "--algorithm", "fedcma", "--dim", "2", "--rounds", "1"]
-    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("FedCMA on ")
 
 
 @pytest.mark.parametrize(("projected", "widest"), [(True, 0.5), (False, 1e6)])

@@ -96,17 +96,6 @@ def test_compare_over_seeds_shows_means(fzoos, tmp_path):
     assert "4/4" in err
 
 
-def test_compare_takes_a_plot_file(fzoos, tmp_path):
-    pytest.importorskip("matplotlib")
-    (tmp_path / "plots").mkdir()
-    code, out, _ = fzoos(
-        "compare", "quadratic", *TOY, "--algorithms", "fedzo, fedprox,fedzo", "--output", "plots/a.png"
-    )
-    assert code == 0
-    assert list(rows(out)) == ["FedZO", "FedProx"]
-    assert (tmp_path / "plots" / "a.png").read_bytes().startswith(PNG)
-
-
 def test_compare_without_matplotlib(fzoos, monkeypatch, tmp_path):
     for name in ("matplotlib", "matplotlib.figure", "matplotlib.backends.backend_agg"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -133,13 +122,6 @@ def test_run_prints_and_writes_the_result(fzoos, tmp_path):
     assert written["history"][0]["diagnostics"] == {}  # it has no correction whose length could be told
 
 
-def test_run_with_one_local_step(fzoos, tmp_path):
-    """Nothing that is reported lacks its number."""
-    fzoos("run", "quadratic", "--dim", 3, "--rounds", 1, "--local-steps", 1, "--algorithm", "fedzo", "--json", "r.json")
-    written = json.loads((tmp_path / "r.json").read_text(), parse_constant=pytest.fail)
-    assert set(written["history"][0]["diagnostics"]) == {"correction_length"}
-
-
 @pytest.mark.parametrize(("precision", "array"), [("float64", 32), ("float16", 10)])
 def test_precision(fzoos, tmp_path, precision, array):
     """FedZO, d = 4, two clients, two rounds: x down; x, the count and the correction length up."""
@@ -150,12 +132,6 @@ def test_precision(fzoos, tmp_path, precision, array):
     fzoos("compare", "quadratic", *TOY, *arguments)
     (compared,) = json.loads((tmp_path / "all.json").read_text())
     assert compared["x"] == written["x"]
-
-
-def test_zero_rounds(fzoos):
-    code, out, _ = fzoos("compare", "quadratic", "--dim", 3, "--rounds", 0)
-    assert code == 0
-    assert rows(out)["FedTrustRegion"][2:4] == ["0", "0"]
 
 
 @pytest.mark.parametrize(
@@ -230,21 +206,6 @@ def test_ctrl_c_in_a_run_writes_the_result(fzoos, monkeypatch, tmp_path):
     assert len(json.loads((tmp_path / "r.json").read_text())["history"]) == 1
 
 
-def test_ctrl_c_between_two_runs(fzoos, monkeypatch):
-    from fzoos.cli import compare
-
-    true_trial = compare.run_trial
-
-    def trial(algorithm, *arguments, **settings):
-        if algorithm.name == "fedprox":
-            raise KeyboardInterrupt
-        return true_trial(algorithm, *arguments, **settings)
-
-    monkeypatch.setattr(compare, "run_trial", trial)
-    code, out, err = fzoos("compare", "quadratic", *TOY, "--quiet")
-    assert (code, list(rows(out)), err) == (130, ["FedZO"], "fzoos: interrupted\n")
-
-
 def test_a_failing_objective_keeps_what_is_done(fzoos, monkeypatch):
     """With C this large the values overflow: the run fails, its table is shown, and the error is one line."""
     with np.errstate(all="ignore"):
@@ -271,13 +232,6 @@ def test_reproduce_makes_a_figure(fzoos, tmp_path):
     assert (code, err) == (0, "")
     assert str(tmp_path / "here" / "fig4") in out.replace("\n", "")
     assert {path.name for path in (tmp_path / "here" / "fig4").iterdir()} >= {"fig4.png", "fig4.pdf", "curves.csv"}
-
-
-def test_reproduce_measures_the_theory(fzoos, tmp_path):
-    code, out, err = fzoos("reproduce", "theory", "--quick", "--output", "here", "--quiet")
-    assert (code, err) == (0, "")
-    assert str(tmp_path / "here" / "theory") in out.replace("\n", "")
-    assert (tmp_path / "here" / "theory" / "convergence.png").is_file()
 
 
 @pytest.mark.parametrize(
@@ -317,11 +271,3 @@ def test_local_steps_of_algorithms_that_have_none(fzoos):
         assert code == 2
         assert "--local-steps is 5, but there are no local steps in Auto" in err
         assert "Traceback" not in err
-
-
-def test_local_steps_are_of_those_that_have_them(fzoos, tmp_path):
-    """T = 3 of FedZO's 21 queries for each of two clients; FedLBFGS makes d + 1 whatever T is."""
-    names = ("--algorithms", "fedzo,fedlbfgs", "--json", "r.json", "--quiet")
-    fzoos("compare", "quadratic", "--dim", 4, "--clients", 2, "--rounds", 1, "--local-steps", 3, *names)
-    made = json.loads((tmp_path / "r.json").read_text())
-    assert [one["queries"] for one in made] == [2 * 3 * 21, 2 * 5]

@@ -3,8 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -44,12 +42,6 @@ def test_list_as_json(fzoos):
     }  # fmt: skip
 
 
-def test_list_of_a_file_without_runs(fzoos):
-    Store("runs.db").close()
-    assert fzoos("list") == (0, "no run yet\n", "")
-    assert fzoos("list", "--json") == (0, "[]\n", "")
-
-
 def test_a_run_is_listed_while_it_goes_on(fzoos):
     """Safe to read while a run writes, and the run is not disturbed."""
     seen = []
@@ -63,18 +55,6 @@ def test_a_run_is_listed_while_it_goes_on(fzoos):
     assert seen == [(0, r, r, "running") for r in (1, 2, 3)]
     assert np.array_equal(watched.x, alone.x)
     assert "completed" in fzoos("list")[1]
-
-
-def test_a_run_that_died_is_interrupted(fzoos):
-    code = (
-        "import os, numpy as np; from fzoos import FedZO, minimize\n"
-        "minimize([lambda x: float(x @ x)], np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=5, store='runs.db',\n"
-        "         callback=lambda record: os._exit(9) if record.round == 2 else None)\n"
-    )
-    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 9
-    (run,) = json.loads(fzoos("list", "--json")[1])
-    assert (run["status"], run["rounds"]) == ("interrupted", 2)
-    assert "status   interrupted: its process is gone\n" in fzoos("show")[1]
 
 
 # show
@@ -192,15 +172,6 @@ def test_where_settings_differ(fzoos):
     assert re.search(r"algorithm\.optimizer\.type +SGD +Adam", out)
 
 
-def test_runs_without_f_or_rounds_are_compared(fzoos):
-    keep("runs.db", values=())
-    keep("runs.db", values=(None, None))
-    for pair in (("1", "2"), ("2", "2"), ("1", "1")):
-        code, out, err = fzoos("compare-runs", *pair)
-        assert (code, err) == (0, "")
-        assert "F is not known" in out
-
-
 # the text of a report
 
 
@@ -222,15 +193,6 @@ def test_markdown_of_two_runs():
             "two |", "two \\|"
         )
         assert row in text
-
-
-def test_markdown_of_nothing_and_of_a_run_that_has_just_begun():
-    assert markdown([]).startswith("# No runs\n")
-    result = real_run(None, rounds=0, monitor=None)
-    text = markdown([("new", {"sites": ["north", "south"]}, result)])
-    assert "| new | completed | 0 | – | 0 | 0 bytes | 0 bytes | 0.0 |" in text
-    assert "| north | 0 | – |" in text
-    assert "F is not known" in markdown([("a", {}, result), ("b", {}, result)])
 
 
 # fzoos run and fzoos compare keep their runs

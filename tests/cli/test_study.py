@@ -114,19 +114,6 @@ def test_people_evaluate_a_study(folder, run):
     assert result.queries == len(asked) == len(set(asked))
 
 
-def test_half_of_the_values(folder, run):
-    """What is told is kept; what is left is asked for again; the study does not go on without it."""
-    table = folder / "values.csv"
-    run("ask", folder, "--output", table)
-    rows = list(csv.DictReader(io.StringIO(table.read_text())))
-    assert len(rows) == 10
-    table.write_text("site,id,value\n" + "\n".join(f"{r['site']},{r['id']},1.0" for r in rows[:4]))
-    code, out, _ = run("tell", folder, table)
-    assert (code, out) == (0, "4 new values entered; 6 points are still without a value\n")
-    _, out, _ = run("ask", folder, "--site", "south")
-    assert len(out.splitlines()) == 1 + 5
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

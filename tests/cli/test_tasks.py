@@ -16,7 +16,6 @@ from fzoos.cli.options import DATASET_NAMES, METRIC_NAMES, TASK_NAMES
 from fzoos_experiments.paper import task_spec
 from fzoos_experiments.tasks.scores import SCORES
 
-SHARED = Path(os.environ.get("FZOOS_DATA") or Path(__file__).parents[3] / "shared" / "data")
 PNG = b"\x89PNG\r\n\x1a\n"
 SHORT = ["--rounds", "2", "--local-steps", "2"]
 
@@ -108,21 +107,6 @@ def test_an_attack_reports_what_minimize_finds(fzoos, data, tmp_path):
     assert "FedZO attack mnist P=0.5 d=784 N=3" in fzoos("list", "runs.db")[1]
 
 
-def test_an_attack_stops_when_the_image_is_attacked(fzoos, data, monkeypatch):
-    """A pixel may become any other: few rounds are enough."""
-    from fzoos_experiments.tasks.attack import DATASETS
-
-    monkeypatch.setitem(DATASETS, "mnist", replace(DATASETS["mnist"], radius=1.0))
-    code, out, _ = fzoos("run", "attack", "--data", data, "--clients", "2", "--rounds", "50", "--json", "r.json", "-q")
-    assert code == 0
-    assert "attacked yes\n" in out
-    written = json.loads(Path("r.json").read_text())
-    margins = [record["monitor"] for record in written["history"]]
-    assert written["rounds"] == len(margins) < 50
-    assert margins[-1] < 0 <= min([written["start"], *margins[:-1]])
-    assert f"status   stopped: the image is attacked after round {len(margins)}\n" in out
-
-
 def test_compare_counts_the_attacked_images(fzoos, data, tmp_path):
     pytest.importorskip("matplotlib")
     seeds = 3
@@ -138,14 +122,6 @@ def test_compare_counts_the_attacked_images(fzoos, data, tmp_path):
     assert "images 0 to 2" in out
     assert err.count("client 0: accuracy") == 1  # the models are those of all images
     assert (tmp_path / "fzoos-attack.png").read_bytes().startswith(PNG)
-
-
-def test_an_image_does_not_depend_on_how_many_are_drawn(data):
-    spec = task_spec.TaskSpec.of("attack", dataset="mnist", portion=1.0, clients=2, images=20, quick=True)
-    many = task_spec.build(spec, False, data)
-    make = problems.problem_maker("attack", data=data, clients=2, portion=1.0)
-    for seed in (0, 14, 15):
-        np.testing.assert_array_equal(make(seed).task.image, many[seed].image)
 
 
 # Metrics
@@ -164,29 +140,7 @@ def test_a_metric_reports_f(fzoos, data, tmp_path):
     assert [re.search(r"seed=(\d)", outcome["task"])[1] for outcome in outcomes] == ["0", "1"]
 
 
-def test_full_is_all_of_the_data(data):
-    problem = problems.problem_maker("metric", data=data, full=True)(0)
-    assert problem.task.samples is None
-    assert problem.summary == "metric precision P=0.3 full d=2189 N=7"
-
-
 # The data
-
-
-@pytest.mark.skipif(not (SHARED / "mnist.npz").is_file(), reason="there is no mnist.npz")
-def test_mnist(fzoos):
-    pytest.importorskip("torch")
-    code, out, _ = fzoos("run", "attack", "--data", SHARED, "--clients", "1", "--portion", "1", "--rounds", "2", "-q")
-    assert code == 0
-    assert "(at x0 " in out
-
-
-@pytest.mark.skipif(not (SHARED / "covtype.npz").is_file(), reason="there is no covtype.npz")
-def test_covertype(fzoos):
-    pytest.importorskip("torch")
-    code, out, _ = fzoos("run", "metric", "--data", SHARED, "--rounds", "2", "-q")
-    assert code == 0
-    assert 0.0 < float(re.search(r"^F +(\S+)", out, re.MULTILINE)[1]) < 1.0
 
 
 @pytest.mark.parametrize(

@@ -57,13 +57,6 @@ def lab(tmp_path, capsys):
     return Lab()
 
 
-def test_a_missing_file_is_one_line(lab):
-    lab.start()
-    code, _, err = lab.run("tell", lab.folder, lab.folder / "nowhere.csv")
-    assert code == 2
-    assert err.splitlines() == [f"fzoos: {lab.folder / 'nowhere.csv'} cannot be read: No such file or directory"]
-
-
 def test_decimal_commas(lab):
     """What a spreadsheet of half of Europe writes: the same values, and the same points."""
     rows = lab.start()
@@ -94,21 +87,6 @@ def test_a_point_that_was_changed(lab):
     assert stored[1] == pytest.approx([333.0, asked[1][1]])
     assert stored[[0, 2, 3]] == pytest.approx(np.array(asked)[[0, 2, 3]])
     assert lab.run("ask", lab.folder)[0] == 0  # and the study goes on
-
-
-def test_digits_that_a_spreadsheet_cut_are_no_change(lab):
-    rows = lab.start()
-    for row in rows:
-        row |= {"x1": f"{float(row['x1']):.8g}", "x2": f"{float(row['x2']):.8g}", "value": "1"}
-    assert "taken as evaluated" not in lab.tell(rows)[1]
-
-
-def test_a_point_outside_the_bounds(lab):
-    rows = lab.start()
-    rows[0] |= {"x1": "500", "value": "1"}
-    code, _, err = lab.tell(rows)
-    assert code == 2
-    assert "line 2: the point is outside the bounds" in err
 
 
 def test_nan_means_failed_where_that_is_allowed(lab):

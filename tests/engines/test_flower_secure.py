@@ -166,19 +166,6 @@ def test_weights_are_those_of_the_study(tmp_path: Path) -> None:
         assert error < 3 * quantum(name)  # three errors, and the sum of w / max(w) is 2
 
 
-def test_a_whole_study_ends_where_the_plain_one_does(tmp_path: Path) -> None:
-    boxes = [box({"site": site}) for site in SITES]
-    plain = LocalStudy(study(), tmp_path / "plain", boxes, site_seed=study().seed).run()
-    with InProcess() as flower:
-        federation = Federation(flower, tmp_path, study())
-        for site in SITES:
-            federation.add(site)
-        result = conduct(federation.study, federation.engine(), tmp_path / "result.db")
-    assert result.status == "completed"
-    assert result.queries_per_client == plain.queries_per_client
-    np.testing.assert_allclose(result.x, plain.x, rtol=0, atol=1e-5)
-
-
 # The server sees sums only
 
 

@@ -31,31 +31,3 @@ def test_sleep_changes_nothing(monkeypatch, algorithm, digits):
     assert len(set(map(id, slept))) > 2
     assert again.queries == kept.queries
     np.testing.assert_allclose(again.x, kept.x, rtol=0, atol=digits)
-
-
-def test_few_clients_keep_everything(monkeypatch):
-    """Six clients stay awake: a small run is as it was."""
-    monkeypatch.setattr(Client, "rest", lambda self: pytest.fail("a client was sent to sleep"))
-    run(FZooS(**SMALL))
-
-
-def test_the_factor_is_gone():
-    """Of 30 points with 50 features nothing is left but the points."""
-    from fzoos.algorithms.base import ClientContext
-    from fzoos.messages.message import Message
-    from fzoos.objectives.box import Box
-    from fzoos.objectives.evaluator import Evaluator
-    from fzoos.objectives.trajectory import Trajectory
-
-    evaluator = Evaluator(SITES[0], Box.of((-1, 1), dim=4))
-    half = FZooS(**SMALL).client(ClientContext(evaluator, Trajectory(4), np.random.default_rng(0), 4, 6, True))
-    x, request = np.full(4, 0.5), Message("refresh", 1, {"x": np.full(4, 0.5)}, {"seed": 3})
-    half.refresh(x, request)
-    assert len(half._surrogate._gp) > 0
-    assert half._fourier is not None
-    half.rest()
-    half.rest()
-    assert len(half._surrogate._gp) == 0
-    assert half._fourier is None
-    assert len(half.context.trajectory) > 0
-    half.refresh(x, request)

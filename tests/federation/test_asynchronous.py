@@ -18,10 +18,9 @@ from fzoos.engines import LocalStudy
 from fzoos.engines.local import LocalEngine
 from fzoos.federation import Study
 from fzoos.federation.asynchronous import AsynchronousServer
-from fzoos.federation.conductor import conduct
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.journal import Journal
-from fzoos.federation.server import Dropouts, TooFewClients
+from fzoos.federation.server import Dropouts
 from fzoos.federation.server_state import ServerState
 from fzoos.messages.codec import decode
 from fzoos.messages.message import Message
@@ -219,16 +218,6 @@ def test_a_client_that_dies_holds_nobody_up():
     assert server.state.answers.under_way == {}
 
 
-def test_too_few():
-    """Where fewer are left than are enough, and none is under way, the run stops and can be resumed."""
-
-    def answer(i, request):
-        return steps(i, request) if i == 0 else ConnectionError("gone")
-
-    with pytest.raises(TooFewClients, match="1 of 2 clients answered"):
-        play(make_server(Scripted(answer, [[0, 1, 2]])), 1)
-
-
 def test_retries():
     """Too few answers: who failed is asked once more, within the exchange."""
     tried = []
@@ -344,17 +333,6 @@ def test_refused_settings(settings, words):
             sites=SITES,
             **{"enough": 3, "dim": 3, "algorithm": {"name": "fedzo"}, **settings},
         )
-
-
-def test_an_engine_that_cannot_refuses(tmp_path):
-    """An engine that has no `gather`, as that of secure sums."""
-
-    class Engine:
-        def exchange(self, requests, timeout):
-            raise AssertionError
-
-    with pytest.raises(ValueError, match="Leave enough out"):
-        conduct(make_study(enough=3), Engine(), tmp_path / "result.db")
 
 
 KILLED = """

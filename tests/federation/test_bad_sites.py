@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from conducted import THREE, failures, run, same_history
 from fault_jobs import TABLES, logged, make_study
-from wire import Lost, Wire
+from wire import Lost
 
 import fzoos
 from fzoos.federation.aggregate import AGGREGATES
-from fzoos.federation.conductor import conduct
 from fzoos.messages.codec import decode, encode, pack
 from fzoos.messages.message import Message
 
@@ -60,19 +59,6 @@ def test_who_misses_the_refresh_gets_x_with_the_update(folder):
     assert result.queries_per_client == (19, 16, 19)  # without its 3 at x_1
 
 
-def test_who_returns_goes_on_where_it_was(folder):
-    """Away for round 2, back in round 3: no initial design again (7 in round 1, 6 in round 3), the count goes on."""
-    study = make_study(sites=THREE, min_clients=2)
-    away = silent((1, "refresh", 2), (1, "update", 2))
-    result, engine = run(study, folder, fault=away)
-    assert result.queries_per_client == (19, 13, 19)
-    assert [record.queries_per_client[1] for record in result.history] == [7, 7, 13]
-    points = logged(folder, "b")
-    assert len(points) == 13
-    third = next(request for client, request, _ in engine.sent if (client, request.round) == (1, 3))
-    assert points[7] == pytest.approx(-1.0 + 2.0 * third.arrays["x"])  # its eighth query is the server's new x
-
-
 def test_too_few(folder):
     """Two are needed and one answers: tried again, `retries` times, then the run stops in words, is resumable, and ends
     like one that nobody disturbed. Who has answered is asked once."""
@@ -90,19 +76,6 @@ def test_too_few(folder):
     resumed, _ = run(study, folder, resume=True)
     same_history(resumed, whole)
     assert [len(logged(folder, site)) for site in THREE] == [19, 19, 19]
-
-
-def test_an_engine_that_forgets_somebody(folder):
-    """Neither a reply nor a reason: that is a failure too."""
-    study = make_study("fedzo", min_clients=1)
-
-    class Forgetful(Wire):
-        def exchange(self, requests, timeout):
-            return super().exchange({0: requests[0]}, timeout)
-
-    with Forgetful(study, folder) as engine:
-        assert conduct(study, engine, folder / "result.db").status == "completed"
-    assert set(failures(folder)) == {(r, 1, "b: neither a reply nor a reason came back") for r in (1, 2, 3)}
 
 
 # Sites that lie

@@ -187,21 +187,6 @@ def test_bad_requests_of_what_is_rebuilt(algorithm, arrays, reason):
         check_request(algorithm, Message("update", 2, arrays, {"seed": 1}), D)
 
 
-@pytest.mark.parametrize(
-    ("arrays", "reason"),
-    [
-        ({}, "array 's' is missing"),
-        (X, "array 'x' is not expected; these are: s"),
-        ({"s": np.zeros(4)}, r"array 's' must have shape \(12,\), got \(4,\)"),
-        ({"s": np.full(12, 1e200)}, "array 's' holds numbers beyond"),
-    ],
-)
-def test_bad_replies_of_what_is_rebuilt(arrays, reason):
-    """x does not come, and slopes come for every local step."""
-    with pytest.raises(MessageError, match=reason):
-        check_reply(DECOMFL, Message("update", 2, S, {"seed": 1}), reply(arrays=arrays), D)
-
-
 # Steered rounds
 
 TRUST, SEARCH = (make_algorithm({"name": name}) for name in ("fedtrustregion", "fedlinesearch"))
@@ -287,20 +272,6 @@ def test_bad_requests_of_a_steered_round(bad, reason):
     """Names, shapes, numbers and the order of things: refused before anything is asked."""
     with pytest.raises(MessageError, match=reason):
         steered(bad)
-
-
-@pytest.mark.parametrize(
-    ("scalars", "reason"),
-    [
-        ({"turn": 3, "participants": 2}, "turn 3 of 2"),
-        ({"mode": 7}, r"scalar 'mode' must be in 1\.\.2"),
-        ({"quiet": 1}, "scalar 'quiet' is not expected"),
-    ],
-)
-def test_bad_requests_of_a_line_search(scalars, reason):
-    """Its own numbers; those of the trust region are none of them."""
-    with pytest.raises(MessageError, match=reason):
-        steered(Message("update", 2, FRESH | STAR | MEMORY, SHARED | scalars), SEARCH)
 
 
 @pytest.mark.parametrize(

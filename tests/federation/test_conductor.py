@@ -130,29 +130,6 @@ def test_in_use(folder, nursery):
     assert run(make_study(), folder, resume=True)[0].status == "completed"
 
 
-@pytest.mark.parametrize("kind", ["text", "truncated", "newer", "flipped"])
-def test_a_file_that_cannot_be_used(folder, kind):
-    """Refused before anybody is asked, in one line, and the file is as it was."""
-    path = folder / "result.db"
-    run(make_study(rounds=1), folder)
-    good = path.read_bytes()
-    if kind == "text":
-        path.write_text("not this one\n" * 1000)
-    elif kind == "truncated":
-        path.write_bytes(good[: len(good) // 2])
-    elif kind == "newer":
-        with Store(path) as store:
-            store._db.execute("PRAGMA user_version = 99")
-    else:
-        body = good.index(b'{"state"')
-        path.write_bytes(good[:body] + bytes([good[body] ^ 1]) + good[body + 1 :])
-    bad = path.read_bytes()
-    with pytest.raises(StoreError, match=r"cannot be read|damaged|has format 99") as caught:
-        conduct(make_study(), Lonely(), path, resume=True)
-    assert "\n" not in str(caught.value)
-    assert path.read_bytes() == bad
-
-
 # Budgets
 
 
@@ -170,27 +147,6 @@ def test_budget_of_the_run(folder):
     whole, _ = run(replace(study, max_queries=None), folder / "whole")
     more, _ = run(replace(study, max_queries=None), folder, resume=True)
     same_history(more, whole)
-
-
-def test_budgets_at_the_exact_bound(folder):
-    """A budget of just two rounds is two rounds, and one less is one; the same for a site's own: 7, then 6 queries."""
-    for budget, rounds in ((26, 2), (25, 1), (14, 1), (13, 0)):
-        result, _ = run(make_study(max_queries=budget, rounds=5), folder / f"run-{budget}")
-        assert (result.status, result.rounds) == ("budget", rounds)
-    for budget, rounds in ((13, 2), (12, 1), (7, 1), (6, 0)):
-        result, _ = run(make_study(max_queries_per_client=budget, rounds=5), folder / f"site-{budget}")
-        assert (result.status, result.rounds) == ("failed", rounds)
-
-
-@pytest.mark.parametrize("unknown", [{"colour": "red"}, {"rounds": "many"}, {"algorithm": {"name": "future"}}])
-def test_settings_of_a_newer_version(folder, unknown):
-    """A run whose settings this version does not know is refused in words when it is resumed."""
-    study = make_study("fedzo")
-    run(study, folder)
-    with Store(folder / "result.db") as store:
-        store.resume(store.last, store.settings(store.last) | unknown)
-    with pytest.raises(StoreError, match="settings that this version does not know"):
-        run(study, folder, resume=True)
 
 
 def test_another_version_of_the_algorithm(folder, monkeypatch):

@@ -7,7 +7,6 @@ import pytest
 
 from fzoos import FedZO, FiniteDifferences, minimize
 from fzoos.federation.counts import QueryCounts
-from fzoos.federation.limits import Limits, Stop
 from fzoos.federation.server_state import ServerState
 
 CHEAP = FedZO(local_steps=2, differences=FiniteDifferences(count=4))
@@ -36,10 +35,3 @@ def test_queries_of_a_second_try(budget, allowed):
     counts = QueryCounts(CHEAP, dim=3)
     assert counts.most == ROUND
     assert counts.allow_retry(state(queries=[10, 20, 0], unknown=[0, 0, 5]), [0, 1], budget) is allowed
-
-
-def test_seconds():
-    """A round begins while there is time, and none when it is up."""
-    limits = Limits(Stop(max_seconds=2.0))
-    assert limits.before(state(queries=[0], seconds=np.nextafter(2.0, 0.0))) is None
-    assert "the budget is 2" in limits.before(state(queries=[0], seconds=2.0))

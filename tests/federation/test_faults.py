@@ -256,19 +256,6 @@ class Sites:
             self._end(client)
 
 
-@pytest.mark.parametrize("algorithm", TABLES)
-def test_site_killed(nursery, folder, undisturbed, algorithm):
-    """Killed in its second query, after its restart in the fifth, and asked again: the undisturbed run."""
-    settings = {"algorithm": algorithm, "retries": 3}
-    whole, points = undisturbed(**settings)
-    sites = Sites(nursery, folder, settings, kills=[2, 5, None])
-    result = conduct(make_study(**settings), sites, folder / "result.db")
-    sites.close()
-    assert [client for client, _, _ in sites.failed] == [0, 0]
-    assert (result.status, result.x.tobytes().hex()) == ("completed", whole["x"])
-    assert compare(folder, make_study(**settings), points, 2, journals=".") == 2
-
-
 def test_site_killed_in_each_exchange(nursery, folder, undisturbed):
     """Killed in round 1, in a refresh and in an update, and asked again: the undisturbed run, one query lost a time."""
     settings = {"algorithm": "fzoos", "retries": 3}

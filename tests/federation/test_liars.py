@@ -163,15 +163,6 @@ def test_what_failing_sites_asked_is_counted(folder, vectorized):
         assert store.failures(store.last)
 
 
-def test_retries_stay_within_the_budget(folder):
-    """All sites must answer, and one always fails: it is asked again only as long as the budget allows it."""
-    study = make_study("fedzo", sites=THREE, rounds=50, max_queries=30, retries=1000)
-    boxes = [Box(CENTRES[0], folder / "a.log"), Box(CENTRES[1], folder / "b.log"), Failing(folder / "c.log", ())]
-    result = run(study, folder, objectives=boxes)
-    assert result.status == "failed"
-    assert sum(len(logged(folder, site)) for site in THREE) <= 30
-
-
 def test_what_cannot_be_known_is_planned_for(folder):
     """Answers that get lost: the site has asked, the server does not know how much. It plans for a round's queries, and
     takes the true count with the next answer."""

@@ -10,7 +10,6 @@ from fault_jobs import CENTRES, Box, make_study
 from wire import Wire
 
 import fzoos
-from fzoos._util.files import FileLock
 from fzoos.engines import LocalStudy
 from fzoos.federation.conductor import conduct
 from fzoos.runs.store import StoreError
@@ -26,12 +25,6 @@ def test_local_study(folder, workers):
     same_history(result, whole)
     # round 1 with x_0 and the initial design; then a refresh and an update, 3 queries each
     assert [box.count for box in boxes] == [7 + 6 + 6] * 3
-
-
-def test_local_study_wants_one_objective_per_site(folder):
-    """Else it says so."""
-    with pytest.raises(ValueError, match="objectives has 1 entries but the study has 2 sites"):
-        LocalStudy(make_study(), folder, [Box(0.2)])
 
 
 def test_a_site_that_hangs(folder):
@@ -102,14 +95,3 @@ def test_outcome_is_not_lost_when_the_engine_breaks(folder):
         conduct(study, engine, folder / "result.db")
     assert (fzoos.load(folder).status, fzoos.load(folder).message) == ("failed", "MemoryError: too much")
     same_history(run(study, folder, resume=True)[0], whole)
-
-
-def test_lock_waits(folder):
-    """A lock is waited for as long as told."""
-    one, two = FileLock(folder / "lock"), FileLock(folder / "lock")
-    assert one.acquire()
-    timer = threading.Timer(0.1, one.release)
-    timer.start()
-    assert two.acquire(wait=30.0)
-    timer.join()
-    two.release()

@@ -1,8 +1,6 @@
 """The precision of messages: what arrays become, how many bytes they are, and that every engine gives the same run."""
 
 import math
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -11,11 +9,10 @@ from fault_jobs import CENTRES, TABLES, Box
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
-from wire import Lost, Wire
+from wire import Wire
 
 import fzoos
 from fzoos.algorithms import ALGORITHMS
-from fzoos.engines import LocalStudy
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.conductor import conduct
 from fzoos.federation.server import Server
@@ -310,53 +307,6 @@ def test_every_algorithm_at_every_precision(folder, algorithm, precision):
     assert np.all(abs(result.x) <= 1.0)
     if precision != "float64":
         assert plain.bytes_up < minimized(replace(study, precision="float64")).bytes_up
-
-
-@pytest.mark.parametrize(("algorithm", "precision"), [("fzoos", "stochastic"), ("scaffoldii", "float16")])
-def test_interrupted_and_resumed(folder, algorithm, precision):
-    """Stopped after a round, then by an error in the middle of one, and taken up again: the undisturbed run, and the
-    same bytes in the journals."""
-    study = make(algorithm, precision, rounds=4)
-    seed = {"site_seed": study.seed}
-    whole = LocalStudy(study, folder / "whole", [Box(c) for c in CENTRES[:2]], **seed).run()
-    boxes = [Box(c) for c in CENTRES[:2]]
-    assert LocalStudy(study, folder / "parts", boxes, **seed).run(callback=lambda record: True).rounds == 1
-    left = [3]
-
-    def breaking(x):
-        left[0] -= 1
-        if left[0] == 0:
-            raise KeyboardInterrupt
-        return boxes[1](x)
-
-    assert LocalStudy(study, folder / "parts", [boxes[0], breaking], **seed).run(resume=True).status == "interrupted"
-    result = LocalStudy(study, folder / "parts", boxes, **seed).run(resume=True)
-    assert result.status == "completed"
-    same(result, whole)
-    for site in study.sites:
-        assert bodies(folder / "parts", site) == bodies(folder / "whole", site)
-
-
-def bodies(folder, site):
-    with closing(sqlite3.connect(folder / "journals" / f"{site}.journal")) as db:
-        return [db.execute(f"SELECT body FROM {table} ORDER BY id").fetchall() for table in ("requests", "replies")]
-
-
-@pytest.mark.parametrize("precision", ["stochastic"])
-def test_who_misses_the_refresh_gets_the_same_x(folder, precision):
-    """x goes with the update to a site that did not get the refresh; all sites have the same rounded x."""
-    study = make("fzoos", precision, min_clients=1)
-
-    def fault(client, request):
-        if client == 1 and request.kind == "refresh":
-            raise Lost("lost")
-
-    with Wire(study, folder, fault=fault) as wire:
-        assert conduct(study, wire, folder / "result.db").status == "completed"
-    seen = {r: [m.arrays["x"] for _, m, _ in wire.sent if m.round == r and "x" in m.arrays] for r in (2, 3)}
-    assert [len(xs) for xs in seen.values()] == [3, 3]  # two refreshes and one update
-    for xs in seen.values():
-        assert {x.tobytes() for x in xs} == {xs[0].tobytes()}
 
 
 @pytest.mark.parametrize(

@@ -199,13 +199,6 @@ def test_runs_that_do_not_converge(moves, tolerance):
     assert walked(moves, tolerance)[:2] == (len(moves), "completed")
 
 
-def test_the_message_of_a_converged_run():
-    """Says how little x moved."""
-    server, notes = Walk([0.0] * 5), Notes()
-    RoundLoop(server, BOX, notes, rounds=5, tolerance=1e-6).run()
-    assert notes.ending == ("converged", "x moved by less than 1e-06 of the box in 3 rounds")
-
-
 def test_moves_survive_a_resume():
     """Taken up after each round from what was saved, the run ends in the same round; and taken up after it converged,
     by the tolerance that it has then: a smaller one goes on, and 0 for ever."""

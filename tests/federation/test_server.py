@@ -129,19 +129,6 @@ def test_one_exchange():
     assert engine.log[2][3].arrays["x"] == pytest.approx([4.0, 14.0])
 
 
-def test_payload_travels_with_x_and_comes_back_averaged():
-    """One exchange with a payload: round 1 sends none; round r sends the average of round r - 1, 20 + (r - 1)."""
-    engine = FakeEngine(payload_with="update")
-    s = server(engine)
-    for _ in range(3):
-        s.run(s.plan())
-    sent = [request.arrays for *_, request in engine.log]
-    assert list(sent[0]) == ["x"]
-    assert sent[1]["c"] == pytest.approx([21.0])
-    assert sent[2]["c"] == pytest.approx([22.0])
-    assert all("x" in arrays for arrays in sent)
-
-
 def test_two_exchanges():
     """Refresh before update, none in round 1, x once a round, the fresh average at once, carried entries next time."""
     engine = FakeEngine(payload_with="refresh")
@@ -163,19 +150,6 @@ def test_two_exchanges():
     assert sent[3]["hint"] == pytest.approx([1.0])
     assert all(request.scalars == {"seed": 99} for *_, request in engine.log)
     assert s.x == pytest.approx([6.0, 16.0])
-
-
-def test_bytes():
-    """Every copy of a request and every reply counts, 8 bytes a number.
-
-    Round 1: down 3 (x: 2, seed: 1), up 3 (x: 2, scalars: 2). Round 2: down 3 (x: 2, seed: 1) + 3 (c, hint: 2, seed: 1),
-    up 3 (c, hint: 2, count: 1) + 3 (x: 2, scalars: 2).
-    """
-    s = server(FakeEngine(payload_with="refresh"), Scripted(two=True, seed=True))
-    s.run(s.plan())
-    assert (s.state.bytes_down, s.state.bytes_up) == (8 * 3 * 3, 8 * 3 * 4)
-    s.run(s.plan())
-    assert (s.state.bytes_down, s.state.bytes_up) == (8 * 3 * (3 + 3 + 3), 8 * 3 * (4 + 3 + 4))
 
 
 def test_plan_knows_the_cost():

@@ -7,7 +7,6 @@ import pytest
 from fzoos import (
     SGD,
     ActiveQueries,
-    Adam,
     FedTrustRegion,
     FedZO,
     FiniteDifferences,
@@ -25,6 +24,7 @@ from fzoos.federation.settings import make_algorithm
         ({"name": "fedtrustregion", "projected": False}, FedTrustRegion(projected=False)),
         ({"name": "fzoos", "features": 7, "points": 9, "noise": 0.5}, FZooS(features=7, points=9, noise=0.5)),
         ({"name": "fzoos", "kernel": {"name": "Matern52", "length_scale": 2.0}}, FZooS(kernel=Matern52(2.0))),
+        ({"name": "fedzo", "optimizer": {"name": "SGD", "learning_rate": 1}}, FedZO(optimizer=SGD(1))),
         ({"name": "fzoos", "active": False, "refresh": False}, FZooS(active=None, refresh=None)),
         (
             {"name": "fzoos", "active": {"candidates": 9, "picks": 2, "radius": 0.1}},
@@ -49,21 +49,6 @@ from fzoos.federation.settings import make_algorithm
 def test_algorithms(table, expected):
     """A table makes what the class makes."""
     assert make_algorithm(table) == expected
-
-
-@pytest.mark.parametrize(
-    ("table", "expected"),
-    [
-        ({"name": "adam"}, Adam()),
-        ({"name": "adam", "learning_rate": 0.5, "restart": False}, Adam(0.5, restart=False)),
-        ({"learning_rate": 0.5}, Adam(0.5)),  # the first of several needs no name
-        ({"name": "sgd", "learning_rate": 1}, SGD(1)),
-        ({"name": "SGD", "learning_rate": 1}, SGD(1)),
-    ],
-)
-def test_optimizers(table, expected):
-    """Optimisers are part of it, by their names in upper or lower case."""
-    assert make_algorithm({"name": "fedzo", "optimizer": table}) == FedZO(optimizer=expected)
 
 
 @pytest.mark.parametrize("cls", ALGORITHMS.values(), ids=ALGORITHMS)

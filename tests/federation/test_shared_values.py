@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from fzoos import Auto, DeComFL, FedCMA, FedZO, Integer, Real, ScaffoldI, Space, Stop, minimize
+from fzoos import Auto, DeComFL, FedCMA, FedZO, ScaffoldI, Stop, minimize
 from fzoos.engines import LocalStudy
 from fzoos.federation.conductor import conduct
 from fzoos.federation.journal import Journal
@@ -61,23 +61,6 @@ def test_a_search_that_does_not_ask_x_pays_a_query_a_client_and_round():
     settings = {"bounds": (-1, 1), "algorithm": FedCMA(), "rounds": 3, "seed": 0}
     plain = minimize(bowls(), np.zeros(4), **settings)
     assert minimize(bowls(), np.zeros(4), monitor="clients", **settings).queries == plain.queries + 3 * 3
-
-
-@pytest.mark.parametrize("precision", ["float32", "stochastic"])
-def test_values_and_their_x_travel_exactly(precision):
-    result = minimize(bowls(), np.zeros(4), bounds=(-1, 1), rounds=3, precision=precision, monitor="clients", seed=0)
-    assert result.fun == pytest.approx(np.mean([f(result.x) for f in bowls()]), rel=1e-12)
-
-
-def test_the_value_is_that_of_the_variables():
-    space = Space(rate=Real(0, 1), depth=Integer(1, 12))
-
-    def loss(rate, depth):
-        assert isinstance(depth, int)
-        return (depth - 7.2) ** 2 + rate
-
-    result = minimize(loss, {"rate": 0.5, "depth": 3}, bounds=space, rounds=5, monitor="clients", seed=0)
-    assert result.fun == pytest.approx(loss(**result.variables), rel=1e-12)
 
 
 def test_target_and_patience_without_a_monitor():

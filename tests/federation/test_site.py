@@ -4,9 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from fault_jobs import TABLES, Box, logged, make_study
+from fault_jobs import TABLES, Box, make_study
 from one_site import REFRESH, SECOND, STUDY, UPDATE, X, asked, queries, same, site
-from wire import Lost, Wire
+from wire import Wire
 
 from fzoos.federation.conductor import conduct
 from fzoos.federation.journal import Journal, JournalError
@@ -184,17 +184,6 @@ def test_a_journal_that_lacks_queries(folder, kept):
         here.handle(REFRESH)
 
 
-def test_a_journal_with_too_many_queries(folder):
-    """The same for more queries than the answer can have made: six of them fit, the seventh was another version's."""
-    with Journal(folder / "a.journal", STUDY.id, "a", seed=STUDY.seed) as journal:
-        request = journal.begin(encode(UPDATE, STUDY.id))
-        for i in range(7):
-            journal.record(request, np.full((1, 2), 0.3), np.zeros(1), 1, min(1 + i // 3, 2), "difference")
-        journal.reply(request, b"reply", np.random.default_rng(0).bit_generator.state)
-    with site(folder) as here, pytest.raises(JournalError, match="it has more queries"):
-        here.handle(REFRESH)
-
-
 @pytest.mark.parametrize("generator", [{}, {"bit_generator": "MT19937"}, np.random.default_rng(0).bit_generator.state])
 def test_the_generator_is_the_recorded_one(folder, generator):
     """Whatever was drawn on another machine: the next directions follow from the state that the journal has."""
@@ -267,20 +256,3 @@ def test_close_ends_the_objective(folder):
 
     site(folder, Ends(0.2)).close()
     assert closed == [True]
-
-
-def test_lost_on_the_way(folder):
-    """A reply that was sent and never came is given again."""
-    lost = []
-
-    def first_reply(client, request, data):
-        if len(lost) < 3:
-            lost.append(data)
-            raise Lost("cable")
-        return data
-
-    study = make_study(retries=3)
-    with Wire(study, folder, tamper=first_reply) as wire:
-        result = conduct(study, wire, folder / "result.db")
-    assert result.status == "completed"
-    assert result.queries == sum(len(logged(folder, site)) for site in study.sites) == 2 * (7 + 6 + 6)

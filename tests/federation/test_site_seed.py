@@ -132,19 +132,3 @@ def test_a_damaged_seed_is_detected_and_the_rest_recovered(folder, change):
         assert journal.seed not in (None, 6, 7)
         assert journal.count == len(asked(folder))
         assert not any(request.reply for request in journal.requests())
-
-
-def test_a_recovered_journal_has_the_seed(folder):
-    study = make_study("fedzo", sites=("a",), rounds=2)
-    whole = LocalStudy(study, folder / "whole", boxes(study), site_seed=7).run()
-    LocalStudy(study, folder / "parts", boxes(study), site_seed=7).run(callback=lambda record: True)
-    path = journal_of(folder / "parts")
-    recover(path, folder / "new.journal")
-    for file in path.parent.glob("a.journal*"):
-        file.unlink()
-    (folder / "new.journal").rename(path)
-    for ending in ("-wal", "-shm", ".rows"):
-        beside = folder / f"new.journal{ending}"
-        if beside.exists():
-            beside.rename(path.with_name(path.name + ending))
-    assert LocalStudy(study, folder / "parts", boxes(study)).run(resume=True).x.tobytes() == whole.x.tobytes()

@@ -85,82 +85,49 @@ STEPPING = '[algorithm]\nname = "fedzo"\n'
 BAD = [
     # replaced entry, text, what the message says
     ("name", "name = 3", "name must be a word, got 3"),
-    ("name", 'name = ""', "name must be a word"),
     ("name", "", "name is missing"),
     ("x0", "", "x0 is missing"),
     ("x0", "x0 = 0.5", "x0 must be a vector"),
-    ("x0", 'x0 = "middle"', "x0 must be a vector of numbers, got 'middle'"),
     ("x0", "x0 = [0.5, nan]", "x0 must hold finite numbers"),
-    ("x0", "x0 = []", "x0 must be a vector"),
-    ("x0", "x0 = [[0.5], [0.5]]", "x0 must be a vector"),
     ("x0", "x0 = [0.5, 2.0]", "x0 is outside the bounds: x0[1] = 2 is not in [-1, 1]"),
     ("x0", "x0 = [0.5]\ndim = 2", "x0 has 1 values but dim is 2"),
     (None, "dim = -1", "dim must be at least 0"),
-    (None, "dim = 2.0", "dim must be an integer"),
     ("bounds", "", "bounds is missing"),
     ("bounds", "bounds = [1.0, -1.0]", "bounds must have lower <= upper"),
-    ("bounds", "bounds = [0.0, 1.0, 2.0]", "bounds must be one (lower, upper) pair or d pairs"),
     ("bounds", "bounds = [[0, 1], [0, 1], [0, 1]]", "x0 has 2 values but bounds give d = 3"),
-    ("bounds", "bounds = [[0, 1], [0]]", "bounds must be one (lower, upper) pair or d pairs"),
     ("bounds", 'bounds = "unit"', "bounds must be one (lower, upper) pair or d pairs"),
-    ("bounds", "bounds = [0.0, inf]", "bounds must be finite"),
     ("sites", "", "sites is missing"),
     ("sites", "sites = []", "sites must be a list of names"),
-    ("sites", 'sites = "one"', "sites must be a list of names"),
-    ("sites", "sites = 3", "sites must be a list of names"),
-    ("sites", 'sites = ["a", 2]', "sites must be a list of names"),
     ("sites", 'sites = ["a", "a"]', "sites must have different names"),
     ("sites", 'sites = ["a", "../b"]', "sites must have names that can be names of files, got '../b'"),
-    ("sites", 'sites = ["a", "b\\n"]', "sites must have names that can be names of files"),
     (None, "rounds = 0", "rounds must be at least 1, got 0"),
-    (None, "rounds = 2.5", "rounds must be an integer, got 2.5"),
     (None, 'rounds = "many"', "rounds must be an integer, got 'many'"),
-    (None, "rounds = true", "rounds must be an integer, got True"),
     (None, "local_steps = 3", "there is no setting 'local_steps'"),
     (None, '[optimizer]\nname = "sgd"', "there is no setting 'optimizer'"),
     (None, "seed = -1", "seed must be at least 0"),
     (None, 'vectorized = "yes"', "vectorized must be true or false, got 'yes'"),
-    (None, "vectorized = 1", "vectorized must be true or false, got 1"),
     (None, "weights = [1, 2]", "weights has shape (2,) but the number of clients is 3"),
     (None, "weights = [1, 2, -3]", "weights must be finite and not negative"),
-    (None, 'weights = "equal"', "weights must be a vector of numbers"),
-    (None, "weights = [0, 0, 0]", "weights must not all be zero"),
-    (None, "weights = 1", "weights has shape ()"),
-    (None, "participation = 0", "participation as a number must be in 1..3"),
     (None, "participation = 4", "participation as a number must be in 1..3"),
     (None, "participation = 1.5", "participation as a fraction must be"),
-    (None, "participation = 0.0", "participation must be above 0"),
     (None, 'participation = "all"', "participation must be a number, got 'all'"),
-    (None, "min_clients = 0", "min_clients must be at least 1"),
     (None, "min_clients = 4", "min_clients is 4 but there are only 3 sites"),
-    (None, "min_clients = 0.5", "min_clients must be an integer"),
     (None, "timeout = 0", "timeout must be positive"),
-    (None, "timeout = inf", "timeout must be a finite number"),
-    (None, 'timeout = "1 h"', "timeout must be a number, got '1 h'"),
     (None, "retries = -1", "retries must be at least 0"),
     (None, "max_queries = 0", "max_queries must be at least 1"),
     (None, "max_queries_per_client = 1.5", "max_queries_per_client must be an integer"),
     (None, 'on_failure = "ignore"', "on_failure must be one of raise, skip, got 'ignore'"),
-    (None, "on_failure = []", "on_failure must be one of raise, skip"),
     (None, 'aggregate = "max"', "aggregate must be one of mean, median, trimmed, clipped, got 'max'"),
-    (None, 'aggregate = ["mean"]', "aggregate must be one of mean, median, trimmed, clipped, got ['mean']"),
     (None, 'precision = "double"', "precision must be one of float64, float32, float16, stochastic, got 'double'"),
-    (None, "precision = 16", "precision must be one of float64, float32, float16, stochastic, got 16"),
     (None, "tiemout = 3", "there is no setting 'tiemout'; the settings are name, x0, bounds"),
     (None, 'algorithm = "fzoos"', "algorithm must be a table with a name, got 'fzoos'"),
     (None, "[algorithm]", "algorithm: name must be one of fedzo"),
     (None, '[algorithm]\nname = "adam"', "algorithm: name must be one of fedzo"),
-    (None, "[algorithm]\nname = []", "algorithm: name must be one of fedzo"),
     (None, '[algorithm]\nname = "fzoos"\nrounds = 3', "algorithm: there is no setting 'rounds'"),
     (None, '[algorithm]\nname = "fzoos"\nfeatures = 0', "algorithm: features (M) must be at least 1"),
-    (None, '[algorithm]\nname = "fzoos"\nprojected = "no"', "algorithm.projected must be true or false, got 'no'"),
-    (None, '[algorithm]\nname = "fedzo"\npreset = "paper"', "algorithm: there is no setting 'preset'"),
-    (None, '[algorithm]\nname = "fedzo"\ndifferences = 3', "algorithm.differences must be a table"),
     (None, '[algorithm]\nname = "fedzo"\ndifferences = false', "algorithm.differences must be a table, got False"),
     (None, '[algorithm]\nname = "fedzo"\ndifferences = { count = 0 }', "algorithm.differences: count"),
-    (None, '[algorithm]\nname = "fedzo"\ndifferences = { cuont = 1 }', "algorithm.differences: there is no setting"),
     (None, '[algorithm]\nname = "fzoos"\nactive = { candidates = 3 }', "algorithm.active: picks is missing"),
-    (None, '[algorithm]\nname = "fzoos"\nkernel = { name = "RBF" }', "algorithm.kernel: name must be one of"),
     (None, '[algorithm]\nname = "fedzo"\nlocal_steps = 0', "algorithm: local_steps must be at least 1, got 0"),
     (None, '[algorithm]\nname = "auto"\nlocal_steps = 5', "algorithm: there is no setting 'local_steps'"),
     (None, STEPPING + "optimizer = { learning_rate = 0 }", "algorithm.optimizer: learning_rate must be positive"),
@@ -170,14 +137,10 @@ BAD = [
         "algorithm.optimizer.restart must be true or false",
     ),
     (None, STEPPING + 'optimizer = { name = "lbfgs" }', "algorithm.optimizer: name must be one of Adam, SGD"),
-    (None, STEPPING + "optimizer = 0.01", "algorithm.optimizer must be a table, got 0.01"),
     (None, STEPPING + "optimizer = false", "algorithm.optimizer must be a table, got False"),
     (None, "privacy = 3", "privacy must be a table"),
     (None, "[privacy]\nclip = 0.1", "privacy"),
     (None, "[privacy]\nclip = 0.1\nnoise = 0", "privacy noise must be positive"),
-    (None, '[privacy]\nclip = "little"\nnoise = 1', "privacy clip must be a number"),
-    (None, '[privacy]\nclip = 0.1\nnoise = 1\ndelta = "none"', "privacy"),
-    (None, "[privacy]\nclip = 0.1\nnoise = 1\nepsilon = 2", "privacy"),
     (None, "= 3", "at line"),
     (None, 'name = "twice"', "at line"),
 ]
@@ -192,14 +155,6 @@ def test_bad_entries(tmp_path, entry, text, reason):
     assert reason in message
     assert "\n" not in message
     assert message.startswith(str(tmp_path / "study.toml"))
-
-
-def test_many_sites_one_line(tmp_path):
-    """A long list of weights does not break the line."""
-    text = f"sites = {[f's{i}' for i in range(60)]}\nweights = {[-1.5] * 60}"
-    with pytest.raises(ValueError, match="weights must be finite") as caught:
-        load(tmp_path, text, replaces="sites")
-    assert "\n" not in str(caught.value)
 
 
 def test_no_file(tmp_path):
@@ -315,12 +270,6 @@ def test_id_is_the_same_everywhere(tmp_path):
     code = f"from fzoos.federation.study import Study; print(Study.load({str(tmp_path / 'study.toml')!r}).id)"
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert there.stdout.strip() == here.id
-
-
-def test_order_of_entries_does_not_matter(tmp_path):
-    """A file is a set of entries."""
-    one = load(tmp_path, "seed = 3\nrounds = 2")
-    assert load(tmp_path, "rounds = 2\nseed = 3").id == one.id
 
 
 def test_seeds_are_apart():

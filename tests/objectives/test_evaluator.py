@@ -94,18 +94,6 @@ def test_the_objective_cannot_change_what_the_error_says():
     np.testing.assert_array_equal(caught.value.x, [5.0, 5.0])
 
 
-def test_nor_where_a_part_of_the_batch_was_known_before():
-    def vandal(x):
-        x[:] = -1.0
-        raise ZeroDivisionError
-
-    e = make(vandal, vectorized=True)
-    e.replay(np.array([1.0]))  # of the first of three
-    with pytest.raises(ObjectiveError) as caught:
-        e.evaluate(np.array([[0.1, 0.1], [0.2, 0.3], [0.4, 0.4]]))
-    np.testing.assert_allclose(caught.value.x, [2.0, 3.0])
-
-
 def test_an_objective_that_raises():
     # Bad input: the run ends with that error, naming client, round and point. One by one, the point is the one
     # where it happened, and those after it were never asked.
@@ -126,17 +114,6 @@ def test_an_objective_that_raises():
     assert isinstance(error.__cause__, OSError)
     assert str(error) == "objective of client 3 raised OSError: the solver is gone in round 7 at x = [9., 4.]"
     assert e.count == len(counting.points) == 4
-
-
-def test_a_vectorised_objective_that_raises():
-    def objective(x):
-        raise ZeroDivisionError("oh")
-
-    e = make(objective, vectorized=True)
-    with pytest.raises(ObjectiveError, match="client 0 raised ZeroDivisionError: oh in round 0") as caught:
-        e.evaluate(np.array([[0.1, 0.2], [0.9, 0.4]]))
-    np.testing.assert_allclose(caught.value.x, [1.0, 2.0])
-    assert e.count == 2
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -210,13 +187,6 @@ def test_the_first_failure_is_kept_and_said_once(caplog):
     assert len(caplog.records) == 1
 
 
-def test_the_wrong_shape_is_a_value_error():
-    # Bad input: a clear ValueError, even though the objective is only asked within the run.
-    e = make(lambda x: x, vectorized=True)
-    with pytest.raises(ValueError, match="vectorized objective of client 0 must return shape"):
-        e.evaluate(np.zeros((3, 2)))
-
-
 def test_an_interrupt_is_not_an_error_of_the_objective():
     def objective(x):
         raise KeyboardInterrupt
@@ -276,23 +246,6 @@ def test_an_objective_that_returns_no_numbers(vectorized, returned):
     """A forgotten `return` must not pass for a failed evaluation, even where those are skipped."""
     with pytest.raises(TypeError, match=f"objective of client 0 must return numbers, got {returned!r}"):
         cube(lambda x: returned, vectorized=vectorized, on_failure="skip").evaluate(np.zeros((2, 2)))
-
-
-@pytest.mark.parametrize(("vectorized", "x", "count"), [(False, 0.5, 3), (True, 0.0, 5)])
-def test_an_objective_that_raises_says_where(vectorized, x, count):
-    """One by one, the third of five rows fails, after three evaluations; a batch fails as a whole."""
-
-    def objective(x):
-        if np.any(x == 0.5):
-            raise KeyError("no such point")
-        return x.sum()
-
-    e = cube(objective, vectorized=vectorized, dim=1)
-    with pytest.raises(ObjectiveError) as caught:
-        e.evaluate(np.arange(5.0)[:, None] / 4)
-    assert isinstance(caught.value.__cause__, KeyError)
-    np.testing.assert_array_equal(caught.value.x, [x])
-    assert e.count == count
 
 
 def test_a_stopped_evaluator_makes_no_further_call():

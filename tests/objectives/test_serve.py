@@ -63,12 +63,6 @@ def test_the_run_is_the_same_bit_for_bit(make, tmp_path, monkeypatch, algorithm,
     assert result.queries == direct.queries
 
 
-def test_a_batch_for_a_function_of_one_point(make):
-    """A function (d,) -> float answers batches too, point by point."""
-    f = make("def objective(x):\n    x *= 2.0\n    return x.sum()\n")
-    assert np.array_equal(f([[1.0, 2.0], [3.0, 4.0]]), [6.0, 14.0])
-
-
 # What the function does
 
 
@@ -248,22 +242,3 @@ def objective(x):
     finally:
         if forked:
             os.kill(int((tmp_path / "fork").read_text(encoding="utf-8")), 9)
-
-
-def test_closed_politely(make, tmp_path):
-    """close() lets the process end as Python does: what is to be done at its end is done, and files are written."""
-    text = """
-import atexit, pathlib, subprocess
-helper = subprocess.Popen(["sleep", "600"])
-atexit.register(pathlib.Path("done").touch)
-file = open("log", "w")
-def objective(x):
-    file.write("asked")
-    return helper.pid
-"""
-    f = make(text, cwd=tmp_path)
-    helper = int(f([0.0]))
-    f.close()
-    assert (tmp_path / "done").exists()
-    assert (tmp_path / "log").read_text(encoding="utf-8") == "asked"
-    eventually(lambda: gone(helper))

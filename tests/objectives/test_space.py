@@ -211,28 +211,6 @@ differences = { count = 2, step = 0.1 }
 """
 
 
-def test_ask_and_tell_by_name(tmp_path, capsys):
-    """The table to fill in has the variables' names and values; the run ends when all are told."""
-    (tmp_path / "study.toml").write_text(STUDY)
-    points = tmp_path / "points.csv"
-    for _ in range(2):
-        with pytest.raises(SystemExit) as ended:
-            main(["ask", str(tmp_path), "--output", str(points)])
-        assert ended.value.code == 0
-        head, *rows = [line.split(",") for line in points.read_text().splitlines()]
-        assert head == ["site", "id", "rate", "depth", "kernel", "value"]
-        assert all(1 <= int(row[3]) <= 12 and row[4] in ("rbf", "linear", "poly") for row in rows)
-        filled = [",".join(head), *(",".join([*row[:-1], row[3]]) for row in rows)]
-        points.write_text("\n".join(filled))
-        with pytest.raises(SystemExit) as ended:
-            main(["tell", str(tmp_path), str(points)])
-        assert ended.value.code == 0
-    capsys.readouterr()
-    with pytest.raises(SystemExit):
-        main(["ask", str(tmp_path)])
-    assert "  kernel = " in capsys.readouterr().out
-
-
 def test_study_with_programs(tmp_path):
     """A Python file of named variables; a study killed and resumed ends with the same bits."""
     (tmp_path / "study.toml").write_text(STUDY.replace("rounds = 1", "rounds = 3"))

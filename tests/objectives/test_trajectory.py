@@ -77,12 +77,6 @@ def test_nearest_of_points_at_the_same_distance():
         assert t.nearest(np.full(2, 0.5), count).tolist() == expected
 
 
-def test_nearest_of_nothing():
-    t = Trajectory(2)
-    assert len(t.nearest(np.zeros(2), None)) == 0
-    assert len(t.nearest(np.zeros(2), 5)) == 0
-
-
 @pytest.mark.parametrize("dim", [1, 400])
 @pytest.mark.parametrize("step", [1, 2, 7, 600])
 def test_rough_distances(dim, step):
@@ -94,8 +88,3 @@ def test_rough_distances(dim, step):
     found, error = trajectory.rough_distances(x, numbers)
     assert error < 1e-9
     np.testing.assert_allclose(found, np.sum((trajectory.x[numbers] - x) ** 2, axis=1), atol=error, rtol=0)
-
-
-def test_rough_distances_of_no_points():
-    trajectory = Trajectory(2)
-    assert trajectory.rough_distances(np.zeros(2), np.arange(0))[0].shape == (0,)

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 import sys
 from dataclasses import asdict
 
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 import fzoos
 from fzoos import FZooS, Record, Result, minimize
 from fzoos.cli import main
-from fzoos.runs.export import export, plain, to_json
+from fzoos.runs.export import export, plain
 from fzoos.runs.reader import read
 
 BASE = ["round", "F", "queries", "bytes_up", "bytes_down", "seconds", "step"]
@@ -95,12 +94,6 @@ def test_json_has_everything(store, tmp_path):
     assert (told["name"], told["id"], told["failures"], told["extra"]) == ("demo", 1, [], {})
 
 
-def test_json_has_no_nan():
-    assert json.loads(to_json({"a": math.nan, "b": [math.inf, np.float64("nan")], "c": np.arange(2)})) == {
-        "a": None, "b": [None, None], "c": [0, 1],
-    }  # fmt: skip
-
-
 def test_to_pandas(store):
     pandas = pytest.importorskip("pandas")
     result = fzoos.load(store)
@@ -147,9 +140,3 @@ def test_a_file_is_replaced_whole(store, tmp_path, name, capsys):
     assert capsys.readouterr().out == f"{store}:1: 4 rounds in {tmp_path / name}\n"
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert "old" not in (tmp_path / name).read_text()
-
-
-@pytest.mark.parametrize("name", ["run", "run.xlsx"])
-def test_another_suffix(store, tmp_path, name):
-    with pytest.raises(ValueError, match=r"the file must be a \.csv, \.json, \.parquet file, got "):
-        export(read(str(store)), tmp_path / name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 
 import numpy as np
@@ -11,9 +10,7 @@ import pytest
 from fzoos import Stop, Study, load, minimize
 from fzoos.cli import main
 from fzoos.engines import LocalStudy
-from fzoos.runs.dashboard.view import details
-from fzoos.runs.export import export
-from fzoos.runs.reader import Reader, read, runs_at
+from fzoos.runs.reader import runs_at
 from fzoos.runs.store import Store
 from fzoos.runs.text import markdown
 
@@ -113,22 +110,6 @@ def test_show_has_the_violation_of_each_round_and_the_end_in_words(tmp_path, fzo
     first = table[3].split()
     assert first[-2:] == ["1", "no"]  # x0 = (1, 1)
     assert f"feasible: {result.feasibility}" in markdown([("one", {}, result)])
-
-
-def test_files_for_other_programs_have_it(tmp_path):
-    result = run(tmp_path / "runs.db", [limited])
-    export(read(str(tmp_path)), tmp_path / "run.csv")
-    rows = list(csv.DictReader((tmp_path / "run.csv").read_text().splitlines()))
-    assert [float(row["violation"]) for row in rows] == [record.violation for record in result.history]
-
-
-def test_the_dashboard_draws_it(tmp_path):
-    result = run(tmp_path / "runs.db", [limited])
-    with Reader(tmp_path / "runs.db") as reader:
-        shown = details(reader.run(1))
-    assert shown["feasible"] is True
-    assert shown["feasibility"] == result.feasibility
-    assert shown["history"]["diagnostics"]["violation"] == [record.violation for record in result.history]
 
 
 def test_a_point_at_which_the_constraints_failed_is_no_number(tmp_path):

@@ -63,11 +63,6 @@ def test_table_of_single_runs():
     assert row(text, "Beta") == ["Beta", "1.25", "1.25", "1", "1,500", "4.0 kB", "1.0"]
 
 
-def test_table_shows_means_over_seeds():
-    text = shown([trial("Alpha", [4.0, 1.0], minimum=0.5), trial("Alpha", [2.0, 3.0], minimum=0.5)])
-    assert row(text, "Alpha")[:4] == ["Alpha", "2", "1.5", "2"]
-
-
 @pytest.mark.parametrize(("suffix", "head"), [(".png", b"\x89PNG\r\n\x1a\n"), (".pdf", b"%PDF"), (".svg", b"<?xml")])
 def test_plot_is_a_file_of_its_kind(suffix, head, tmp_path):
     pytest.importorskip("matplotlib")
@@ -91,15 +86,6 @@ def test_plot_is_a_file_of_its_kind(suffix, head, tmp_path):
 def test_plot_takes_what_runs_leave(trials, tmp_path):
     pytest.importorskip("matplotlib")
     plot(trials, tmp_path / "plot.png", "")
-
-
-def test_plot_has_an_axis_for_rounds_one_for_queries_and_one_for_bytes(tmp_path):
-    """4,000 bytes a round, two rounds: the last axis is labelled in kB."""
-    pytest.importorskip("matplotlib")
-    plot([trial("Alpha", [4.0, 2.0]), trial("Beta", [1.0])], tmp_path / "plot.svg", "a title")
-    text = (tmp_path / "plot.svg").read_text(encoding="utf-8")
-    for words in ("a title", "rounds", "queries of all clients", "bytes, up and down", "8.0 kB", "Alpha", "Beta"):
-        assert f"<!-- {words} -->" in text
 
 
 def test_no_two_algorithms_have_one_colour(tmp_path):

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from fzoos import FedZO, minimize
-from fzoos.cli import main
 from fzoos.runs.reader import read
 from fzoos.runs.rows import LONGEST_TAG, MOST_TAGS, checked_tags
 from fzoos.runs.store import Store
-from fzoos.runs.writer import reference_values
 from fzoos_experiments.tasks import Levy, Quadratic
 
 
@@ -37,10 +35,6 @@ def test_a_task_leaves_its_smallest_value_and_its_name(kind, tmp_path):
         assert found.task == f"{kind.name} C=2 d=3 N=2"
 
 
-def test_noise_is_another_task():
-    assert reference_values(Quadratic(dim=3, clients=2, noise=0.1).value)["task"] == "quadratic C=5 d=3 N=2 noise=0.1"
-
-
 def test_a_monitor_of_ones_own(tmp_path):
     keep(tmp_path / "runs.db")
     found = read(str(tmp_path)).summary
@@ -63,18 +57,6 @@ def test_without_a_store_the_monitor_is_asked_once_a_round():
     asked = []
     keep(None, monitor=lambda x: asked.append(x) or 0.0)
     assert len(asked) == 3
-
-
-def test_a_study_knows_its_start(tmp_path):
-    with Store(tmp_path / "result.db") as store:
-        run = store.begin("study", {}, np.array([0.25]), clients=1)
-        assert store.x_after_rounds(run)[0].tolist() == [0.25]
-
-
-def _run(line):
-    with pytest.raises(SystemExit) as ended:
-        main(line)
-    return ended.value.code
 
 
 def test_tags_are_checked():

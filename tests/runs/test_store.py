@@ -11,9 +11,6 @@ import numpy as np
 import pytest
 
 import fzoos
-from fzoos.cli import main
-from fzoos.engines import LocalStudy
-from fzoos.federation import Study
 from fzoos.result import Record
 from fzoos.runs.store import Store, StoreError
 
@@ -86,17 +83,6 @@ def test_nan_among_the_diagnostics(tmp_path):
         found = store.result(run).history[0].diagnostics
     assert math.isnan(found["a"])
     assert found["c"] == 1.0
-
-
-def test_strange_words(tmp_path):
-    """A reason or message with half characters or control characters in it is kept, and ends nobody's run."""
-    words = "\ud800 \x00 \u202e \x1b[2J"
-    with Store(tmp_path / "runs.db") as store:
-        run = store.begin("demo", {}, X, 2)
-        store.fail(run, 1, 0, words)
-        store.finish(run, "failed", words, {})
-        assert "\\ud800" in store.failures(run)[0][2]
-        assert "\\ud800" in store.result(run).message
 
 
 def test_all_or_nothing(path):
@@ -189,47 +175,6 @@ def test_nothing_there(tmp_path):
         fzoos.load(tmp_path / "new.db")
 
 
-@pytest.fixture
-def mounted_readonly(tmp_path):
-    """The folder of a file of runs, as a read-only file system."""
-    folder, path = tmp_path, tmp_path / "runs.db"
-    fzoos.minimize(lambda x: 0.0, X, bounds=(-3, 3), algorithm=fzoos.FedZO(), rounds=2, store=path, name="demo")
-    if subprocess.run(["mount", "--bind", folder, folder], capture_output=True).returncode:
-        pytest.skip("only root can mount a file system")
-    try:
-        subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
-        yield path
-    finally:
-        subprocess.run(["umount", folder], check=True)
-
-
-def test_on_a_read_only_file_system(mounted_readonly, capsys):
-    """It can be loaded, listed and shown; nothing can be added to it."""
-    path = mounted_readonly
-    with pytest.raises(OSError, match="Read-only file system"):
-        (path.parent / "another").touch()
-    assert fzoos.load(path).rounds == 2
-    for words in (["list"], ["show"]):
-        with pytest.raises(SystemExit) as ended:
-            main([*words, str(path)])
-        assert not ended.value.code
-        assert "demo" in capsys.readouterr().out
-    with pytest.raises(StoreError, match="cannot be read as a file of runs"):
-        Store(path)
-
-
-def test_a_path_that_cannot_be(tmp_path):
-    """A folder where the file should be, a file where the folder should be."""
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "file").touch()
-    for path, words in (
-        (tmp_path / "folder", "is a folder; a file of runs was expected"),
-        (tmp_path / "file" / "runs.db", "cannot be read as a file of runs"),
-    ):
-        with pytest.raises(StoreError, match=words):
-            Store(path)
-
-
 @pytest.mark.parametrize("left", ["", "PRAGMA journal_mode = WAL", "CREATE TABLE t (a); DROP TABLE t"])
 def test_killed_while_it_was_made(tmp_path, left):
     """A file without a table, as a process leaves it that is killed in its first moments, is a new one."""
@@ -254,16 +199,6 @@ def test_two_writers(path):
             one.checkpoint(first, b"", [i, i], record(i), X)
             two.checkpoint(second, b"", [i, i], record(i), X)
         assert one.result(second).rounds == two.result(first).rounds == 5
-
-
-def test_made_by_two_at_once(tmp_path, monkeypatch):
-    """Both find no file; the second finds it made when it comes to making it."""
-    quick = Store(tmp_path / "runs.db")
-    monkeypatch.setattr(Store, "_check_format", lambda self: False)  # as it was when the second one looked
-    with Store(tmp_path / "runs.db") as slow:
-        assert slow.begin("demo", {}, X, 1) == 1
-    assert quick.last == 1
-    quick.close()
 
 
 def test_written_to_by_another(path):
@@ -293,12 +228,3 @@ def test_a_run_whose_process_is_gone(tmp_path):
 
 
 # Folder and file
-
-
-def test_load_a_folder_or_a_file(tmp_path):
-    """A study's folder, as a path or in words, and the file in it are the same run."""
-    study = Study("demo", x0=0.5, dim=2, bounds=(0, 1), sites=("a",), rounds=2, algorithm={"name": "fedzo"})
-    result = LocalStudy(study, tmp_path, [lambda x: float(x @ x)]).run()
-    for where in (tmp_path, str(tmp_path), tmp_path / "result.db", str(tmp_path / "result.db")):
-        assert fzoos.load(where).x.tobytes() == result.x.tobytes()
-        assert fzoos.load(where).history == result.history

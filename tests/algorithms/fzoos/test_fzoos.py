@@ -73,14 +73,6 @@ def test_newcomers():
     assert met == {0, 1, 2}
 
 
-def test_newcomers_with_a_refresh():
-    """Two exchanges: a newcomer of round 2 or later makes its w_i in the refresh, and corrects at once."""
-    federation = Federation(settings(), clients=3, participants=1).run(10)
-    for request, replies in federation.sent("update"):
-        ((_, reply),) = replies.items()
-        assert reply.scalars["correction_length"] == (0.0 if request.round == 1 else 1.0)
-
-
 # Queries
 
 
@@ -189,20 +181,6 @@ def test_measured_length():
 
 
 # Diagnostics, defaults, devices
-
-
-def test_the_correction_length_reaches_the_record():
-    """`history` has it for every round: 0 at first, then the mean of 1/t."""
-    result = minimize(
-        [client_function(0), client_function(1)],
-        X0,
-        bounds=(0, 1),
-        algorithm=settings(4, length=Reciprocal()),
-        rounds=3,
-        seed=0,
-    )
-    lengths = [record.diagnostics["correction_length"] for record in result.history]
-    assert lengths == pytest.approx([0.0, 25 / 48, 25 / 48])  # (1 + 1/2 + 1/3 + 1/4) / 4
 
 
 def test_the_defaults_are_the_settings_of_the_experiments():

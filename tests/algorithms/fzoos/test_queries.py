@@ -111,17 +111,3 @@ def test_it_learns_from_the_iterates_alone():
     assert learned < 0.05 * start
     _, more = gap(FedZO())
     assert more == 3 * 30 * 10 * 21
-
-
-def test_a_second_client_half_joins_in_a_refresh():
-    """A client that first takes part in round 2 or later makes the queries of the refresh and no initial design."""
-    federation = Federation(settings(), clients=3, participants=1).run(8)
-    first_rounds = {}
-    for request, replies in federation.sent("update"):
-        ((i, _),) = replies.items()
-        first_rounds.setdefault(i, request.round)
-    late = [i for i, r in first_rounds.items() if r > 1]
-    assert late
-    for i in late:
-        x, _ = federation.data(i)
-        assert np.max(np.abs(x[1 : 1 + REFRESH] - x[0])) <= 0.01  # it has no x_i of its own: the initial radius

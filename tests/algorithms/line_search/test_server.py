@@ -100,16 +100,6 @@ def test_a_basis_is_used_up():
         assert controls[-1].sweep > 1
 
 
-def test_changing_modes():
-    """From a part of a shared basis to a dealt one and back: always a new basis, from its beginning."""
-    controls = walk([9.0, 9.0, 0.0, 9.0, 9.0], 3, 5)
-    modes = [Mode.SHARED, Mode.SHARED, Mode.SHARED, Mode.DEALT, Mode.SHARED, Mode.SHARED]
-    assert [c.mode for c in controls] == modes
-    for one, two in pairwise(controls):
-        if one.mode is not two.mode:
-            assert (two.sweep, two.used) == (one.sweep + 1, 0)
-
-
 def test_the_size_of_stars():
     """It is told, and as many directions are asked: half of all at most where they are shared, and those of all clients
     together where they are dealt."""
@@ -325,16 +315,6 @@ def test_who_misses_an_exchange(kind, precision):
             assert clients[i].x.tobytes() == server.state.x.tobytes()
         server.advance()
         assert server.state.up_to_date == ({0, 2} if (r, kind) == (3, "update") else {0, 1, 2})
-
-
-@pytest.mark.parametrize("shift", [0.01, 3.0])
-def test_queries_are_planned(shift):
-    """What a round costs is known before it, for every mode."""
-    server, _, _ = federation(shift=shift)
-    for _ in range(4):
-        plan, before = server.plan(), sum(server.state.queries)
-        server.run(plan)
-        assert sum(server.state.queries) - before == plan.queries
 
 
 def test_one_variable():

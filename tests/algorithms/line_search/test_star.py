@@ -111,18 +111,6 @@ def test_fresh_and_memory():
     assert numbers(reply).common == pytest.approx(np.sum((rows @ fresh.gradient) ** 2))
 
 
-def test_memory_takes_the_nearest():
-    """After four more stars far away memory is that of the 2 d + 1 nearest points."""
-    client, asked = make()
-    for k in range(6):
-        client.refresh(X + 0.05 * (6 - k), refresh(control(sweep=k)))
-    reply = client.refresh(X, refresh(control(sweep=9, ridge=1e-3)))
-    points = np.array(asked)
-    nearest = np.argsort(np.linalg.norm(points - X, axis=1), kind="stable")[: 2 * D + 1]
-    values = np.array([function(p) for p in points[nearest]]) - function(X)
-    np.testing.assert_allclose(reply["memory"], fit_slope(points[nearest] - X, values, 1e-3).gradient, rtol=1e-6)
-
-
 def test_what_only_one_client_asked():
     """After a dealt star, memory of a shared one leaves out what this client asked alone: it is that of the shared
     star, of both x and of the lines. A dealt one takes all of its points."""
@@ -323,14 +311,6 @@ def test_inward():
     assert np.array_equal(inward(np.array([-1.0, 1.0]), np.array([0.0, 1.0]), True), np.zeros(2))
     for size in (1e-300, 1e300):
         assert inward(size * np.array([3.0, 4.0]), np.full(2, 0.5), True) == pytest.approx([0.6, 0.8])
-
-
-def test_without_projection():
-    """Nothing is clipped: a star around a corner goes outside."""
-    for projected in (True, False):
-        client, asked = make(projected=projected)
-        client.refresh(np.zeros(D), refresh(control()))
-        assert (np.min(asked) < 0.0) != projected
 
 
 def test_a_large_star_is_taken_in_parts(monkeypatch):

@@ -1,17 +1,13 @@
 """The page in a real browser. None of the pages that are opened here may put an error on the console."""
 
-import math
 import re
 from itertools import pairwise
 
-import numpy as np
 import pytest
 
 from fzoos import Auto, FedProx
-from fzoos.result import Record
 from fzoos.runs.reader import read
 from fzoos.runs.report import report
-from fzoos.runs.store import Store
 
 from .conftest import keep, serving, wait_for
 
@@ -167,21 +163,6 @@ def test_runs_are_laid_over_each_other(visit, url):
     assert lines(page) == ["runs.db:1", "runs.db:2"]
 
 
-def test_the_read_out(visit, url, kept):
-    page = drawn(visit(url))
-    has_lines(page, 3)
-    plot = page.locator(f"{PLOT} svg").first
-    plot.hover(position={"x": plot.bounding_box()["width"] - 20, "y": 60})
-    tip = page.locator(f"{PLOT} .tip")
-    tip.wait_for()
-    assert tip.locator(".tip-head").inner_text() == "round 6"
-    shown = float(tip.locator(".tip-row b").first.inner_text().split("×")[0])
-    last = read(f"{kept}:3").result.history[-1].monitor
-    assert shown == pytest.approx(last / 10 ** math.floor(math.log10(last)) if last < 1e-3 else last, rel=1e-4)
-    page.mouse.move(0, 0)
-    tip.wait_for(state="hidden")
-
-
 def test_everything_is_reached_with_the_keyboard(visit, url):
     page = drawn(visit(url))
     name = "e.id || e.name || e.getAttribute('aria-label') || e.className"
@@ -318,50 +299,6 @@ def test_values_below_zero(visit, tmp_path):
         page.locator("#reference").fill("-10")
         has_lines(page, 1)
         assert axes(page)[0] == "F − F*, log scale"
-
-
-def test_a_run_without_a_monitor_shows_its_steps(visit, tmp_path):
-    keep(tmp_path / "runs.db", monitor=None)
-    with serving(tmp_path) as url:
-        page = drawn(visit(url))
-        assert axes(page)[0].startswith("step length")
-        assert page.locator(f"{PLOT} [value=monitor]").is_disabled()
-
-
-def test_failures_and_names_of_sites(visit, tmp_path):
-    with Store(tmp_path / "result.db") as store:
-        run = store.begin("hospitals", {"sites": ["north", "south"], "rounds": 9}, np.zeros(1), clients=2)
-        store.record(run, Record(1, 8, 96, 64, 0.5, 0.1, None, {}, (4, 4), (0.1, None)), np.zeros(1))
-        store.fail(run, 1, 1, "south: it sleeps")
-        store.finish(run, "failed", "too few sites", {"epsilon": 1.5, "delta": 1e-5})
-    with serving(tmp_path) as url:
-        page = drawn(visit(url))
-        assert "south: it sleeps" in page.locator("#table-failures tbody").inner_text()
-        assert page.locator("#table-clients tbody th").all_inner_texts() == ["north", "south"]
-        assert "too few sites" in page.locator("#head").inner_text()
-        assert "Privacy ε\n1.5" in page.locator(".tiles").inner_text()
-
-
-def test_many_rounds_and_many_clients(visit, tmp_path):
-    rng = np.random.default_rng(0)
-    with Store(tmp_path / "runs.db") as store:
-        run = store.begin("long", {"rounds": 2000}, np.zeros(2), clients=40)
-        store._execute("BEGIN")
-        for r in range(1, 2001):
-            distances = tuple(None if rng.random() < 0.3 else float(v) for v in rng.random(40))
-            record = Record(r, 40 * r, 900 * r, 500 * r, 7.0 * r, 0.1, math.exp(-r / 300), {}, (r,) * 40, distances)
-            store._insert(run, record, np.zeros(2))
-        store._execute("COMMIT")
-        store.finish(run, "completed", "", {})
-    with serving(tmp_path) as url:
-        page = drawn(visit(url))
-        has_lines(page, 40, "#plot-distances")
-        assert page.locator("#table-clients tbody tr").count() == 40
-        page.locator("#plot-distances svg").hover(position={"x": 150, "y": 80})
-        says(page, "and 30 more", "#plot-distances .tip")
-        page.get_by_label("Seconds", exact=True).check()
-        says(page, "2 h")  # 14,000 s: a clock's ticks
-        assert not wide(page)
 
 
 def test_the_report_opens_from_a_file(visit, kept, tmp_path):

@@ -53,13 +53,6 @@ def test_a_file_that_cannot_be_used_is_one_line_and_stays_as_it_is(make, tmp_pat
     assert digest(path) == before
 
 
-def test_there_is_nothing_at_the_path(tmp_path):
-    for open_file in (Reader, RunIndex):
-        with pytest.raises(StoreError, match="there is no file of runs"):
-            open_file(tmp_path / "nothing.db")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_reading_leaves_no_trace(kept, tmp_path):
     path = tmp_path / "runs.db"
     shutil.copy(kept, path)
@@ -69,11 +62,6 @@ def test_reading_leaves_no_trace(kept, tmp_path):
         index.details("runs.db:1")
     assert digest(path) == before
     assert [file.name for file in tmp_path.iterdir()] == ["runs.db"]
-
-
-def test_a_reader_cannot_write(kept):
-    with Reader(kept) as reader, pytest.raises(StoreError, match="cannot be written"):
-        reader.begin("another", {}, np.zeros(2), 1)
 
 
 def test_what_is_shown_is_what_the_run_returned(tmp_path):

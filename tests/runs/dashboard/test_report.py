@@ -56,14 +56,6 @@ def test_texts_of_a_run_stay_texts(tmp_path):
     assert "<img" not in page
 
 
-def test_files_of_the_same_name_in_two_folders(tmp_path):
-    for folder, name in (("a", "first"), ("b", "second")):
-        (tmp_path / folder).mkdir()
-        keep(tmp_path / folder / "runs.db", rounds=1, name=name)
-    data = data_of(report([read(str(tmp_path / folder)) for folder in "ab"]))
-    assert len({one["key"] for one in data["runs"]}) == 2
-
-
 def test_the_report_in_words(kept, run, tmp_path):
     code, out, _ = run("report", kept, f"{kept}:2", "--format", "md")
     assert code == 0

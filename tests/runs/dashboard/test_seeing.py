@@ -17,7 +17,7 @@ from fzoos.testing.problem import with_steps
 from fzoos_experiments.tasks import Levy, Quadratic
 
 from .conftest import keep, serving
-from .test_browser import PATIENCE, PHONE, PLOT, axes, drawn, has_lines, lines, says, scale, text_of, until, wide
+from .test_browser import PATIENCE, PLOT, axes, drawn, has_lines, lines, says, scale, text_of, until, wide
 
 TOKEN = "a-word-that-nobody-guesses"
 NASTY = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
@@ -119,34 +119,6 @@ def test_a_log_axis_shows_the_best_values(visit, tmp_path):
         until(page, lambda: axes(page)[0].startswith("F") and "F*" not in axes(page)[0])
 
 
-def test_names_are_never_cut_to_the_same_text(visit, tmp_path):
-    """Long names that differ at their end only, and runs of one name: in the list, the legend and the tables."""
-    path = tmp_path / "runs.db"
-    name = "a very long name of a run that says everything about what was tried on that day in the laboratory "
-    for end in ("one", "two"):
-        keep(path, rounds=1, name=name + end)
-    for seed in (3, 4):
-        keep(path, rounds=1, name="twin", seed=seed, algorithm=FedZO(local_steps=seed))
-    for _ in range(2):
-        keep(path, rounds=1, name="same", algorithm=FedZO(local_steps=1))
-    cut = (
-        "nodes => nodes.filter((n) => n.scrollWidth > n.clientWidth + 1 && getComputedStyle(n).overflowX !== 'visible')"
-    )
-    with serving(path) as url:
-        for size in ({}, PHONE):
-            page = drawn(visit(url, **size))
-            page.get_by_text("Runs", exact=True).last.dispatch_event("click")
-            until(page, lambda page=page: page.locator(".legend li").count() >= 5)
-            for where in ("#list .name", "#list .meta", ".legend li", "#table-comparison th"):
-                assert page.locator(where).evaluate_all(f"nodes => ({cut})(nodes).length") == 0
-            page.get_by_label("Each run").check(force=True)
-            has_lines(page, 6)
-            labels = page.locator(".legend li").all_inner_texts()
-            assert len(set(labels)) == 6
-            assert {"twin (seed 3)", "twin (seed 4)", "same (run 5)", "same (run 6)"} <= set(labels)
-            assert not wide(page)
-
-
 def test_the_table_is_sorted_by_a_click(visit, url):
     page = drawn(visit(url))
     has_lines(page, 2)
@@ -167,17 +139,6 @@ def test_the_table_is_sorted_by_a_click(visit, url):
     table = rows_of(saved(page, page.get_by_label("Save this table as CSV")))
     assert len(table) == 7
     assert table[0][:3] == ["Run", "Status", "F"]
-
-
-def test_the_list_is_sorted_and_filtered(visit, url, seeds):
-    page = drawn(visit(url))
-    page.locator("#order").select_option("value")
-    values = {f"runs.db:{run.id}": run.monitor for run in runs_at(seeds)}
-    keys = "items => items.map((item) => item.dataset.key)"
-    until(page, lambda: page.locator("#list .run").evaluate_all(keys) == sorted(values, key=values.get))
-    page.locator("#filter").fill("levy")
-    until(page, lambda: page.locator("#list .run").count() == 1)
-    assert text_of(page, "#count") == "1 of 7"
 
 
 def test_zoom(visit, url):
@@ -224,19 +185,6 @@ def test_coordinates_of_x(visit, tmp_path):
         assert rates[0] == pytest.approx(1e-2)
         assert rates[-1] == pytest.approx(result.x[0], rel=1e-7)
         assert f"depth = {result.variables['depth']}" in text_of(page, "#table-point .means")
-
-
-def test_queries_that_failed(visit, tmp_path):
-    def flaky(x):
-        return float("nan") if x[0] > 0.05 else float(x @ x)
-
-    result = minimize([flaky], np.zeros(2), bounds=(-1, 1), algorithm=FedZO(), rounds=2, seed=0, on_failure="skip",
-                      store=tmp_path / "runs.db")  # fmt: skip
-    assert result.failed
-    with serving(tmp_path) as url:
-        page = drawn(visit(url))
-        assert f"{result.failed} queries failed and were left out; the first: " in text_of(page, "#table-failures")
-        assert f"{result.failed} failed" in page.locator(".tiles").inner_text()
 
 
 def test_a_plot_is_saved_as_a_picture(visit, url, tmp_path):
@@ -318,23 +266,6 @@ def test_rename_tag_and_delete(visit, editable):
     until(page, lambda: page.locator("#list .run").count() == 2)
     has_lines(page, 2)
     assert [run.name for run in runs_at(path)] == ["first", "second"]
-
-
-def test_a_change_that_is_refused_is_said(browser, editable):
-    """The browser itself reports the answer 409, so its console is not asked here."""
-    path, url = editable
-    context = browser.new_context()
-    page = context.new_page()
-    page.goto(url)
-    drawn(page)
-    page.get_by_role("button", name="Delete").click()
-    with sqlite3.connect(path) as db:
-        db.execute("INSERT INTO checkpoints VALUES (3, x'00', x'00')")
-    db.close()
-    page.get_by_role("dialog").get_by_role("button", name="Delete run 3").click()
-    says(page, "is a study's", "dialog [role=alert]")
-    assert len(runs_at(path)) == 3
-    context.close()
 
 
 def test_texts_stay_texts_wherever_they_are_shown(visit, editable, tmp_path):
