@@ -1,4 +1,4 @@
-"""The front door: `minimize`."""
+"""Minimisation in one process: `minimize`."""
 
 from __future__ import annotations
 
@@ -57,72 +57,74 @@ def minimize(
     progress: bool = False,
     store: str | Path | None = None,
     name: str | None = None,
-    start: Result | str | int | None = None,
+    resume: Result | str | int | None = None,
 ) -> Result:
     """Minimise F(x) = sum_i omega_i f_i(x) over a box, from values of the private f_i only.
 
-    Everything is in the user's coordinates, save learning rates, radii and length scales: those are in units of the
-    unit cube, the box scaled to [0, 1] in every coordinate.
+    Everything is in the user's coordinates, except learning rates, radii and length scales: these are in units of the
+    unit cube, which is the box scaled to [0, 1] in every coordinate.
 
     Args:
-        objectives: the f_i, one per client: x of shape (d,) to a float, or, if `vectorized`, (n, d) to (n,). A single
-            function is that of a single client. One with constraints returns a pair (f, c), c a number or several that
-            are to be at most 0; a batch: c of shape (n, k). `WithPrior` adds data that a client has already.
+        objectives: the f_i, one per client: functions from x of shape (d,) to a float or, if `vectorized`, from (n, d)
+            to (n,). A single function stands for a single client. With constraints they return a pair (f, c), where c
+            is one or several numbers that must be at most 0; for a batch, c has shape (n, k). `WithPrior` adds data
+            that a client has already.
         x0: the start, shape (d,), inside the bounds.
         bounds: one (lower, upper) pair for all coordinates, d pairs, or a `scipy.optimize.Bounds`. A coordinate whose
-            bounds are equal is fixed. None or infinity: no bound on that side, or none at all; `scale` is then needed.
-            Or a `Space` of named variables: x0 is then a dict, and objectives and monitor take one, or keywords.
-        scale: what a unit of the cube is in coordinates without bounds, a number or d of them: about how far x may have
-            to go. Learning rates and radii are in these units.
+            bounds are equal is fixed. None or infinity means no bound on that side; without any bounds, or with such a
+            side, `scale` is needed. Or a `Space` of named variables: x0 is then a dict, and objectives and monitor
+            take a dict or keywords.
+        scale: the unit of length in coordinates without bounds, one number or d: about how far x may have to move.
+            Learning rates and radii are in these units.
         algorithm: settings of an algorithm, such as `FedZO(local_steps=5, optimizer=Adam(0.02))`; default: `Auto`,
-            which chooses one by the number of variables and has no settings that need tuning.
-        rounds: R, rounds of communication at most.
-        max_queries: all clients together never make more. Where less than a round is left, the last one is cut: it has
-            fewer local steps or, in algorithms without them, fewer directions. Where not even the first one can be
-            made, the result and the log say so.
+            which selects one by the number of variables and needs no tuning.
+        rounds: R, the maximum number of communication rounds.
+        max_queries: the maximum number of queries of all clients together. If less than a round is left, the last round
+            is cut: it has fewer local steps or, in algorithms without them, fewer directions. If not even the first
+            round can be run, the result and the log say so.
         stop: rules that end the run earlier, such as `Stop(target=0.1, max_seconds=60)`.
         weights: omega, not negative, in any scale; default: all equal.
-        participation: clients that take part in a round, drawn at random: a float is a fraction, an int a number.
-            Clients of weight zero never take part.
-        precision: how finely arrays travel: "float64" (8 bytes a number), "float32" (4), "float16" (2, with a scale for
-            each array) or "stochastic" (1, rounded at random so that the mean is right).
-        vectorized: whether objectives take batches. Finite differences, initial designs and active queries are then
+        participation: clients per round, sampled at random: a float is a fraction, an int a number. Clients of weight
+            zero never participate.
+        precision: how arrays are sent: "float64" (8 bytes per number), "float32" (4), "float16" (2, with a scale for
+            each array) or "stochastic" (1, rounded at random without bias).
+        vectorized: whether objectives accept batches. Finite differences, initial designs and active queries are then
             evaluated as one batch each.
-        on_failure: what happens when an objective raises, or returns NaN or infinity: "raise" ends the run with an
-            `ObjectiveError`; "skip" counts the point (`Result.failed`), leaves it out and continues; the first failure
-            is logged and is in `Result.first_failure`.
-        workers: how many points are evaluated at the same time. An int: on that many processes (-1: one per core) if
-            all objectives can be pickled; otherwise that many clients work on threads. Or any
-            `concurrent.futures.Executor` (a pool, Dask's `client.get_executor()`, mpi4py's, Ray's), which stays open.
-            Or a map-like callable, such as the `map` of a `multiprocessing.Pool`. With one worker, the library's own
-            matrices are multiplied on one BLAS thread and objectives retain all of theirs; with more, the number of
-            BLAS threads is left alone, and OPENBLAS_NUM_THREADS=1 is the faster choice.
-        monitor: F, where somebody can evaluate it: a function of x whose value is recorded each round, neither counted
-            nor shown to the algorithm; with a `store` it is called at x0 as well. Or
-            "clients": after each round all clients return f_i(x), whose weighted sum is F(x). That costs one exchange
-            per round and one query per client, which the next round does not repeat if it begins at x. Without either,
-            F stays unknown, as it does to the server of a study: `Result.fun`, `Result.best_x`, `Stop.target` and
-            `Stop.patience` need it.
+        on_failure: what happens if an objective raises, or returns NaN or infinity: "raise" ends the run with an
+            `ObjectiveError`; "skip" counts the point (`Result.failed`), skips it and continues; the first failure is
+            logged and is in `Result.first_failure`.
+        workers: how many points are evaluated in parallel. An int: in that many processes (-1: one per core) if all
+            objectives can be pickled; otherwise that many clients run in threads. Or any `concurrent.futures.Executor`
+            (a pool, Dask's `client.get_executor()`, mpi4py's, Ray's), which stays open. Or a map-like callable, such as
+            the `map` of a `multiprocessing.Pool`. With one worker, the library multiplies its own matrices on one BLAS
+            thread, and objectives use all of theirs; with more, the number of BLAS threads is not changed, and
+            OPENBLAS_NUM_THREADS=1 is the faster choice.
+        monitor: F, if it can be evaluated: a function of x whose value is recorded after each round. Its calls are not
+            counted, and the algorithm does not see the values; with a `store` it is called at x0 as well. Or "clients":
+            after each round all clients return f_i(x), whose weighted sum is F(x). That costs one exchange per round
+            and one query per client, which the next round does not repeat if it begins at x. Without a monitor F is
+            not known, as in a study: `Result.fun`, `Result.best_x`, `Stop.target` and `Stop.patience` need it.
         callback: called with each round's `Record`; the run stops if it returns True or raises `StopIteration`.
-        rng: an int, a `SeedSequence` or a `Generator`, from which a seed is drawn. With it the run is reproducible bit
-            for bit on the same machine, whatever `workers` is where the process has one BLAS thread
-            (OPENBLAS_NUM_THREADS=1); otherwise runs of one worker and of several differ in rounding.
-        seed: another name of `rng`.
-        progress: show a progress bar.
-        store: a file (SQLite; made if it is not there) in which the run is kept, round by round: see `fzoos.load`.
-        name: of the run in that file; default: the algorithm's.
-        start: a run that goes on: its result, or its name or id in `store`, where it is then continued. All else is
-            given as it was, but with more `rounds`, `max_queries` and the like, which count those before. Nothing is
-            asked again: the run is made again from the values of its queries, and ends with the bits of one that was
-            longer from the start, on the same machine with the same version. One that had converged makes three rounds
-            more at least.
+        rng: the seed: an int, a `SeedSequence`, or a `Generator` from which a seed is drawn. With it the run is
+            reproducible bit for bit on the same machine, with any number of workers if the process has one BLAS thread
+            (OPENBLAS_NUM_THREADS=1); otherwise runs with one and with several workers differ in rounding.
+        seed: an alias of `rng`.
+        progress: whether to show a progress bar.
+        store: a file in which the run is stored, round by round (SQLite; created if it does not exist): see
+            `fzoos.load`.
+        name: the name of the run in that file; default: that of the algorithm.
+        resume: a run to continue: its result, or its name or id in `store`, which then contains the longer run. The
+            other arguments are the same as before, except for larger `rounds`, `max_queries` and the like, which
+            include what was made before. No query is repeated: the run is replayed from the values of its queries, and
+            ends with the same bits as a run that was longer from the start, on the same machine with the same version.
+            A run that had converged makes at least three more rounds.
 
     Returns:
-        A `Result`; after Ctrl-C too, with what was reached so far.
+        A `Result`; also after Ctrl-C, with everything up to the last complete round.
 
     Raises:
-        ObjectiveError: an objective raised or returned NaN or infinity; its `result` has everything up to then.
-        Exception: what the monitor or the callback raised, with a note that names it and with such a `result`.
+        ObjectiveError: an objective raised, or returned NaN or infinity; its `result` has everything up to then.
+        Exception: the monitor or the callback raised it; it has a note that says so, and such a `result`.
 
     Example:
         >>> import numpy as np
@@ -139,12 +141,12 @@ def minimize(
         >>> result.success, result.nit < 30, bool(np.all(abs(result["x"] - 4.0) < 0.05))
         (True, True, True)
 
-        A run that goes on:
+        A run that is resumed:
 
         >>> from fzoos import FedZO
         >>> settings = {"bounds": (-1, 1), "algorithm": FedZO(), "rng": 0}
         >>> first = minimize(site(0.3), np.zeros(5), rounds=5, **settings)
-        >>> more = minimize(site(0.3), np.zeros(5), rounds=8, start=first, **settings)
+        >>> more = minimize(site(0.3), np.zeros(5), rounds=8, resume=first, **settings)
         >>> at_once = minimize(site(0.3), np.zeros(5), rounds=8, **settings)
         >>> bool(np.all(more.x == at_once.x)), more.queries == at_once.queries, more.history[:5] == first.history
         (True, True, True)
@@ -169,7 +171,7 @@ def minimize(
     omega = check_weights(weights, count)
 
     if seed is not None and rng is not None:
-        raise ValueError("seed is another name of rng: give one of them")
+        raise ValueError("seed is an alias of rng: give only one of them")
     rng, name_of_rng = (rng, "rng") if seed is None else (seed, "seed")
     root = _seed_sequence(rng, name_of_rng)
     settings: dict[str, Any] = {"algorithm": algorithm, "rounds": rounds}
@@ -177,7 +179,7 @@ def minimize(
     settings |= {"participation": participation, "seed": rng, "precision": precision}
     settings |= {} if scale is None else {"scale": scale}
     settings |= {"share_values": True} if share_values else {}
-    past = None if start is None else find_recording(start, store)
+    past = None if resume is None else find_recording(resume, store)
     if past is not None:
         past.check_resumable(describe(settings), rounds, count)
         root, settings["seed"] = past.seed, past.settings["seed"]
@@ -244,7 +246,7 @@ def _check_settings(algorithm: Any, rounds: Any, max_queries: Any, stop: Any, on
 
 
 def _seed_sequence(rng: Any, name: str) -> np.random.SeedSequence:
-    """What all randomness comes from."""
+    """The seed from which all randomness of the run comes."""
     if isinstance(rng, np.random.SeedSequence):
         return rng
     if isinstance(rng, np.random.Generator):
@@ -260,10 +262,10 @@ def _seed_sequence(rng: Any, name: str) -> np.random.SeedSequence:
 def _read_priors(
     objectives: Sequence[Objective], algorithm: Algorithm, box: Box
 ) -> list[tuple[FloatArray, FloatArray]]:
-    """The data that clients have already, in the cube."""
+    """The data that clients have already, in the unit cube."""
     data = [f.data if isinstance(f, WithPrior) else None for f in objectives]
     if any(entry is not None for entry in data) and not algorithm.keeps_trajectory(box.dim):
-        raise ValueError(f"WithPrior is of no use to {algorithm.label}, which does not look back at its queries")
+        raise ValueError(f"{algorithm.label} cannot use WithPrior: it does not look back at its queries")
     return [read_prior(entry, box, f"data of objectives[{i}]") for i, entry in enumerate(data)]
 
 
@@ -280,7 +282,7 @@ def _open_algorithms(algorithm: Algorithm, box: Box) -> tuple[Algorithm, Algorit
 
 
 def _plain_bounds(bounds: Any, box: Box) -> Any:
-    """As a file of runs has them: what JSON has no number for is None."""
+    """The bounds as a file of runs has them: infinity, which JSON does not have, is None."""
     space = space_of(bounds)
     if space is not None:
         return space.table()

@@ -65,7 +65,7 @@ def run(
     with round_columns(console) as bars:
         row = bars.add_task(chosen.label, total=rounds, status="", start=False)
         settings: dict[str, Any] = {"rounds": rounds, "precision": precision}
-        settings |= {"workers": workers, "store": store, "start": resume}
+        settings |= {"workers": workers, "store": store, "resume": resume}
         share_cores(workers)
         trial = run_trial(chosen, problem, bars, row, 0, **settings)
     result = trial.result

@@ -131,8 +131,8 @@ class RoundLoop:
             self._note_move()
             if not np.array_equal(self._x, x):
                 raise ValueError(
-                    f"start: round {record.round} leads to another x here; it was made on another machine, by another "
-                    "version or with other settings. To begin a new run from its x, give x0=start.x"
+                    f"resume: round {record.round} leads to another x here; it was made on another machine, by another "
+                    "version or with other settings. To begin a new run from its x, give x0=result.x"
                 )
             server.state.seconds, self._recorded = record.seconds, record.round
             self._recorder.after_exchange(record, x)

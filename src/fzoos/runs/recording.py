@@ -64,16 +64,20 @@ class Recording:
     def check_resumable(self, settings: Mapping[str, Any], rounds: int, clients: int) -> None:
         """Raise a ValueError unless the run can be resumed with these settings."""
         if clients != len(self.values):
-            raise ValueError(f"start has {len(self.values)} clients, but there are {clients} objectives")
+            raise ValueError(f"the run to resume has {len(self.values)} clients, but there are {clients} objectives")
         for name in {**self.settings, **settings}:
             before, now = (json.loads(json.dumps(some.get(name))) for some in (self.settings, settings))
             if name not in _CHANGEABLE and before != now:
-                raise ValueError(f"start was run with {name} = {before} and cannot be resumed with {now}")
-        if settings.get("seed") is not None and settings["seed"] != self.settings.get("seed"):
-            before = self.settings.get("seed")
-            raise ValueError(f"start was run with seed = {before} and is resumed with it: leave seed and rng out")
+                raise ValueError(f"resume: the run was started with {name} = {before}, not {now}")
+        before = self.settings.get("seed")
+        if settings.get("seed") not in (None, before):
+            raise ValueError(
+                f"resume: the run was started with seed = {before}, which it keeps: leave seed and rng out"
+            )
         if rounds <= len(self.history):
-            raise ValueError(f"rounds is {rounds}, but start has made {len(self.history)} of them, which count")
+            raise ValueError(
+                f"rounds is {rounds}, but the run to resume has {len(self.history)} rounds already, which count"
+            )
 
 
 def describe_seed(seed: np.random.SeedSequence) -> dict[str, Any]:
@@ -83,41 +87,41 @@ def describe_seed(seed: np.random.SeedSequence) -> dict[str, Any]:
     return {"entropy": [str(word) for word in words], "plain": plain, "spawn_key": list(seed.spawn_key)}  # type: ignore[union-attr]
 
 
-def find_recording(start: Any, store: str | Path | None) -> Recording:
+def find_recording(resume: Any, store: str | Path | None) -> Recording:
     """The recording in a result, or of a run in a file by its name or id.
 
     Raises:
-        TypeError: `start` is none of these.
+        TypeError: `resume` is none of these.
         ValueError: there is no such run, or nothing was recorded of it.
     """
-    if isinstance(start, Result):
-        found = getattr(start, "_recording", None)
+    if isinstance(resume, Result):
+        found = getattr(resume, "_recording", None)
         if not isinstance(found, Recording):
             raise ValueError(
-                "start is a result without the values of its queries: give the result that minimize returned, or the "
+                "resume is a result without the values of its queries: give the result that minimize returned, or the "
                 "run's name and its store"
             )
         return found
-    if isinstance(start, bool) or not isinstance(start, (str, int)):
-        raise TypeError(f"start must be a result of minimize, or the name or id of a run in the store, got {start!r}")
+    if isinstance(resume, bool) or not isinstance(resume, (str, int)):
+        raise TypeError(f"resume must be a result of minimize, or the name or id of a run in the store, got {resume!r}")
     if store is None:
-        raise ValueError(f"start names the run {start!r}: store must say in which file")
-    return _stored(start, store)
+        raise ValueError(f"resume names the run {resume!r}: store must say in which file")
+    return _stored(resume, store)
 
 
-def _stored(start: str | int, store: str | Path) -> Recording:
+def _stored(resume: str | int, store: str | Path) -> Recording:
     from fzoos.runs.store import Store  # here, because SQLite is slow to load and most runs have no file
 
     with Store(store, create=False) as file:
         runs = file.runs
-        ids = [run.id for run in runs if start in (run.id, run.name) or start == str(run.id)]
+        ids = [run.id for run in runs if resume in (run.id, run.name) or resume == str(run.id)]
         if not ids:
             names = ", ".join(f"{run.id} ({run.name})" for run in runs[-5:]) or "none"
-            raise ValueError(f"start: {file.path} has no run {start!r}; it has {names}")
+            raise ValueError(f"resume: {file.path} has no run {resume!r}; it has {names}")
         run = ids[-1]
         file.check(run)
         settings, result, values = file.settings(run), file.result(run), file.values(run)
         points = tuple(file.x_after_rounds(run).values())[1:]
     if result.rounds and not any(map(len, values)):
-        raise ValueError(f"start: the values of run {run} were not stored; a study is resumed with --resume")
+        raise ValueError(f"resume: the values of run {run} were not stored; a study is resumed with --resume")
     return Recording(settings, result, points, values, run)

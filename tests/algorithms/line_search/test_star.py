@@ -396,7 +396,7 @@ def test_many_dimensions_end_to_end(monkeypatch):
         monkeypatch.setattr(where, "TOGETHER", 30)
     assert not FedLineSearch().keeps_trajectory(80)
     known = [WithPrior(f, (np.zeros((1, 80)), np.zeros(1))) for f in functions]
-    with pytest.raises(ValueError, match="WithPrior is of no use to FedLineSearch"):
+    with pytest.raises(ValueError, match="FedLineSearch cannot use WithPrior"):
         minimize(known, np.full(80, 0.2), bounds=(0, 1))
     assert run() < max(10 * kept, 0.02 * start)
 

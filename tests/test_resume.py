@@ -1,4 +1,4 @@
-"""Runs that go on: `minimize(start=...)` ends with the bits of a run that was longer from the start."""
+"""Runs that are resumed: `minimize(resume=...)` ends with the bits of a run that was longer from the start."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_same_bits_as_at_once_and_no_query_twice(algorithm, shares):
     settings = SETTINGS | {"algorithm": algorithm, "participation": 2, "monitor": "clients" if shares else None}
     first, then, whole = bowls(), bowls(), bowls()
     start = minimize(first, np.zeros(4), rounds=3, **settings)
-    more = minimize(then, np.zeros(4), rounds=6, start=start, **settings)
+    more = minimize(then, np.zeros(4), rounds=6, resume=start, **settings)
     same_history(more, minimize(whole, np.zeros(4), rounds=6, **settings))
     assert more.history[:3] == start.history
     assert asked(first) + asked(then) == asked(whole) == more.queries
@@ -83,7 +83,7 @@ def test_the_same_bits_as_at_once_and_no_query_twice(algorithm, shares):
 def test_points_that_are_asked_at_the_same_time():
     settings = SETTINGS | {"algorithm": FEDZO}
     first = minimize(bowls(), np.zeros(4), rounds=2, workers=2, **settings)
-    more = minimize(bowls(), np.zeros(4), rounds=4, workers=-1, start=first, **settings)
+    more = minimize(bowls(), np.zeros(4), rounds=4, workers=-1, resume=first, **settings)
     same_history(more, minimize(bowls(), np.zeros(4), rounds=4, **settings))
 
 
@@ -97,7 +97,7 @@ def test_a_round_that_was_interrupted_is_finished():
     first, then, whole = bowls(at=100, do=interrupt), bowls(), bowls()
     start = minimize(first, np.zeros(4), **settings)
     assert (start.status, start.rounds) == ("interrupted", 1)
-    more = minimize(then, np.zeros(4), start=start, **settings)
+    more = minimize(then, np.zeros(4), resume=start, **settings)
     at_once = minimize(whole, np.zeros(4), **settings)
     assert np.array_equal(more.x, at_once.x)
     assert asked(first) + asked(then) == asked(whole) + 1  # the one that was interrupted is asked once more
@@ -114,7 +114,7 @@ def test_a_run_that_failed_goes_on(do):
     first, then, whole = bowls(at=100, do=do), bowls(), bowls()
     with pytest.raises(ObjectiveError) as error:
         minimize(first, np.zeros(4), **settings)
-    more = minimize(then, np.zeros(4), start=error.value.result, **settings)
+    more = minimize(then, np.zeros(4), resume=error.value.result, **settings)
     assert np.array_equal(more.x, minimize(whole, np.zeros(4), **settings).x)
     assert more.queries == asked(first) + asked(then) == asked(whole) + 1
 
@@ -124,7 +124,7 @@ def test_a_budget_counts_on():
     settings = SETTINGS | {"algorithm": FEDZO, "rounds": 100}
     start = minimize(bowls(), np.zeros(4), max_queries=1010, **settings)
     then = bowls()
-    more = minimize(then, np.zeros(4), max_queries=2050, start=start, **settings)
+    more = minimize(then, np.zeros(4), max_queries=2050, resume=start, **settings)
     assert more.history[: start.rounds] == start.history
     assert start.queries < more.queries <= 2050
     assert asked(then) == more.queries - start.queries
@@ -135,9 +135,9 @@ def test_one_that_had_converged_makes_three_rounds_more_at_least():
     settings = {"bounds": (-1, 1), "seed": 0, "rounds": 200, "stop": Stop(tolerance=1e-3)}
     start = minimize(bowls(), np.zeros(4), **settings)
     assert start.status == "converged"
-    more = minimize(bowls(), np.zeros(4), start=start, **settings)
+    more = minimize(bowls(), np.zeros(4), resume=start, **settings)
     assert more.rounds >= start.rounds + 3
-    finer = minimize(bowls(), np.zeros(4), start=start, **settings | {"stop": Stop(tolerance=1e-5)})
+    finer = minimize(bowls(), np.zeros(4), resume=start, **settings | {"stop": Stop(tolerance=1e-5)})
     assert finer.rounds > start.rounds
 
 
@@ -146,8 +146,8 @@ def test_whatever_the_seed_was(given, tmp_path):
     """One that nobody gave is remembered, in a file as well."""
     settings = {"bounds": (-1, 1), "algorithm": FedZO()}
     first = minimize(bowls(), np.zeros(4), rounds=2, store=tmp_path / "runs.db", **settings, **given)
-    more = minimize(bowls(), np.zeros(4), rounds=4, start=first, **settings)
-    again = minimize(bowls(), np.zeros(4), rounds=4, start=1, store=tmp_path / "runs.db", **settings)
+    more = minimize(bowls(), np.zeros(4), rounds=4, resume=first, **settings)
+    again = minimize(bowls(), np.zeros(4), rounds=4, resume=1, store=tmp_path / "runs.db", **settings)
     same_history(more, again)
 
 
@@ -159,7 +159,7 @@ def test_monitor_and_callback_see_new_rounds_alone():
         bowls(),
         np.zeros(4),
         rounds=5,
-        start=first,
+        resume=first,
         monitor=lambda x: seen.append(1) or x[0],
         callback=lambda record: called.append(record.round),
         **settings,
@@ -178,7 +178,7 @@ def test_a_run_of_a_file_goes_on_there(tmp_path):
     minimize(bowls(), np.zeros(4), rounds=3, name="mine", **settings)
     minimize(bowls(), np.zeros(4), rounds=1, name="other", **settings)
     then = bowls()
-    more = minimize(then, np.zeros(4), rounds=5, start="mine", **settings)
+    more = minimize(then, np.zeros(4), rounds=5, resume="mine", **settings)
     same_history(more, load(path, run=1))
     same_history(more, minimize(bowls(), np.zeros(4), rounds=5, **SETTINGS, algorithm=FEDZO))
     with Store(path) as store:
@@ -188,15 +188,25 @@ def test_a_run_of_a_file_goes_on_there(tmp_path):
         ]
         assert store.settings(1)["rounds"] == 5
         store.check(1)
-    again = minimize(bowls(), np.zeros(4), rounds=6, start=1, **settings)
+    again = minimize(bowls(), np.zeros(4), rounds=6, resume=1, **settings)
     assert again.rounds == load(path, run=1).rounds == 6
+
+
+def test_a_result_is_resumed_as_a_new_run_of_a_file(tmp_path):
+    first = minimize(bowls(), np.zeros(4), rounds=3, **SETTINGS)
+    more = minimize(bowls(), np.zeros(4), rounds=5, resume=first, store=tmp_path / "runs.db", **SETTINGS)
+    same_history(load(tmp_path / "runs.db"), more)
+    same_history(
+        minimize(bowls(), np.zeros(4), rounds=7, resume=1, store=tmp_path / "runs.db", **SETTINGS),
+        minimize(bowls(), np.zeros(4), rounds=7, **SETTINGS),
+    )
 
 
 KILLED = """
 import os, sys
 import numpy as np
 from fzoos import minimize
-from test_going_on import FEDZO, SETTINGS, bowls
+from test_resume import FEDZO, SETTINGS, bowls
 minimize(bowls(at=170, do=lambda: os._exit(9)), np.zeros(4), rounds=5, algorithm=FEDZO, store=sys.argv[1], **SETTINGS)
 """
 
@@ -209,7 +219,7 @@ def test_a_run_whose_process_was_killed_goes_on_after_its_last_round(tmp_path):
     assert ended.returncode == 9
     assert load(path).rounds == 2
     then = bowls()
-    more = minimize(then, np.zeros(4), rounds=5, algorithm=FEDZO, start="FedZO", store=path, **SETTINGS)
+    more = minimize(then, np.zeros(4), rounds=5, algorithm=FEDZO, resume="FedZO", store=path, **SETTINGS)
     same_history(more, minimize(bowls(), np.zeros(4), rounds=5, algorithm=FEDZO, **SETTINGS))
     assert asked(then) == 3 * 3 * 3 * 21
 
@@ -240,7 +250,7 @@ def test_a_run_with_constraints_goes_on(algorithm, stored, tmp_path):
     file = {"store": tmp_path / "runs.db", "name": "limited"} if stored else {}
     (first, one), (then, two), (whole, all_of_it) = limited(), limited(), limited()
     start = minimize(first, np.zeros(4), rounds=4, **settings, **file)
-    more = minimize(then, np.zeros(4), rounds=9, start="limited" if stored else start, **settings, **file)
+    more = minimize(then, np.zeros(4), rounds=9, resume="limited" if stored else start, **settings, **file)
     at_once = minimize(whole, np.zeros(4), rounds=9, **settings)
     same_history(more, at_once)
     assert (more.feasible, more.violation) == (at_once.feasible, at_once.violation)
@@ -256,26 +266,26 @@ def test_what_is_refused(tmp_path):
     first = minimize(bowls(), np.zeros(4), rounds=3, store=tmp_path / "runs.db", **SETTINGS)
 
     def go_on(objectives=None, x0=None, **changes):
-        settings = SETTINGS | {"rounds": 5, "start": first} | changes
+        settings = SETTINGS | {"rounds": 5, "resume": first} | changes
         return minimize(objectives or bowls(), np.zeros(4) if x0 is None else x0, **settings)
 
     for changes, message in [
-        ({"rounds": 3}, "rounds is 3, but start has made 3 of them"),
-        ({"seed": 1}, "start was run with seed = 0 and is resumed with it"),
-        ({"algorithm": FedZO()}, "start was run with algorithm = "),
-        ({"bounds": (-1, 2)}, "start was run with bounds = "),
-        ({"monitor": "clients"}, "start was run with share_values = None and cannot be resumed with True"),
-        ({"objectives": bowls()[:2]}, "start has 3 clients, but there are 2 objectives"),
-        ({"x0": np.full(4, 0.1)}, "start: round 1 leads to another x here"),
-        ({"start": replace(first)}, "start is a result without the values of its queries"),
-        ({"start": load(tmp_path / "runs.db")}, "start is a result without the values of its queries"),
-        ({"start": "mine"}, "start names the run 'mine': store must say in which file"),
-        ({"start": "mine", "store": tmp_path / "runs.db"}, "has no run 'mine'; it has 1 \\(FedTrustRegion\\)"),
+        ({"rounds": 3}, "rounds is 3, but the run to resume has 3 rounds already"),
+        ({"seed": 1}, "resume: the run was started with seed = 0, which it keeps"),
+        ({"algorithm": FedZO()}, "resume: the run was started with algorithm = "),
+        ({"bounds": (-1, 2)}, "resume: the run was started with bounds = "),
+        ({"monitor": "clients"}, "resume: the run was started with share_values = None, not True"),
+        ({"objectives": bowls()[:2]}, "the run to resume has 3 clients, but there are 2 objectives"),
+        ({"x0": np.full(4, 0.1)}, "resume: round 1 leads to another x here"),
+        ({"resume": replace(first)}, "resume is a result without the values of its queries"),
+        ({"resume": load(tmp_path / "runs.db")}, "resume is a result without the values of its queries"),
+        ({"resume": "mine"}, "resume names the run 'mine': store must say in which file"),
+        ({"resume": "mine", "store": tmp_path / "runs.db"}, "has no run 'mine'; it has 1 \\(FedTrustRegion\\)"),
     ]:
         with pytest.raises(ValueError, match=message):
             go_on(**changes)
-    with pytest.raises(TypeError, match="start must be a result of minimize, or the name or id"):
-        go_on(start=3.5)
+    with pytest.raises(TypeError, match="resume must be a result of minimize, or the name or id"):
+        go_on(resume=3.5)
     assert load(tmp_path / "runs.db").status == "completed"
 
 
