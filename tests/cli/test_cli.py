@@ -110,7 +110,7 @@ def test_run_prints_and_writes_the_result(fzoos, tmp_path):
     code, out, err = fzoos("run", "levy", *BRIEF, "--json", "r.json")
     assert code == 0
     assert "2/2" in err
-    assert "FedTrustRegion on Levy(dim=4, clients=2, heterogeneity=5.0, seed=0)" in out
+    assert "FedTrustRegion on Levy(dim=4, clients=2, heterogeneity=5.0, seed=0, noise=0.0)" in out
     assert "completed: all 2 rounds are done" in out
     for word in ("F ", "queries ", "per client", "bytes ", "up", "down", "seconds "):
         assert word in out

@@ -103,7 +103,6 @@ def benchmark(
     console.print(f"{len(runs)} runs on instances {instances} ({use})")
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     failures = []
-    path = output / "runs.jsonl"
     try:
         with Progress(*columns, console=console) as bar:
             task = bar.add_task("runs", total=None)
@@ -114,9 +113,9 @@ def benchmark(
                     failures.append(f"{_title(run)}: {error}")
                     bar.console.print(failures[-1], markup=False)
 
-            found = outcomes(execute(runs, path, jobs, advance))
+            found = outcomes(execute(runs, output, jobs, advance))
     except KeyboardInterrupt:
-        return complain(f"interrupted; complete runs are stored in {path}; the same command continues", 130)
+        return complain(f"interrupted; complete runs are stored in {output}; the same command continues", 130)
     title = f"{suite}{f', d = {dim or dims[0]}' if sized else ''}, N = {clients}, instances {instances} ({use})"
     stem = "-".join([suite, *map(str, dims if sized else ()), f"N{clients}", use])
     heads, rows = summary(found)

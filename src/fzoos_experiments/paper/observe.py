@@ -1,16 +1,19 @@
-"""Gradient estimates of a real run, observed at every local step of every client."""
+"""The gradient estimates of a run at every local step of every client, and their cosines to the true gradient."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
+
+import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext, ClientHalf
 from fzoos.algorithms.local_steps import GradientHalf, GradientSteps
+from fzoos.minimize import minimize
 
-__all__ = ["Estimate", "observed"]
+__all__ = ["Estimate", "cosines", "observed"]
 
 
 @dataclass(frozen=True)
@@ -18,13 +21,13 @@ class Estimate:
     """A client's gradient estimate at one local step: g_hat = local + gamma * vector (the paper's eq. 2).
 
     Args:
-        context: the client's context, with its trajectory up to now.
+        context: the client's context, with its current trajectory.
         round: r, from 1.
         step: t, from 1.
         x: the iterate, in the unit cube.
         gradient: g_hat.
         local: the client's estimate of its own gradient.
-        correction: gamma_t and the correction vector; None while there is none.
+        correction: gamma_t and the correction vector; None before the first correction.
     """
 
     context: ClientContext
@@ -37,7 +40,7 @@ class Estimate:
 
 
 def observed(algorithm: GradientSteps, observer: Callable[[Estimate], None]) -> GradientSteps:
-    """The same algorithm, whose gradient estimates are shown to an observer; its runs are the same bit for bit.
+    """The same algorithm, bit for bit, that calls an observer with each gradient estimate.
 
     Example:
         >>> import numpy as np
@@ -64,7 +67,7 @@ def observed(algorithm: GradientSteps, observer: Callable[[Estimate], None]) -> 
 
 
 def _observe(half: GradientHalf, observer: Callable[[Estimate], None]) -> GradientHalf:
-    """The client half, each of whose estimates is shown with its two parts."""
+    """Make a client half call the observer with each estimate and its parts."""
     local_gradient, correction, gradient = half.local_gradient, half.correction, half.gradient
     seen: dict[str, Any] = {}
 
@@ -85,3 +88,44 @@ def _observe(half: GradientHalf, observer: Callable[[Estimate], None]) -> Gradie
     half.correction = observed_correction  # type: ignore[method-assign]
     half.gradient = observed_gradient  # type: ignore[method-assign]
     return half
+
+
+def cosines(
+    task: Any, algorithm: GradientSteps, rounds: int, seed: int, progress: Callable[[int, float], None]
+) -> list[dict[str, float]]:
+    """The mean over clients of cos(g_hat, grad F) at each local step of the last round, with the queries so far."""
+    values: dict[int, list[float]] = {}
+    lower, upper = task.bounds
+
+    def observe(estimate: Estimate) -> None:
+        if estimate.round == rounds:
+            # Angles are the same in the unit cube, which scales all coordinates equally.
+            truth = task.gradient(lower + estimate.x * (upper - lower))
+            norms = float(np.linalg.norm(estimate.gradient) * np.linalg.norm(truth))
+            values.setdefault(estimate.step, []).append(float(estimate.gradient @ truth) / norms if norms > 0 else 0.0)
+
+    result = minimize(
+        task.objectives,
+        task.x0,
+        bounds=task.bounds,
+        algorithm=observed(algorithm, observe),
+        rounds=rounds,
+        vectorized=True,
+        monitor=task.value,
+        callback=lambda record: progress(record.round, record.monitor or 0.0),
+        rng=seed,
+    )
+    if result.status == "interrupted":
+        raise KeyboardInterrupt
+    first, both = (
+        replace(algorithm, local_steps=steps).queries(task.dim, first=False, refreshed=algorithm.exchanges == 2)
+        for steps in (1, 2)
+    )
+    return [
+        {
+            "step": t,
+            "queries": len(task.objectives) * (first + (t - 1) * (both - first)),
+            "cosine": float(np.mean(values[t])),
+        }
+        for t in sorted(values)
+    ]

@@ -15,10 +15,9 @@ from rich.table import Table
 from fzoos._util.arrays import FloatArray
 from fzoos._util.describe import describe
 from fzoos.runs.plots import plot_curves
-from fzoos_experiments.paper.attack_report import success_table
 from fzoos_experiments.paper.curves import Curve, collect
 from fzoos_experiments.paper.figures import DURATIONS, Figure, Line, Panel, Quantity, make
-from fzoos_experiments.paper.prompt_report import write_prompt_report
+from fzoos_experiments.paper.reports import success_table, write_prompt_report
 from fzoos_experiments.paper.run import Run
 from fzoos_experiments.paper.runner import execute
 from fzoos_experiments.paper.scale import Scale

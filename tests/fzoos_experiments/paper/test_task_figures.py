@@ -137,17 +137,22 @@ def check_plots(folder: Path, name: str, lines: int) -> None:
     assert re.search(rb"/Type\s*/Page\b", pdf)
 
 
+def records(runs: Path) -> list[dict[str, Any]]:
+    """The stored records of a folder."""
+    return [json.loads(line) for line in (runs / "runs.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
 def check_settings(folder: Path, name: str, runs: Path, count: int) -> list[dict[str, Any]]:
-    """Every run that the settings name is kept, with those settings: a curve can be traced to what made it."""
+    """Every run that the settings name is stored with those settings: a curve can be traced to its runs."""
     settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
     assert settings["figure"] == name
     dataset = "covtype" if name in METRICS else "mnist" if name == "fig8" else "cifar10"
     assert settings["data"] == {dataset: data_digest(dataset)}
     assert {"python", "numpy", "torch"} <= settings["made_with"][0].keys()
     named = [run for p in settings["panels"] for line in p["lines"] for seed in line["runs"] for run in seed]
-    kept = [json.loads(path.read_text(encoding="utf-8"))["settings"] for path in runs.glob("*.json")]
+    stored = [record["settings"] for record in records(runs)]
     assert len(named) == count
-    assert all(run in kept for run in named)
+    assert all(run in stored for run in named)
     return named
 
 
@@ -218,13 +223,6 @@ def test_a_curve_ends_where_all_images_are_attacked(tmp_path):
     assert curve(rows, "one", "FedZO", "queries") == [10 * 20 * 21 * r for r in range(reached + 1)]
 
 
-@pytest.mark.parametrize(("name", "column"), [("fig8", "margin"), ("fig3", "F")])
-def test_the_value_is_the_margin_of_an_attack_and_F_of_a_metric(name, column):
-    run = make(name, Scale(quick=True, seeds=1, rounds=1, samples=700)).runs[0]
-    measured, values = run(lambda *_: None), replace(run, quantity="value")(lambda *_: None)
-    assert [row["value"] for row in values] == [row[column] for row in measured]
-
-
 @pytest.mark.parametrize("name", ["fig7", "fig9"])
 def test_a_second_call_makes_no_run_and_trains_nothing(name, copy, monkeypatch):
     results = copy(name)
@@ -239,10 +237,10 @@ def test_a_second_call_makes_no_run_and_trains_nothing(name, copy, monkeypatch):
 
 # FedZO comes first and queries N T times in a run (here T = 5): ten clients make 50, the metric's seven make 35.
 @pytest.mark.parametrize(("name", "at", "kept"), [("fig7", 170, 3), ("fig9", 50, 1)])
-def test_an_interrupted_figure_goes_on_and_comes_out_the_same(
+def test_an_interrupted_figure_continues_and_has_the_same_result(
     name, at, kept, finished, tmp_path, monkeypatch, capsys, runs_made
 ):
-    """Ctrl-C in the middle of a round, within a client's query: runs done by then are kept, the others made later."""
+    """Ctrl-C within a query: runs finished by then are stored, the others are made later."""
     expected = (finished(name) / name / "curves.csv").read_bytes()
     count = len(make(name, Scale(quick=True, seeds=1, rounds=1, samples=700)).runs)
     queried, original = [], Evaluator.evaluate
@@ -258,7 +256,7 @@ def test_an_interrupted_figure_goes_on_and_comes_out_the_same(
     capsys.readouterr()
     assert command(name, tmp_path) == 130
     assert "complete runs are stored in" in capsys.readouterr().err
-    assert len(list((tmp_path / "runs").iterdir())) == kept == len(runs_made) - 1
+    assert len(records(tmp_path / "runs")) == kept == len(runs_made) - 1
     assert not (tmp_path / name).exists()
     runs_made.clear()
     assert command(name, tmp_path) == 0
@@ -266,7 +264,7 @@ def test_an_interrupted_figure_goes_on_and_comes_out_the_same(
     assert (tmp_path / name / "curves.csv").read_bytes() == expected
 
 
-def test_interrupted_training_goes_on(tmp_path, monkeypatch):
+def test_interrupted_training_continues(tmp_path, monkeypatch):
     """Ctrl-C while the fourth model is trained: three are in the cache, and the next call trains the other seven."""
     _build.cache_clear()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -332,7 +330,7 @@ def test_changed_data_are_not_mixed_in(copy, toy_archives, tmp_path, monkeypatch
     """Into one folder: the same settings on other rows, then on the first rows again. What was made stays."""
     results = copy("fig9")
     first = (results / "fig9" / "curves.csv").read_bytes()
-    before = {path.name for path in (results / "runs").iterdir()}
+    before = records(results / "runs")
     rows = load_covtype(toy_archives)
     monkeypatch.setenv("FZOOS_DATA", other_covertype(tmp_path / "other", rows.x[::-1], rows.y[::-1]))
     runs_made.clear()
@@ -343,7 +341,7 @@ def test_changed_data_are_not_mixed_in(copy, toy_archives, tmp_path, monkeypatch
     assert (results / "fig9" / "curves.csv").read_bytes() != first
     named = json.loads((results / "fig9" / "settings.json").read_text())["data"]
     assert named == {"covtype": data_digest("covtype", tmp_path / "other")}
-    assert before < {path.name for path in (results / "runs").iterdir()}
+    assert records(results / "runs")[: len(before)] == before
     monkeypatch.setenv("FZOOS_DATA", str(toy_archives))
     runs_made.clear()
     assert command("fig9", results) == 0
@@ -370,9 +368,9 @@ def test_without_data_runs_of_two_versions_are_not_mixed(copy, toy_archives, tmp
     results = copy("fig9")
     shutil.rmtree(results / "fig9")
     figure = make("fig9", Scale(quick=True, seeds=1, rounds=1, samples=700))
-    for run in figure.runs[::2]:
-        (path,) = (results / "runs").glob(f"{run.fingerprint}-*.json")
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"data": "of another version"}))
+    keys = {run.key for run in figure.runs[::2]}
+    changed = [r | ({"data": "of another version"} if r["key"] in keys else {}) for r in records(results / "runs")]
+    (results / "runs" / "runs.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in changed))
     monkeypatch.setenv("FZOOS_DATA", str(tmp_path / "nothing"))
     capsys.readouterr()
     assert command("fig9", results, "--partial") == 2
@@ -382,17 +380,8 @@ def test_without_data_runs_of_two_versions_are_not_mixed(copy, toy_archives, tmp
     assert not (results / "fig9").exists()
 
 
-def test_a_file_of_other_data_under_the_right_name_is_not_used(tmp_path):
-    run, store = make("fig9", Scale(quick=True)).runs[0], Store(tmp_path)
-    store.save(run, [{"F": 1.0}], 1.0, data_digest("covtype"))
-    assert store.load(run) == [{"F": 1.0}]
-    (path,) = tmp_path.iterdir()
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"data": "of another version"}))
-    assert store.load(run) is None
-
-
-def test_a_task_of_changed_data_is_built_anew(toy_archives, tmp_path, monkeypatch):
-    """In one process, too, where tasks are kept."""
+def test_a_task_of_changed_data_is_built_again(toy_archives, tmp_path, monkeypatch):
+    """In one process, too, where tasks are cached."""
     spec = make("fig9", Scale(quick=True, samples=700)).runs[0].task
     task = build(spec)
     assert build(spec, Console(quiet=True)) is task  # where training is shown makes no difference
@@ -408,8 +397,8 @@ def test_the_classifier_is_trained_once_and_before_the_runs(jobs, tmp_path, monk
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     _build.cache_clear()
     found = []
-    for name in ("_serial", "_parallel"):
-        monkeypatch.setattr(runner, name, lambda *_: found.append(len(list((cache / "fzoos" / "models").iterdir()))))
+    models = cache / "fzoos" / "models"
+    monkeypatch.setattr(runner, "results_of", lambda *_: found.append(len(list(models.iterdir()))) or ())
     figure = make("fig10", Scale(quick=True, seeds=3, rounds=1, samples=700))
     capsys.readouterr()
     execute(figure.runs, tmp_path / "runs", jobs)

@@ -95,7 +95,7 @@ def run(
         rounds=rounds,
         vectorized=True,
         monitor=lambda x: task.value(x) - task.minimum,
-        seed=seed,
+        rng=seed,
     )
 
 

@@ -1,4 +1,4 @@
-"""What is written of the prompt task beside its curves: tables of what was reached, and answers before and after."""
+"""Tables beside the curves of a figure: the cost of attacks, and what the prompt task has reached."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from fzoos_experiments.paper.run import SHOWN
 from fzoos_experiments.paper.store import Store
 from fzoos_experiments.paper.task_spec import TaskSpec, build
 
-__all__ = ["BUDGET", "write_prompt_report"]
+__all__ = ["BUDGET", "success_table", "write_prompt_report"]
+
+_RATES = (0.5, 0.9)
 
 BUDGET = 4000
-"""Queries of all clients after which algorithms are compared."""
+"""The number of queries of all clients after which algorithms are compared on the prompt task."""
 
 _HEADINGS = (
     "C",
@@ -32,14 +34,37 @@ _HEADINGS = (
 )
 
 
+def success_table(curves: Sequence[Curve]) -> str:
+    """A Markdown table of the rounds, queries and megabytes until success rates are reached, and of the final rate.
+
+    Args:
+        curves: the curves of a figure of success rates.
+    """
+    heads = [f"{what} to {rate:.0%}" for rate in _RATES for what in ("rounds", "queries", "MB sent")]
+    lines = ["| panel | line | " + " | ".join(heads) + " | images attacked |", "| --- | --- |" + " ---: |" * 7]
+    for curve in curves:
+        cells = [cell for rate in _RATES for cell in _first_reached(curve, rate)]
+        rate = f"{curve.values[:, -1].mean():.0%}"
+        lines.append(f"| {curve.panel} | {curve.label} | {' | '.join(cells)} | {rate} |")
+    return "\n".join(lines) + "\n"
+
+
+def _first_reached(curve: Curve, rate: float) -> tuple[str, str, str]:
+    """The round, queries and megabytes at which the mean success rate first reaches a rate."""
+    for r, success in enumerate(curve.values.mean(axis=0)):
+        if success >= rate:
+            return f"{r}", f"{curve.queries[r]:,.0f}", f"{curve.extra['bytes'][0, r] / 1e6:.3g}"
+    return "–", "–", "–"
+
+
 def write_prompt_report(figure: Figure, curves: Sequence[Curve], store: Store, folder: Path) -> None:
     """Write table.md, queries.md and answers.md.
 
     Args:
-        figure: the figure, made.
-        curves: its curves; each panel's first is the one whose F the others are compared with.
-        store: where its runs are.
-        folder: where the files go.
+        figure: the figure, whose runs are finished.
+        curves: its curves; the first one of each panel is the reference for the others.
+        store: the store of its runs.
+        folder: the folder of the files.
     """
     (folder / "table.md").write_text(_table(figure, curves), encoding="utf-8")
     (folder / "queries.md").write_text(_queries(figure, curves), encoding="utf-8")
@@ -47,7 +72,7 @@ def write_prompt_report(figure: Figure, curves: Sequence[Curve], store: Store, f
 
 
 def _table(figure: Figure, curves: Sequence[Curve]) -> str:
-    """Means over the seeds and their standard errors."""
+    """Means over the seeds, with standard errors."""
     rows = [_HEADINGS, ("---",) * 2 + ("---:",) * 7]
     for panel in figure.panels:
         mine = [curve for curve in curves if curve.panel == panel.title]
@@ -57,51 +82,51 @@ def _table(figure: Figure, curves: Sequence[Curve]) -> str:
         target = _reached(mine[0])
         for curve in mine:
             at, accuracy = _within_budget(curve), curve.extra["accuracy"]
-            asked = int(curve.queries[-1])
+            queries = int(curve.queries[-1])
             rows.append(
                 (
                     c,
                     curve.label,
-                    _mean(curve.values[:, at]) if asked else "",
-                    _percent(accuracy[:, at]) if asked else "",
+                    _mean(curve.values[:, at]) if queries else "",
+                    _percent(accuracy[:, at]) if queries else "",
                     _mean(curve.values[:, -1]),
                     _percent(accuracy[:, -1]),
-                    f"{asked:,}" if asked else "–",
-                    f"{curve.extra['bytes'][:, -1].mean():,.0f}" if asked else "–",
-                    _queries_to(curve, target) if asked else "–",
+                    f"{queries:,}" if queries else "–",
+                    f"{curve.extra['bytes'][:, -1].mean():,.0f}" if queries else "–",
+                    _queries_to(curve, target) if queries else "–",
                 )
             )
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def _queries(figure: Figure, curves: Sequence[Curve]) -> str:
-    """How many queries each needs for the F that each other one has within the budget."""
-    lines = [f"Queries that a line needs for the mean F that a column has after {BUDGET:,} queries.\n"]
+    """The queries that each algorithm needs for the F that each other one reaches within the budget."""
+    lines = [f"Queries that a row needs for the mean F that a column has after {BUDGET:,} queries.\n"]
     for panel in figure.panels:
-        asking = [curve for curve in curves if curve.panel == panel.title and curve.queries[-1] > 0]
+        querying = [curve for curve in curves if curve.panel == panel.title and curve.queries[-1] > 0]
         lines += [
-            f"| {panel.title} | {' | '.join(curve.label for curve in asking)} |",
-            "| --- |" + " ---: |" * len(asking),
+            f"| {panel.title} | {' | '.join(curve.label for curve in querying)} |",
+            "| --- |" + " ---: |" * len(querying),
         ]
-        for curve in asking:
-            needed = (_queries_to(curve, _reached(other)) for other in asking)
+        for curve in querying:
+            needed = (_queries_to(curve, _reached(other)) for other in querying)
             lines.append(f"| {curve.label} | {' | '.join(needed)} |")
         lines.append("")
     return "\n".join(lines)
 
 
 def _reached(curve: Curve) -> float:
-    """The mean F within the budget."""
+    """The mean F at the end of the budget."""
     return float(curve.values.mean(axis=0)[_within_budget(curve)])
 
 
 def _within_budget(curve: Curve) -> int:
-    """The last round that the budget allows."""
+    """The last round within the budget."""
     return int(np.flatnonzero(curve.queries <= BUDGET)[-1])
 
 
 def _queries_to(curve: Curve, target: float) -> str:
-    """The queries after which the mean F is the target or below."""
+    """The queries after which the mean F is at most the target."""
     reached = np.flatnonzero(curve.values.mean(axis=0) <= target)
     return f"{curve.queries[reached[0]]:,.0f}" if len(reached) else f"more than {curve.queries[-1]:,.0f}"
 
@@ -119,7 +144,7 @@ def _percent(values: FloatArray) -> str:
 
 
 def _answers(figure: Figure, curves: Sequence[Curve], store: Store) -> str:
-    """The model's choices before and after: first panel and seed, the line of the lowest F within the budget."""
+    """The predicted classes before and after tuning: first panel and seed, best line within the budget."""
     panel = figure.panels[0]
     reached = {c.label: _reached(c) for c in curves if c.panel == panel.title and c.queries[-1] > 0}
     line = min((line for line in panel.lines if line.label in reached), key=lambda line: reached[line.label])
