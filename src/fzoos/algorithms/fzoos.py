@@ -291,4 +291,4 @@ class _Client(GradientHalf):
         self._fourier = None
         if fourier := part_of("fourier", state):
             self._fourier = FourierSurrogate(self._features, self._settings.noise)
-            self._fourier.restore(fourier)
+            self._fourier.restore(fourier, self.context.trajectory.x)

@@ -124,6 +124,7 @@ class FourierSurrogate:
         self._features, self._noise = features, noise
         self._index = np.empty(0, dtype=np.int64)
         self._phi = Buffer(features.phases, columns=len(features.phases))  # Phi
+        self._blocks: list[int] | None = []  # numbers of rows of Phi that were computed together; None: in other ways
         self._gram = Buffer(features.phases)  # Phi Phi^T
         self._factor = GrowingCholesky(features.phases)  # of Phi Phi^T + sigma^2 I
 
@@ -145,15 +146,26 @@ class FourierSurrogate:
         return observed.scale * to_numpy(alpha @ self._phi.array)
 
     def state(self) -> StateDict:
-        """Return the points in use, their features and the factor, whose last bits depend on how they grew."""
-        arrays = {"phi": self._phi.array, "gram": self._gram.array, "factor": self._factor.inverse_factor}
-        return {"index": self._index, **{name: to_numpy(array) for name, array in arrays.items()}}
+        """Return the points in use, Phi or how to compute it again, its Gram matrix and the factor.
 
-    def restore(self, state: StateDict) -> None:
-        """Restore what `state` returned."""
-        self._index = state["index"]
-        for name, buffer in (("phi", self._phi), ("gram", self._gram), ("factor", self._factor)):
-            buffer.load(to_device(state[name], self._features.device))
+        All last bits depend on how many points were added at a time.
+        """
+        phi = {"phi": to_numpy(self._phi.array)} if self._blocks is None else {"blocks": np.array(self._blocks)}
+        gram, factor = to_numpy(self._gram.array), to_numpy(self._factor.inverse_factor)
+        return {"index": self._index, **phi, "gram": gram, "factor": factor}
+
+    def restore(self, state: StateDict, x: FloatArray) -> None:
+        """Restore what `state` returned, given all points of the trajectory."""
+        self._index, device, blocks = state["index"], self._features.device, state.get("blocks")
+        self._gram.load(to_device(state["gram"], device))
+        self._factor.load(to_device(state["factor"], device))
+        if blocks is None:
+            self._blocks = None
+            self._phi.load(to_device(state["phi"], device))
+            return
+        self._blocks = blocks.tolist()
+        for points in np.split(self._index, np.cumsum(blocks)[:-1]):
+            self._add_features(x[points])
 
     def _replace(self, left: NDArray[np.int64], new: NDArray[np.int64], x: FloatArray) -> None:
         """Replace rows by new points."""
@@ -163,14 +175,15 @@ class FourierSurrogate:
         products = features @ phi.T
         gram[rows, :] = products
         gram[:, rows] = products.T
-        self._factor = GrowingCholesky(phi)  # it cannot be extended
+        self._factor, self._blocks = GrowingCholesky(phi), None  # the factor cannot be extended
 
     def _append(self, new: NDArray[np.int64], x: FloatArray) -> None:
         """Append new points, and to the factor all that it lacks."""
         n, m = len(self._index), len(new)
         if m:
-            phi, gram = self._phi.grow(m), self._gram.grow(m)
-            self._features(x[new], out=phi[n:, :])
+            phi, gram = self._add_features(x[new]), self._gram.grow(m)
+            if self._blocks is not None:
+                self._blocks.append(m)
             gram[n:, :n] = phi[n:, :] @ phi[:n, :].T
             gram[:n, n:] = gram[n:, :n].T
             gram[n:, n:] = phi[n:, :] @ phi[n:, :].T
@@ -179,3 +192,10 @@ class FourierSurrogate:
         if known < len(gram):
             ridge = self._noise * namespace(gram).eye(len(gram) - known, dtype=gram.dtype, device=device_of(gram))
             self._factor.append(gram[known:, :known], gram[known:, known:] + ridge)
+
+    def _add_features(self, x: FloatArray) -> Array:
+        """Append rows to Phi, and return all of it."""
+        n = self._phi.rows
+        phi = self._phi.grow(len(x))
+        self._features(x, out=phi[n:, :])
+        return phi
