@@ -51,7 +51,7 @@ def test_load_goes_on(tmp_path):
     again = AskTell.load(tmp_path)
     assert not {tuple(x) for x in again.ask(0)} & {tuple(x) for x in points}
     assert np.array_equal(finish(again).x, whole.x)
-    with pytest.raises(ValueError, match=r"go on with AskTell\.load"):
+    with pytest.raises(ValueError, match=r"continue with AskTell\.load"):
         make(tmp_path)
     with pytest.raises(FileNotFoundError, match="there is no optimizer"):
         AskTell.load(tmp_path / "nowhere")

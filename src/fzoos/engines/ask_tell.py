@@ -1,4 +1,4 @@
-"""Ask and tell in Python: whoever evaluates the objectives does so outside, whenever and wherever it likes."""
+"""Ask and tell: objectives are evaluated outside of the program, at any time and anywhere."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _SETTINGS, _SITE_SEED = "study.json", "site_seed"
 
 
 class AskTell:
-    """A run whose points are asked for and whose values are told: `fzoos ask` and `fzoos tell` in Python.
+    """A run with the ask-and-tell interface: `fzoos ask` and `fzoos tell` in Python.
 
-    Clients ask in stages: the initial design, the server's x and around it, one point after each local step. When all
-    clients' values of a stage have been told, the next one can be asked for. Everything is in a folder, with the files
-    of a study: whoever opens it again with `AskTell.load` goes on where it was, and no value is asked for twice.
+    Points come in stages: the initial design, the server's x and points around it, one point after each local step.
+    When all clients have the values of a stage, `ask` returns the points of the next one. The state is in a folder,
+    with the files of a study: `AskTell.load` continues there, and no value is requested twice.
 
     Args:
         bounds: as for `minimize`: pairs, or a `Space`.
         x0: the start: d numbers, or a dict of variables.
         clients: N, the number of clients.
-        folder: where the state is; None: in a temporary folder, which goes with the object.
+        folder: where the state is; None: in a temporary folder, which is deleted with the object.
         settings: further settings of a `Study`, such as `rounds`, `algorithm`, `seed` and `on_failure`.
             `algorithm` is a table, as in a study's file: {"name": "scaffoldi", "local_steps": 5}.
-            With `seed` the clients draw from it, too, and the run can be repeated; without it they have secret ones.
+            `seed` is also that of the clients, so that the run can be repeated; without it they have secret ones.
 
     Example:
         >>> from fzoos import AskTell
@@ -67,19 +67,19 @@ class AskTell:
         if place.is_file():
             raise ValueError(f"folder {place} is a file")
         if (place / _SETTINGS).exists():
-            raise ValueError(f"folder {place} has an optimizer: go on with AskTell.load")
+            raise ValueError(f"folder {place} has an optimizer: continue with AskTell.load")
         place.mkdir(parents=True, exist_ok=True)
-        kept = {**study.settings, _SITE_SEED: settings.get("seed")}
+        stored = {**study.settings, _SITE_SEED: settings.get("seed")}
         make_private(place / _SETTINGS)  # it has the sites' seed
-        (place / _SETTINGS).write_text(json.dumps(kept), encoding="utf-8")
-        self._open(kept, place)
+        (place / _SETTINGS).write_text(json.dumps(stored), encoding="utf-8")
+        self._open(stored, place)
 
     @classmethod
     def load(cls, folder: str | Path) -> AskTell:
-        """Go on with the one in a folder.
+        """Continue with the state in a folder.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: the folder has none.
         """
         file = Path(folder) / _SETTINGS
         if not file.exists():
@@ -91,21 +91,23 @@ class AskTell:
     def _open(self, settings: dict[str, Any], folder: Path) -> None:
         study = Study(**{name: value for name, value in settings.items() if name != _SITE_SEED})
         self._site_seed: int | None = settings.get(_SITE_SEED)  # a journal that is there has its own
-        # All clients are waited for, and a batch is asked for at once.
+        # A stage ends when all clients have their values, and its points are requested as one batch.
         self.study, self.folder = replace(study, vectorized=True, retries=0, min_clients=None), folder
         self._clients = [ManualObjective(folder, site) for site in study.sites]
-        self._given: list[set[str]] = [set() for _ in study.sites]  # ids that were handed out here and not told yet
+        self._given: list[set[str]] = [
+            set() for _ in study.sites
+        ]  # ids that `ask` has returned and that have no value yet
         self._ended = False
 
     @property
     def done(self) -> bool:
-        """Whether the run has ended: nothing is asked for any more."""
+        """Whether the run has ended: there are no further points."""
         self._advance()
         return self._ended
 
     @property
     def result(self) -> Result:
-        """The run so far; before the first point is asked for, there is none."""
+        """The result so far."""
         self._advance()
         return load(self.folder)
 
@@ -116,16 +118,19 @@ class AskTell:
 
     @property
     def variables(self) -> Mapping[str, Any] | None:
-        """What it means, by name, where the variables have names."""
+        """The server's x by names of variables; None if they have no names."""
         return self.result.variables
 
     def ask(self, client: int = 0, count: int | None = None) -> Any:
-        """Points to evaluate for a client: an array of shape (n, d), or a list of dicts where variables have names.
+        """Return points to evaluate for a client: an array of shape (n, d), or a list of dicts if variables have names.
 
         Args:
             client: its index.
-            count: how many at most; None: all of this stage. Points that were handed out before come again only when
-                there are no others. None left: other clients have not told all their values, or the run is over.
+            count: the largest number of points; None: all points of this stage. Points that were returned before are
+                returned again only if there are no others.
+
+        Returns:
+            The points; none if values of other clients are missing, or if the run has ended.
         """
         self._check(client)
         self._advance()
@@ -140,16 +145,17 @@ class AskTell:
     def tell(
         self, client: int, points: Sequence[Any] | FloatArray, values: Sequence[float | tuple[float, Any]] | FloatArray
     ) -> None:
-        """Hand in values of points that were asked for; NaN means failed, where `on_failure` is "skip".
+        """Enter values of points that `ask` returned, all or none; NaN means failed, if `on_failure` is "skip".
 
         Args:
             client: its index.
-            points: as `ask` gave them.
-            values: one for each: a number, or with constraints a pair (f, c).
+            points: as `ask` returned them.
+            values: one per point: a number, or with constraints a pair (f, c).
 
         Raises:
-            ValueError: a point that is not asked for, another number of values, a value that is not finite, or one
-                with more or fewer constraints than the client's others.
+            ValueError: a point was not requested, the numbers of points and values differ, a value is not finite,
+                differs from the one entered before, or has more or fewer constraints than the client's others.
+            OSError: the values cannot be stored.
         """
         self._check(client)
         if len(points) != len(values):
@@ -169,7 +175,7 @@ class AskTell:
             for id, x in waiting.items():
                 if space.variables(x) == dict(point):
                     return id
-            raise ValueError(f"points: {dict(point)} is not asked for from client {client}")
+            raise ValueError(f"points: {dict(point)} was not requested from client {client}")
         return point_id(np.asarray(point, dtype=np.float64))
 
     def _check(self, client: Any) -> None:
@@ -177,7 +183,7 @@ class AskTell:
             raise ValueError(f"client must be in 0..{len(self._clients) - 1}, got {client!r}")
 
     def _advance(self) -> None:
-        """Take the run as far as the values allow."""
+        """Continue the run as far as the values allow."""
         if self._ended or any(objective.requested() for objective in self._clients):
             return
         study = LocalStudy(self.study, self.folder, self._clients, site_seed=self._site_seed, snapshots=True)
@@ -186,7 +192,7 @@ class AskTell:
 
 
 def _check_settings(settings: Mapping[str, Any]) -> None:
-    """Before a study does: it would speak of files and sites."""
+    """Check settings before a study does, whose messages name files and sites."""
     known = [field.name for field in fields(Study) if field.name not in ("name", "x0", "bounds", "sites")]
     for name, value in settings.items():
         if name not in known:
