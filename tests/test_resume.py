@@ -271,7 +271,7 @@ def test_what_is_refused(tmp_path):
 
     for changes, message in [
         ({"rounds": 3}, "rounds is 3, but the run to resume has 3 rounds already"),
-        ({"seed": 1}, "resume: the run was started with seed = 0, which it keeps"),
+        ({"seed": 1}, "resume: the run has seed = 0: leave seed and rng out"),
         ({"algorithm": FedZO()}, "resume: the run was started with algorithm = "),
         ({"bounds": (-1, 2)}, "resume: the run was started with bounds = "),
         ({"monitor": "clients"}, "resume: the run was started with share_values = None, not True"),

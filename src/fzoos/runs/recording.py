@@ -71,9 +71,7 @@ class Recording:
                 raise ValueError(f"resume: the run was started with {name} = {before}, not {now}")
         before = self.settings.get("seed")
         if settings.get("seed") not in (None, before):
-            raise ValueError(
-                f"resume: the run was started with seed = {before}, which it keeps: leave seed and rng out"
-            )
+            raise ValueError(f"resume: the run has seed = {before}: leave seed and rng out")
         if rounds <= len(self.history):
             raise ValueError(
                 f"rounds is {rounds}, but the run to resume has {len(self.history)} rounds already, which count"

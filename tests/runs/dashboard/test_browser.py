@@ -154,7 +154,7 @@ def test_runs_are_laid_over_each_other(visit, url):
     strokes = "paths => paths.map((path) => getComputedStyle(path).stroke)"
     assert len(set(page.locator(f"{PLOT} .line path").evaluate_all(strokes))) == 2
     assert page.locator(".legend li").all_inner_texts() == ["FedZO", "FedProx"]
-    page.get_by_label("Only what differs").check()
+    page.get_by_label("Only differences").check()
     until(page, lambda: "participation" not in text_of(page, "#table-settings"))
     assert "seed" in page.locator("#table-settings").inner_text()
     # What is looked at is in the address: the same after a reload.
@@ -282,7 +282,7 @@ def test_a_server_that_ends_is_said(browser, kept):
         page.goto(url)
         drawn(page)
         has_lines(page, 3)
-    says(page, "Not connected", "#live")
+    says(page, "Disconnected", "#live")
     assert len(lines(page)) == 3
     context.close()
 

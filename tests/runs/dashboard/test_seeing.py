@@ -98,7 +98,7 @@ def test_seeds_are_one_line_with_a_band(visit, url, seeds):
     mean, error = excess.mean(axis=0), excess.std(axis=0, ddof=1) / np.sqrt(3)
     assert shown[:, 0].tolist() == [0, 1, 2, 3]
     assert np.allclose(shown[:, 1:], np.stack([mean, mean - error, mean + error], axis=1), rtol=1e-9)
-    page.get_by_label("Each run").check()
+    page.get_by_label("Single runs").check()
     has_lines(page, 6)
     assert page.locator(f"{PLOT} .band").count() == 0
     page.reload()
@@ -253,7 +253,7 @@ def test_rename_tag_and_delete(visit, editable):
     # Deleting asks; not saying yes leaves everything, and the question names the run.
     page.get_by_role("button", name="Delete").click()
     assert "a better name" in dialog.inner_text()
-    assert "cannot be brought back" in dialog.inner_text()
+    assert "cannot be undone" in dialog.inner_text()
     assert page.evaluate("document.activeElement.textContent") == "Cancel"
     page.keyboard.press("Enter")
     until(page, lambda: dialog.count() == 0)

@@ -1,4 +1,4 @@
-// Puts the page together: what is looked at (`view`), where it comes from (`source`), and drawing it.
+// Puts the page together: the state of the view (`view`), the data (`source`) and the drawing.
 "use strict";
 
 const DRAWN_AT_FIRST = 8; // lines: the newest of one task, each with all of its seeds
@@ -6,19 +6,19 @@ const DRAWN_AT_FIRST = 8; // lines: the newest of one task, each with all of its
 const view = {
   selected: new Set(),
   focus: null,
-  touched: false, // whether the reader has chosen; until then new runs are drawn as they come
+  touched: false, // whether the viewer has selected runs; until then new runs are drawn as they come
   against: "round",
   across: "linear",
   metric: "monitor",
   reference: "",
   scales: {},
-  lines: "", // "runs" or "groups"; until the reader has chosen: groups where there are several seeds
+  lines: "", // "runs" or "groups"; by default groups where there are several seeds
   grouped: false,
   differences: false,
   sort: { column: "", down: false },
   colours: [],
-  slots: new Map(), // of each line drawn, which colour; it keeps it as others come and go
-  owner: new Map(), // of each run, the line that it belongs to: its own or its group's
+  slots: new Map(), // the colour of each line, which stays the same as others come and go
+  owner: new Map(), // the line that each run belongs to: its own or its group's
   labels: new Map(),
   groupLabels: new Map(),
 
@@ -64,7 +64,7 @@ function soon() {
   });
 }
 
-// The reader has changed what is looked at.
+// The viewer has changed the view.
 function changed() {
   remember();
   soon();
@@ -141,7 +141,7 @@ function draw() {
     : "fzoos";
 }
 
-// Which runs are drawn, and which is in focus, when the reader has not said or what was said is gone.
+// Which runs are drawn and which is selected by default, or if the selected ones are gone.
 function settle(runs) {
   const keys = new Set(runs.map((run) => run.key));
   for (const key of view.selected) if (!keys.has(key)) view.selected.delete(key);
@@ -212,14 +212,14 @@ function connected(state) {
   const node = document.getElementById("live");
   const texts = {
     live: "Live",
-    lost: "Not connected, trying again",
-    refused: "Needs the token: open the address that fzoos dashboard printed",
+    lost: "Disconnected, reconnecting",
+    refused: "Token required: open the address that fzoos dashboard printed",
   };
   node.className = `live ${state}`;
   setText(node, texts[state]);
 }
 
-// What is looked at stays in the address: it survives a reload and can be sent to someone.
+// The view is part of the address: it survives a reload and can be shared.
 function remember() {
   const parts = new URLSearchParams();
   if (view.touched) parts.set("runs", [...view.selected].join("|"));

@@ -36,11 +36,11 @@ function tag(run, source) {
 function remove(run, source) {
   const rounds = `${format.count(run.rounds)} ${run.rounds === 1 ? "round" : "rounds"}`;
   const text = html("p", {}, "Run ", html("b", {}, run.name), ` (${run.file}, run ${run.id}) with its ${rounds}?`);
-  const warning = html("p", { class: "quiet" }, "It cannot be brought back.");
+  const warning = html("p", { class: "quiet" }, "This cannot be undone.");
   ask("Delete this run?", [text, warning], `Delete run ${run.id}`, () => source.change(run, { delete: true }), true);
 }
 
-// A dialog: what is asked, and a button for each answer. act() gives what went wrong, or null.
+// A dialog with a question and two buttons. act() returns what went wrong, or null.
 function ask(title, parts, yes, act, danger = false) {
   const before = document.activeElement;
   const problem = html("p", { class: "bad", role: "alert" });

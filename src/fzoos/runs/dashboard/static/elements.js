@@ -24,7 +24,7 @@ function setText(node, text) {
   if (node.textContent !== text) node.textContent = text; // what is selected stays selected
 }
 
-// Builds the content of a node anew only if what it shows has changed.
+// Rebuilds the content of a node only if what it shows has changed.
 function rebuild(node, shown, build) {
   const signature = JSON.stringify(shown);
   if (node.dataset.shown === signature) return;
@@ -32,7 +32,7 @@ function rebuild(node, shown, build) {
   node.replaceChildren(...build().filter(Boolean));
 }
 
-// One of several: a group of radio buttons that looks like one control.
+// A group of radio buttons that looks like one control.
 function segments(name, legend, options, onchange) {
   const labels = options.map(([value, text]) =>
     html(

@@ -1,7 +1,7 @@
-// Runs that differ in their seed only, as one line: the mean, with the standard error of it to both sides.
+// Runs that differ only in their seeds as one line: the mean with its standard error.
 "use strict";
 
-// Lines of single runs, joined where they are of one group; a run that goes on stays a line of its own.
+// Lines of single runs, joined by group; a running run stays a line of its own.
 function joinGroups(lines, runs, view) {
   const groups = new Map();
   lines.forEach((line, i) => {
@@ -33,7 +33,7 @@ function meanLine(id, members, view) {
   return line;
 }
 
-// What tells groups of one name apart: their settings that differ, or the runs they are of.
+// What distinguishes groups of the same name: their settings that differ, or the names of their runs.
 function groupLabels(runs, details, owner) {
   const groups = new Map();
   for (const run of runs) {

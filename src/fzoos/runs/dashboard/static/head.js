@@ -1,4 +1,4 @@
-// The run in focus: what it is, what it has reached and what it cost.
+// The selected run: its settings, its result and its costs.
 "use strict";
 
 function showHead(node, run, details, pace, source) {
@@ -17,7 +17,7 @@ function showHead(node, run, details, pace, source) {
       run.task && !run.name.includes(run.task) ? run.task : null,
       run.seed === null ? null : `seed ${run.seed}`,
       `${run.file}, run ${run.id}`,
-      `begun ${format.when(run.started)}`,
+      `started ${format.when(run.started)}`,
       message,
     ];
     const tags = run.tags.length ? html("span", { class: "tags" }, run.tags.map(chip)) : null;
@@ -45,7 +45,7 @@ function tiles(run, details, pace) {
     if (run.minimum !== null) words.push(`F − F* ${format.number(run.monitor - run.minimum, 3)}`);
     found.push(tile("F", format.number(run.monitor), words.filter(Boolean).join("\n")));
   } else {
-    found.push(tile("Last step", steps.length ? format.number(steps.at(-1)) : "–", "no monitor was given"));
+    found.push(tile("Last step", steps.length ? format.number(steps.at(-1)) : "–", "F is not known: no monitor"));
   }
   const rounds = tile("Rounds", format.count(run.rounds), run.total ? `of ${format.count(run.total)}` : "");
   if (run.total)
@@ -87,7 +87,7 @@ function tile(name, value, more) {
   );
 }
 
-// How long it will take at the pace of the last rounds.
+// The time that is left, at the pace of the last rounds.
 function left(run, details, pace) {
   if (run.status !== "running" || !run.total || !details || details.history.seconds.length < 2) return "";
   const times = details.history.seconds;

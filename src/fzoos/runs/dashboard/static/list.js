@@ -1,4 +1,4 @@
-// The list of runs: which are drawn, and which one is in focus. Of very many only the first are on the page.
+// The list of runs: which are drawn and which one is selected. If there are very many, the page has the first ones.
 "use strict";
 
 const AT_ONCE = 150; // rows on the page; a button adds as many
@@ -14,7 +14,7 @@ const ORDERS = {
 };
 
 class RunList {
-  // pick(key, on), open(key), pickAll(keys), pickTask(problem): what was asked for; again(): draw anew.
+  // pick(key, on), open(key), pickAll(keys), pickTask(problem): what the viewer requests; again(): draw again.
   constructor({ pick, open, pickAll, pickTask, again }) {
     this.node = document.getElementById("list");
     this.count = document.getElementById("count");

@@ -167,7 +167,7 @@ function allowedValues(history) {
   return history.monitor.filter((value, i) => value !== null && history.feasible[i] !== false);
 }
 
-// The smallest of many numbers; Math.min takes only so many.
+// The smallest of many numbers; Math.min accepts a limited number.
 function least(values) {
   return values.reduce((low, value) => (value < low ? value : low), Infinity);
 }

@@ -7,13 +7,13 @@ const DIAGNOSTICS = {
   violation: [
     "Largest constraint",
     "c",
-    "Of any client, at the x with which a round began; it is met where it is at most zero.",
+    "The largest value of any client at the x with which a round began; the constraints hold where it is at most zero.",
   ],
   correction_length: ["Correction length", "γ", "Mean over clients and local steps."],
 };
 
 class Plots {
-  // again(): the view has changed, draw anew.
+  // again(): the view has changed, draw again.
   constructor(node, view, again) {
     this.node = node;
     this.view = view;
@@ -45,7 +45,7 @@ class Plots {
     });
   }
 
-  // F where a run among those drawn has a monitor; otherwise the length of the steps.
+  // F if one of the runs has a monitor; otherwise the length of the steps.
   metric(runs) {
     const has = runs.some((run) => run.history.monitor.some((value) => value !== null));
     if (this.view.metric === "step") return "step";
@@ -57,7 +57,7 @@ class Plots {
     if (!card.metric) {
       card.metric = segments(
         "metric",
-        "What is drawn",
+        "Quantity",
         [
           ["monitor", "F"],
           ["step", "Step"],
@@ -80,7 +80,7 @@ class Plots {
       card.below.value = this.view.reference;
       card.minus = html(
         "label",
-        { class: "reference", title: "What is subtracted from F; empty: its smallest value, where it is stored" },
+        { class: "reference", title: "The value that is subtracted from F; if empty, the smallest value of F, if it is stored" },
         "F* ",
         card.below,
       );
@@ -106,10 +106,10 @@ class Plots {
     const title = metric === "step" ? "step length" : stored || number ? "F − F*" : "F";
     const without = runs.length - drawn.length;
     const missing = `; ${without} ${without === 1 ? "run has" : "runs have"} no monitor`;
-    const subject = stored ? "F less its smallest value, F*," : number ? `F less ${format.number(number)}` : "F";
-    const means = series.some((line) => line.low) ? " Bands: the standard error of a mean over seeds." : "";
+    const subject = stored ? "F minus its smallest value F*" : number ? `F minus ${format.number(number)}` : "F";
+    const means = series.some((line) => line.low) ? " Bands show the standard error of the mean over seeds." : "";
     const about = `${subject} at x0 and after each round${without ? missing : ""}.${means}`;
-    setText(card.about, metric === "step" ? `How far x moved in each round.${means}` : about);
+    setText(card.about, metric === "step" ? `Distance that x moved in each round.${means}` : about);
     this.plot(card, {
       title,
       unit: title,
@@ -136,7 +136,7 @@ class Plots {
   }
 
   diagnostic(name, runs) {
-    const [title, unit, about] = DIAGNOSTICS[name] || [name.replaceAll("_", " "), name, "As the algorithm reports it."];
+    const [title, unit, about] = DIAGNOSTICS[name] || [name.replaceAll("_", " "), name, "A diagnostic of the algorithm."];
     const card = this.card(name, title);
     setText(card.about, about);
     const having = runs.filter((run) => (run.history.diagnostics[name] || []).some((value) => value !== null));
@@ -144,7 +144,7 @@ class Plots {
       ? "Choose runs in the list"
       : !runs.some((run) => run.history.round.length)
         ? "No round is complete yet"
-        : "No run here reports it";
+        : "None of these runs reports it";
     this.plot(card, {
       title,
       unit,
@@ -184,7 +184,7 @@ class Plots {
     return this.view.grouped ? joinGroups(lines, runs, this.view) : lines;
   }
 
-  // x of the run in focus: where it began and where it went.
+  // x of the selected run over the rounds.
   coordinates(run, path) {
     const title = "Coordinates of x";
     const card = this.card("coordinates", title);
@@ -279,7 +279,7 @@ class Plots {
   }
 }
 
-// F from the start on, where it is known there.
+// F from x0 on, if it is known there.
 function fromStart(run) {
   const { start } = run;
   return start === null || start === undefined ? run.history.monitor : [start, ...run.history.monitor];

@@ -1,4 +1,4 @@
-// Where the page's runs come from: a server that tells what is new, or the report's own data.
+// The data of the page: from a server that sends changes, or from the report itself.
 "use strict";
 
 class LiveSource {
@@ -6,15 +6,15 @@ class LiveSource {
   constructor(changed, connected) {
     this.live = true;
     this.secret = document.documentElement.dataset.secret || null; // there if runs may be changed
-    this.paths = new Map(); // of each run looked at, where its x went
+    this.paths = new Map(); // the path of x of each run that was selected
     this.state = null;
     this.details = new Map();
-    this.seen = new Map(); // of each run that goes on, when it came to how many rounds
+    this.seen = new Map(); // for each running run, when it had how many rounds
     this.wanted = new Set();
     this.busy = new Set();
     this.changed = changed;
     this.connected = connected;
-    // Browsers allow few connections to one server: a page that nobody looks at gives its own back.
+    // Browsers allow few connections to one server: a hidden page closes its own.
     document.addEventListener("visibilitychange", () => (document.hidden ? this.close() : this.open()));
     this.open();
   }
@@ -63,7 +63,7 @@ class LiveSource {
     }
   }
 
-  // Seconds that a round takes, as seen from here: the monitor's and all that goes on between two rounds is in it.
+  // Seconds per round as seen from here, including the monitor and everything else between two rounds.
   pace(key) {
     const times = this.seen.get(key) || [];
     if (times.length < 3) return null;
@@ -71,7 +71,7 @@ class LiveSource {
     return last.rounds > first.rounds ? (last.at - first.at) / (last.rounds - first.rounds) : null;
   }
 
-  // Where the x of a run went, as far as it is known here; what is new is asked for every few seconds at most.
+  // The path of x of a run, as far as it is known here; it is requested every few seconds at most.
   path(run) {
     const known = this.paths.get(run.key);
     const fits = known && known.started === run.started;
@@ -104,7 +104,7 @@ class LiveSource {
       });
       return answer.ok ? null : (await answer.json()).error;
     } catch {
-      return "The dashboard does not answer.";
+      return "The dashboard does not respond.";
     }
   }
 
@@ -123,7 +123,7 @@ class LiveSource {
     return !known || known.rounds !== run.rounds || known.status !== run.status || known.queries !== run.queries;
   }
 
-  // Of a run that goes on, what is new; of one that has ended, all.
+  // The new rounds of a running run; all rounds of one that has ended.
   async fetch({ key, status }) {
     if (this.busy.has(key)) return;
     this.busy.add(key);
@@ -133,12 +133,12 @@ class LiveSource {
       const answer = await fetch(`api/run?key=${encodeURIComponent(key)}&after=${after}`);
       if (!answer.ok) return;
       const fresh = await answer.json();
-      if (this.details.get(key) !== known) return; // it was forgotten meanwhile
+      if (this.details.get(key) !== known) return; // it was dropped meanwhile
       if (after) fresh.history = joined(known.history, fresh.history);
       this.details.set(key, fresh);
       this.changed();
     } catch {
-      // the connection is lost; the stream notices too, and all is asked for again when it is back
+      // the connection is lost; the stream notices too, and everything is requested again when it is back
     } finally {
       this.busy.delete(key);
     }

@@ -1,17 +1,17 @@
-// The tables: runs side by side, clients, failures, settings and the point reached.
+// The tables: comparison of runs, clients, failures, settings and the final point.
 "use strict";
 
-// Of the runs side by side: a name, and what it says.
+// The columns of the comparison: name and explanation.
 const COLUMNS = [
-  ["Run", "Its name"],
-  ["Status", "How it ended"],
+  ["Run", "Name of the run"],
+  ["Status", "How the run ended"],
   ["F", "F at the last x"],
-  ["Lowest F", "F at its best"],
-  ["F − F*", "The lowest F less the smallest that there is, where it is known"],
+  ["Lowest F", "Lowest F of all rounds"],
+  ["F − F*", "Lowest F minus the smallest value of F, if it is known"],
   ["Rounds", "Complete rounds"],
-  ["Queries", "Of all clients"],
-  ["Bytes", "Up and down"],
-  ["Time", "Seconds"],
+  ["Queries", "Queries of all clients"],
+  ["Bytes", "Bytes up and down"],
+  ["Time", "Duration"],
 ];
 
 class Tables {
@@ -31,7 +31,7 @@ class Tables {
         this.again();
       },
     });
-    this.switch = html("label", { class: "switch" }, this.only, " Only what differs");
+    this.switch = html("label", { class: "switch" }, this.only, " Only differences");
     this.settingsBody = html("div");
     this.parts.settings.append(html("div", { class: "card-head" }, title, this.switch), this.settingsBody);
   }
@@ -72,7 +72,7 @@ class Tables {
       html(
         "div",
         { class: "card-head" },
-        html("h2", {}, "Side by side"),
+        html("h2", {}, "Comparison"),
         html(
           "button",
           {
@@ -116,7 +116,7 @@ class Tables {
       if (chosen) head.setAttribute("aria-sort", down ? "descending" : "ascending");
       const sort = () => {
         this.view.sort = { column: name, down: chosen && !down };
-        this.refocus = name; // its button is built anew
+        this.refocus = name; // its button is built again
         this.again();
       };
       const sign = chosen ? (down ? " ↓" : " ↑") : "";
@@ -199,8 +199,8 @@ class Tables {
         html("h2", {}, "Failures", rows.length ? html("span", { class: "count" }, format.count(rows.length)) : null),
       ),
       ...lost.map(([name, count, first]) => {
-        const many = `${format.count(count)} queries failed and were left out`;
-        const queries = count === 1 ? "1 query failed and was left out" : many;
+        const many = `${format.count(count)} queries failed and were skipped`;
+        const queries = count === 1 ? "1 query failed and was skipped" : many;
         return html("p", { class: "quiet lost" }, `${name}: ${queries}${first ? `; the first: ${first}` : "."}`);
       }),
       rows.length
@@ -220,7 +220,7 @@ class Tables {
         : html(
             "p",
             { class: "quiet" },
-            runs.length ? "None: every client that was asked has answered." : "Choose runs in the list.",
+            runs.length ? "None: all clients have replied." : "Choose runs in the list.",
           ),
       rows.length > 200 ? html("p", { class: "quiet" }, "The last 200 are shown.") : null,
     ]);
@@ -264,7 +264,7 @@ class Tables {
     if (!run) return;
     rebuild(node, [run.key, run.x, run.variables], () => [
       vector(
-        "The point reached",
+        "Final point",
         `${run.name}: x of the last complete round, d = ${run.x.length}.`,
         run,
         run.x,
