@@ -2,20 +2,15 @@
 
 import csv
 import dataclasses
-import gzip
 import json
-import os
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from fzoos import SGD, Adam, FedZO, FZooS, ObjectiveError, ScaffoldI, ScaffoldII, minimize
-from fzoos.algorithms import FedLineSearch
+from fzoos import Adam, FedZO, FZooS, ObjectiveError, ScaffoldI, ScaffoldII, minimize
 from fzoos.algorithms.local_steps import LocalSteps
-from fzoos.objectives.evaluator import Evaluator
 from fzoos_experiments.paper.curves import collect
-from fzoos_experiments.paper.exact import ExactGradient
 from fzoos_experiments.paper.figures import FIGURES, Figure, Line, Panel, Scale, make
 from fzoos_experiments.paper.observe import observed
 from fzoos_experiments.paper.reproduce import reproduce
@@ -96,25 +91,6 @@ def test_interrupted_runs_continue_where_they_stopped(tmp_path, monkeypatch):
     assert made == [0, 1, 1, 2]
 
 
-def test_an_interrupted_run_of_cosines_is_not_stored(tmp_path, monkeypatch):
-    """Ctrl-C in the last round, when some cosines have been measured: the run is made again, from its beginning."""
-    measured, whole = run(quantity="cosine"), run(quantity="cosine")(lambda *_: None)
-    asked, original = [], Evaluator.evaluate
-
-    def interrupted(self, *arguments, **named):
-        asked.append(self)
-        if len(asked) == 6:  # two clients make two queries each a round
-            raise KeyboardInterrupt
-        return original(self, *arguments, **named)
-
-    monkeypatch.setattr(Evaluator, "evaluate", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        execute([measured], tmp_path, console=QUIET)
-    assert Store(tmp_path).load(measured) is None
-    assert execute([measured], tmp_path, console=QUIET) == 1
-    assert Store(tmp_path).load(measured) == whole
-
-
 def test_two_jobs_make_the_same(tmp_path):
     runs = [run(seed=s, algorithm=a) for s in range(2) for a in (FedZO(), ScaffoldII())]
     assert execute(runs, tmp_path / "two", jobs=2, console=QUIET) == 4
@@ -123,25 +99,13 @@ def test_two_jobs_make_the_same(tmp_path):
         assert Store(tmp_path / "two").load(r) == Store(tmp_path / "one").load(r)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [2])
 def test_the_error_of_an_objective_is_raised(jobs, tmp_path):
     """It comes back from a worker process with its attributes."""
     wrong = run(task=TaskSpec.of("quadratic", dim=5, noise=1e308))
     with pytest.raises(ObjectiveError) as error:
         execute([wrong, run()], tmp_path, jobs, QUIET)
     assert error.value.x.shape == (5,)
-
-
-def test_records_of_interrupted_processes_and_packed_records_are_read(tmp_path):
-    """An incomplete last line is ignored and does not spoil the next one; a compressed file counts as well."""
-    runs = [run(seed=s) for s in range(3)]
-    execute(runs[:2], tmp_path, console=QUIET)
-    first, second = (tmp_path / "runs.jsonl").read_bytes().splitlines(keepends=True)
-    (tmp_path / "packed.jsonl.gz").write_bytes(gzip.compress(first))
-    (tmp_path / "runs.jsonl").write_bytes(second[:-20])
-    assert [Store(tmp_path).load(r) is None for r in runs] == [False, True, True]
-    assert execute(runs, tmp_path, console=QUIET) == 2
-    assert all(Store(tmp_path).load(r) for r in runs)
 
 
 def test_settings_name_what_made_the_runs(tmp_path):
@@ -229,21 +193,21 @@ def test_a_missing_run_is_named(tmp_path):
         collect(figure(run()), tmp_path)
 
 
-@pytest.mark.parametrize("name", FIGURES)
 @pytest.mark.parametrize("quick", [True, False])
-def test_every_figure_can_be_described(name, quick):
+def test_every_figure_can_be_described(quick):
     """Each of the paper's figures exists at both sizes, with all five algorithms where it compares them."""
-    made = make(name, Scale(quick=quick))
-    assert made.name == name
-    assert made.runs
-    labels = {line.label for panel in made.panels for line in panel.lines}
-    if not name.startswith(("fig6", "prompt")):
-        others = {"FedLineSearch (Auto)"} if name != "fig4" else set()  # which has no steps within a round
-        assert {"FedZO", "FedProx", "ScaffoldI", "ScaffoldII", "FZooS, nearest 150"} | others <= labels
-    assert len({r.fingerprint for r in made.runs}) == len(made.runs)
+    for name in FIGURES:
+        made = make(name, Scale(quick=quick))
+        assert made.name == name
+        assert made.runs
+        labels = {line.label for panel in made.panels for line in panel.lines}
+        if not name.startswith(("fig6", "prompt")):
+            others = {"FedLineSearch (Auto)"} if name != "fig4" else set()  # which has no steps within a round
+            assert {"FedZO", "FedProx", "ScaffoldI", "ScaffoldII", "FZooS, nearest 150"} | others <= labels
+        assert len({r.fingerprint for r in made.runs}) == len(made.runs)
 
 
-@pytest.mark.parametrize("name", ["fig1", "fig4", "fig5", "fig6a", "fig6b"])
+@pytest.mark.parametrize("name", ["fig1", "fig4", "fig6b"])
 def test_synthetic_figures_end_to_end(name, tmp_path):
     """The real figure, its runs made tiny: two rounds in four dimensions with few features."""
 
@@ -263,20 +227,6 @@ def test_synthetic_figures_end_to_end(name, tmp_path):
     )
     folder = reproduce(dataclasses.replace(made, panels=panels), tmp_path, console=QUIET)
     assert (folder / f"{name}.png").stat().st_size > 10_000
-
-
-def test_unknown_figures_and_devices():
-    with pytest.raises(ValueError, match="there is no figure 'fig99'; choose from fig1, "):
-        make("fig99", Scale())
-    with pytest.raises(ValueError, match="device must be cpu or cuda"):
-        Scale(device="tpu")
-
-
-def test_the_workers_leave_the_environment_to_the_user(tmp_path, monkeypatch):
-    """Threads are limited only where the user has not said how many there should be."""
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "3")
-    execute([run()], tmp_path, jobs=2, console=QUIET)
-    assert os.environ["OPENBLAS_NUM_THREADS"] == "3"
 
 
 def test_a_partial_figure_has_the_finished_lines(tmp_path, monkeypatch):
@@ -311,20 +261,3 @@ def test_success_by_hand(tmp_path):
     np.testing.assert_array_equal(curve.values, [[0.0, 0.5, 0.5]])
     np.testing.assert_array_equal(curve.extra["weak"], [[0.0, 0.5, 1.0]])
     np.testing.assert_array_equal(curve.queries, [0, 420, 840])
-
-
-def test_there_is_nothing_to_observe_without_local_steps():
-    with pytest.raises(TypeError, match="FedLineSearch has no local steps"):
-        observed(FedLineSearch(), lambda estimate: None)
-
-
-def test_the_true_gradient_needs_no_queries():
-    """With one client and steps of SGD: x <- x - eta grad F, by hand in the unit cube."""
-    task = Quadratic(dim=4, clients=2, heterogeneity=5.0, seed=3)
-    low, high = task.bounds
-    x = (task.x0 - low) / (high - low)
-    for _ in range(4):
-        x = np.clip(x - 0.01 * task.gradient(low + (high - low) * x) * (high - low), 0.0, 1.0)
-    rows = run(algorithm=ExactGradient(local_steps=2, optimizer=SGD(0.01)))(lambda *_: None)
-    np.testing.assert_allclose(rows[-1]["F"], task.value(low + (high - low) * x))
-    assert [row["queries"] for row in rows] == [0, 0, 0]

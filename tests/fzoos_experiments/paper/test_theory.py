@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from fzoos import FedZO, FZooS, minimize
+from fzoos import FZooS, minimize
 from fzoos_experiments.paper.observe import observed
 from fzoos_experiments.paper.theory import reproduce_theory
 from fzoos_experiments.paper.theory.measurements import Posterior, optimal_length, true_gradients
@@ -84,11 +84,6 @@ def test_an_estimate_is_the_sum_of_its_parts():
         np.testing.assert_array_equal(e.gradient, e.local + gamma * vector)
 
 
-def test_an_observed_algorithm_keeps_name_and_settings():
-    algorithm = observed(FedZO(), lambda estimate: None)
-    assert (algorithm.label, algorithm.name, algorithm.differences) == ("FedZO", "fedzo", FedZO().differences)
-
-
 def test_the_norm_of_the_covariance_does_not_fall_below_d_queries(folder):
     """The n x d Jacobian has a null space while n < d, in which nothing is known: kappa = 1 is still an eigenvalue."""
     found = rows(folder, "uncertainty", function="quadratic", d=50)
@@ -103,19 +98,6 @@ def test_the_error_of_the_features_is_one_over_m(folder):
     for d, n in {(row["d"], row["n"]) for row in rows(folder, "features")}:
         errors = [column(rows(folder, "features", d=d, n=n, M=m), "error").mean() * m for m in (300, 1_000, 3_000)]
         assert max(errors) < 3 * min(errors)
-
-
-def test_no_length_has_less_disparity_than_the_optimal_one(folder):
-    found = rows(folder, "lengths")
-    best = {(row["C"], row["round"], row["step"]): float(row["disparity"]) for row in found if row["length"] == "γ*"}
-    assert len(best) == 3 * 2 * 10
-    for row in found:
-        assert float(row["disparity"]) >= best[row["C"], row["round"], row["step"]] * (1 - 1e-5)
-
-
-def test_where_the_surrogate_is_exact_the_optimal_length_is_one(folder):
-    """At the first step of a round x is x_{r-1}, around which all clients have just queried more points than d."""
-    np.testing.assert_allclose(column(rows(folder, "lengths", length="γ*", step=1), "gamma"), 1.0, atol=0.02)
 
 
 def test_the_contraction_is_that_of_gradient_descent(folder):

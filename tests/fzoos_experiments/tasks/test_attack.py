@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import io
 from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from rich.console import Console
 from torch import nn
 
 from fzoos import FedZO, minimize
@@ -127,17 +125,6 @@ def test_the_order_of_channels_changes_rounding_only(recipe, channels, side):
     assert (found.double() - exact).abs().max() < 5 * error
 
 
-def test_models_may_want_the_usual_order():
-    """`view` is common in networks, and does not work on images whose channels come last."""
-
-    class Viewing(nn.Module):
-        def forward(self, x):
-            return x.view(len(x), -1)[:, :10]
-
-    task = Attack([Viewing()], np.zeros((3, 4, 4)), label=3, radius=0.1, pixels=COLOUR)
-    assert task.objectives[0](np.zeros((2, 16))).shape == (2,)
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_a_replayed_network_has_the_logits_of_float64_up_to_tf32():
     """Each call gets the logits of its own images, before a batch size is recorded and after."""
@@ -202,11 +189,6 @@ def test_images_are_those_that_the_averaged_logits_get_right(attacks, data):
         attacks[6]
 
 
-def test_the_draw_depends_on_the_seed(data, attacks):
-    assert Attacks(images=6, recipe=TINY, data=data).indices == attacks.indices
-    assert Attacks(images=3, recipe=TINY, data=data).indices == attacks.indices[:3]
-
-
 def test_models_know_their_classes(attacks, data):
     # P = 0.7 and N = K = 10: seven classes each, every class known by seven. Accuracy is on test images of those.
     known = [client.classes for client in attacks.clients]
@@ -266,27 +248,6 @@ def test_a_weak_model_stops_it(data):
     assert "\n" not in str(error.value)
 
 
-def test_too_few_images_are_right(data):
-    few = data._replace(x_test=data.x_test[:3], y_test=data.y_test[:3])
-    with pytest.raises(WeakModelError, match="images is 4 but the averaged logits get only"):
-        Attacks("mnist", 1.0, clients=1, images=4, recipe=replace(TINY, min_accuracy=0.0), data=few)
-
-
-def test_progress_names_each_models_accuracy(data, capsys, attacks):
-    Attacks("mnist", 0.7, images=1, recipe=TINY, data=data, progress=True)
-    printed = capsys.readouterr().out
-    assert f"client 9: accuracy {attacks.accuracies[9]:.3f} on classes" in printed
-
-
-def test_progress_is_shown_on_the_console_that_is_given(data, capsys, attacks):
-    file = io.StringIO()
-    Attacks("mnist", 0.7, images=1, recipe=TINY, data=data, progress=Console(file=file))
-    assert f"client 9: accuracy {attacks.accuracies[9]:.3f} on classes" in file.getvalue()
-    Attacks("mnist", 0.7, images=1, recipe=TINY, data=data, progress=Console(quiet=True))
-    Attacks("mnist", 0.7, images=1, recipe=TINY, data=data)
-    assert capsys.readouterr() == ("", "")
-
-
 def test_cifar10_end_to_end():
     recipe = Recipe("resnet18", width=2, epochs=1, augment=True, samples=100, min_accuracy=0.0)
     task = Attacks("cifar10", 0.5, clients=2, images=1, recipe=recipe, data=generated(32, 3, 100, 50))[0]
@@ -314,12 +275,6 @@ def test_augmented_images_are_shifted_and_mirrored():
     assert min(found) < 81 <= max(found)
 
 
-def test_cuda_asked_for_and_absent(monkeypatch, data):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ValueError, match="device is 'cuda' but PyTorch finds no CUDA device here"):
-        Attacks("mnist", device="cuda", data=data)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -335,20 +290,6 @@ def test_cuda_asked_for_and_absent(monkeypatch, data):
 def test_bad_settings_are_named(settings, message, data):
     with pytest.raises(ValueError, match=message):
         Attacks(**({"recipe": TINY, "data": data} | settings))
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"network": "vgg"}, "network must be one of cnn, resnet18, got 'vgg'"),
-        ({"epochs": 0}, "epochs must be at least 1"),
-        ({"learning_rate": 0.0}, "learning_rate must be positive"),
-        ({"min_accuracy": 1.5}, "min_accuracy"),
-    ],
-)
-def test_bad_recipes_are_named(settings, message):
-    with pytest.raises(ValueError, match=message):
-        Recipe(**settings)
 
 
 @pytest.mark.parametrize(

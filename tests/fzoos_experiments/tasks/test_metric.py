@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from rich.console import Console
 from sklearn.metrics import confusion_matrix, f1_score, jaccard_score, precision_score, recall_score
 from sklearn.neural_network import MLPClassifier
 
@@ -103,14 +101,6 @@ def test_scores_are_scikit_learns(metric):
         assert SCORES[metric](confusion) == pytest.approx(sklearn_score(metric, y, predicted), abs=1e-14)
 
 
-@pytest.mark.parametrize("metric", SCORES)
-def test_scores_of_many_matrices_are_those_of_each(metric):
-    many = np.random.default_rng(1).integers(0, 5, (2, 3, 7, 7))
-    np.testing.assert_array_equal(
-        SCORES[metric](many), [[SCORES[metric](one) for one in some] for some in many], strict=True
-    )
-
-
 # The network and the packing of its parameters
 
 
@@ -148,7 +138,7 @@ def test_unpack_says_what_is_wrong():
 # Confusion matrices of many networks
 
 
-@pytest.mark.parametrize("block", [1, 64, 1000, None])
+@pytest.mark.parametrize("block", [64, None])
 def test_confusions_do_not_depend_on_blocks_nor_on_the_batch(block, monkeypatch):
     data = generated(203, seed=1)
     x, y = (data.x - data.x.mean(0)) / np.maximum(data.x.std(0), 1e-3), data.y.astype(int) - 1
@@ -159,17 +149,6 @@ def test_confusions_do_not_depend_on_blocks_nor_on_the_batch(block, monkeypatch)
     np.testing.assert_array_equal(confusion(theta), expected)
     for n in (0, 1, 3, 4, 5):
         np.testing.assert_array_equal(confusion(theta[:n]), np.reshape(expected[:n], (n, 7, 7)))
-
-
-def test_of_equal_logits_the_first_wins_as_in_argmax():
-    scores = torch.randint(0, 3, (5, 7, 100), generator=torch.Generator().manual_seed(0)).float()
-    np.testing.assert_array_equal(mlp._largest(scores), np.argmax(scores.numpy(), axis=1))
-
-
-def test_one_row_and_constant_columns():
-    x, theta = np.full((1, 54), 0.5), np.random.default_rng(0).normal(size=(2, DIM))
-    counts = Confusion(x, [3])(theta)
-    assert [int(np.argmax(c[3])) for c in counts] == [int(predictions(t, x)[0]) for t in theta]
 
 
 def test_confusion_says_what_is_wrong():
@@ -184,7 +163,7 @@ def test_confusion_says_what_is_wrong():
 # The task
 
 
-@pytest.mark.parametrize("metric", SCORES)
+@pytest.mark.parametrize("metric", ["precision"])
 def test_objectives_against_a_direct_unbatched_computation(metric, make, table):
     # Half of the data trains, the other half is dealt to the clients by class; f_i = 1 - metric (macro).
     task = make(metric, portion=0.5, seed=3)
@@ -216,30 +195,6 @@ def test_the_accuracy_is_that_on_the_other_half(make, table):
     assert right > 0.6  # the most frequent class has less than half of the rows
 
 
-def test_it_learns_what_scikit_learns_mlp_of_the_same_shape_learns(make, table):
-    task = make()
-    order = np.random.default_rng(0).permutation(len(table.y))[: (len(table.y) + 1) // 2]
-    x, y = task.classifier.standardise(table.x[order]), table.y[order]
-    theirs = MLPClassifier(LAYERS[1:-1], max_iter=25, random_state=0, tol=0.0, n_iter_no_change=25)
-    with pytest.warns(UserWarning, match="Maximum iterations"):
-        theirs.fit(x, y)
-    ours = np.mean(1 + predictions(task.classifier.theta, x) == y)
-    assert ours > theirs.score(x, y) - 0.02
-
-
-def test_same_settings_same_task_and_other_seeds_others(make, cache, tmp_path):
-    x = around_zero(2)
-    first = make().objectives[0](x)
-    np.testing.assert_array_equal(make().objectives[0](x), first)
-    trained_anew = make(cache=tmp_path)
-    np.testing.assert_array_equal(trained_anew.classifier.theta, make().classifier.theta)
-    np.testing.assert_array_equal(trained_anew.objectives[0](x), first)
-    other = make(seed=1)
-    np.testing.assert_array_equal(other.classifier.theta, make().classifier.theta)  # the seed is of the shares only
-    assert not np.array_equal(other.objectives[0](x), first)
-    assert not np.array_equal(make(model_seed=1).classifier.theta, make().classifier.theta)
-
-
 def test_a_trained_classifier_is_read_from_the_cache(monkeypatch, tmp_path):
     settings = {"data": generated(400), "epochs": 2, "min_accuracy": 0.0, "cache": tmp_path}
     first = Metric(**settings)
@@ -267,14 +222,6 @@ def test_the_per_user_cache_and_fzoos_data_are_used(monkeypatch, tmp_path):
     assert len(list((tmp_path / "fzoos" / "models").glob("*.npz"))) == 1
 
 
-def test_samples_limits_both_halves(tmp_path):
-    settings = {"data": generated(1000), "epochs": 1, "min_accuracy": 0.0, "cache": tmp_path}
-    first, other = Metric(samples=301, **settings)._halves
-    assert (len(first.y), len(other.y)) == (151, 150)
-    with pytest.raises(ValueError, match="samples must be at most 1000, the rows there are, got 1001"):
-        _ = Metric(samples=1001, **settings).objectives
-
-
 def test_minimize_takes_it(make):
     task = make()
     result = minimize(
@@ -290,29 +237,6 @@ def test_minimize_takes_it(make):
     )
     assert result.queries == 7 * 2 * 21
     assert result.history[0].monitor == task.value(result.x)
-
-
-def test_progress_shows_the_training_and_the_accuracy(capsys, tmp_path):
-    task = Metric(data=generated(300), epochs=2, min_accuracy=0.0, progress=True, cache=tmp_path)
-    accuracy = task.accuracy
-    shown = capsys.readouterr().out
-    assert "training" in shown
-    assert "2/2" in shown
-    assert f"accuracy {accuracy:.3f}" in shown
-
-
-def test_progress_is_shown_on_the_console_that_is_given(capsys, tmp_path):
-    settings = {"data": generated(300), "epochs": 2, "min_accuracy": 0.0}
-    file = io.StringIO()
-    shown, quiet, none = (
-        Metric(**settings, progress=progress, cache=tmp_path / str(k))
-        for k, progress in enumerate((Console(file=file), Console(quiet=True), False))
-    )
-    assert shown.accuracy == quiet.accuracy == none.accuracy
-    assert "2/2" in file.getvalue()
-    assert f"accuracy {shown.accuracy:.3f}" in file.getvalue()
-    assert capsys.readouterr() == ("", "")
-    assert shown == Metric(**settings, cache=tmp_path / "0")  # what is shown is no part of a task
 
 
 # Bad input
@@ -337,18 +261,7 @@ def test_bad_settings_are_refused_at_once(settings, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_cuda_asked_for_and_absent():
-    with pytest.raises(ValueError, match="device is 'cuda' but PyTorch finds no CUDA device here"):
-        Metric(device="cuda")
-
-
 def test_a_weak_classifier_is_refused(tmp_path):
     task = Metric(data=generated(300), epochs=1, min_accuracy=0.99, cache=tmp_path)
     with pytest.raises(WeakModelError, match=r"the classifier reaches accuracy 0\.\d+, min_accuracy is 0.99: too weak"):
         _ = task.objectives
-
-
-def test_points_of_another_dimension_are_refused(make):
-    with pytest.raises(ValueError, match=r"x must have shape \(n, 2189\), got \(1, 3\)"):
-        make().objectives[0](np.zeros((1, 3)))

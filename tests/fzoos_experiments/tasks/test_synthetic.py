@@ -43,8 +43,7 @@ def test_the_papers_quadratic_written_out():
         assert task.objectives[i](z[None, :])[0] == pytest.approx(total / (10 * d), rel=1e-12)
 
 
-@pytest.mark.parametrize("heterogeneity", [0.0, 0.5, 5.0, 50.0])
-@pytest.mark.parametrize("clients", [1, 2, 5])
+@pytest.mark.parametrize(("clients", "heterogeneity"), [(1, 0.5), (5, 50.0)])
 @pytest.mark.parametrize("kind", EVERY)
 def test_f_is_the_mean_of_the_clients_whatever_c_is(kind, clients, heterogeneity):
     # The clients' perturbations average out, so that F does not depend on C.
@@ -57,7 +56,7 @@ def test_f_is_the_mean_of_the_clients_whatever_c_is(kind, clients, heterogeneity
     np.testing.assert_allclose([task.value(row) for row in z], expected, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("dim", [1, 2, 7])
+@pytest.mark.parametrize("dim", [1, 7])
 @pytest.mark.parametrize("kind", EVERY)
 def test_gradient_by_automatic_differentiation(kind, dim):
     task = kind(dim=dim, clients=2, seed=2)
@@ -78,7 +77,7 @@ def test_the_clients_gradients_by_complex_step(kind):
     np.testing.assert_allclose(np.mean(gradients, axis=0), task.gradient(z), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("dim", [1, 4, 300])
+@pytest.mark.parametrize("dim", [1, 300])
 def test_minimum_of_the_quadratic(dim):
     # -0.025 + 0.1/d at z = -1/2. By hand: each z_j^2 + z_j is at least -1/4, (-d/4 + 1) / (10 d).
     task = Quadratic(dim=dim)
@@ -88,7 +87,7 @@ def test_minimum_of_the_quadratic(dim):
 
 
 @pytest.mark.parametrize(("kind", "where"), [(Ackley, 0.0), (Levy, 1.0)])
-@pytest.mark.parametrize("dim", [1, 4, 300])
+@pytest.mark.parametrize("dim", [1, 300])
 def test_minimum_of_ackley_and_levy(kind, where, dim):
     task = kind(dim=dim)
     np.testing.assert_array_equal(task.minimizer, np.full(dim, where))
@@ -128,20 +127,6 @@ def test_the_start_is_in_the_box_and_comes_from_the_seed(kind):
     np.testing.assert_array_equal(task.x0, same.x0)
     np.testing.assert_array_equal(task.a, same.a)
     assert not np.array_equal(task.x0, other.x0)
-
-
-def test_the_boxes():
-    assert Quadratic().bounds == (-10.0, 10.0)  # the paper's
-    assert Levy().bounds == (-10.0, 10.0)
-    assert Ackley().bounds == (-32.768, 32.768)  # where the literature searches it
-
-
-def test_equal_clients_without_heterogeneity():
-    for kind in EVERY:
-        task = kind(dim=4, clients=3, heterogeneity=0.0)
-        z = inside(task, n=3)
-        for f in task.objectives:
-            np.testing.assert_array_equal(f(z), task.base(z))
 
 
 def test_heterogeneity_drives_the_clients_apart():

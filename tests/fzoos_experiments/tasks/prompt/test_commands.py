@@ -104,14 +104,6 @@ def test_reproduce(installed, capsys, monkeypatch):
     assert missing
 
 
-def test_the_full_figure():
-    """Three seeds, two degrees of skew, six lines."""
-    figure = make("prompt", Scale(device="cuda"))
-    assert len(figure.runs) == 3 * 2 * 6
-    assert {dict(run.task.settings)["device"] for run in figure.runs} == {"cuda"}
-    assert {run.task.name for run in figure.runs} == {"prompt"}
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -46,9 +46,9 @@ def plain_scores(sizes, weights, h):
     return (rms(h, "output_norm.weight") @ output.T)[-1]
 
 
-@pytest.mark.parametrize("room", [256, 8], ids=["one part", "several parts"])
-@pytest.mark.parametrize("gradients", [False, True], ids=["in place", "with gradients"])
-@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize(
+    ("room", "gradients", "tied"), [(256, False, True), (8, True, False)], ids=["one part", "several parts"]
+)
 def test_scores_are_those_of_the_plain_computation(tiny, monkeypatch, tied, gradients, room):
     """For every prompt and every text, of whatever lengths, though prompts are read once and texts share a sequence."""
     monkeypatch.setattr("fzoos_experiments.tasks.prompt.llama._ROOM", room)
