@@ -44,15 +44,15 @@ class Evaluator:
         on_failure: what an exception and a NaN or infinite value do: end the run, or be recorded as failed. The first
             failure is logged and stays in `first_failure`.
         ledger: stores evaluations on disk, and returns them after a restart; None: values are in memory only.
-        seed: of how points are rounded, where not every point of the box can be evaluated.
+        seed: of the random rounding of points, where not every point of the box can be evaluated.
         pool: evaluates several points at the same time; None: one after the other, here.
 
     Attributes:
         round: r, for messages and the ledger.
-        step: t, of the same.
+        step: t, the local step, for the ledger; 0 before the first.
         has_queried: whether the algorithm has made a query.
         failed: evaluations that failed.
-        first_failure: the traceback of the first of them, or what was returned.
+        first_failure: the traceback of the first failure, or what was returned.
         stopped: set from another thread when the run has ended: no further evaluation is made.
 
     Example:
@@ -135,9 +135,9 @@ class Evaluator:
 
         Args:
             x: points of the unit cube.
-            purpose: what for; the ledger stores it.
-            spread: where points are rounded, whether the draws are spread evenly over the rows; otherwise each row is
-                rounded by itself.
+            purpose: what the evaluation is for; the ledger stores it.
+            spread: whether draws are spread evenly over the rows, where points are rounded; otherwise each row is
+                rounded independently.
             at_server_x: whether the first row is the server's x of this round.
 
         Returns:
@@ -169,7 +169,7 @@ class Evaluator:
         return self._substituted(x, points), values
 
     def value(self, x: FloatArray) -> float:
-        """f at x, shape (d,), for the measurement of F; NaN: it failed."""
+        """Evaluate f at x, shape (d,), to measure F; NaN: it failed."""
         x = self.box.round_nearest(x)
         there, values = self.evaluate(x[None], "value")
         f = float(values.flat[0])
@@ -183,12 +183,12 @@ class Evaluator:
         return self._without_failures(values)
 
     def _rounded(self, x: FloatArray, alike: bool, spread: bool) -> FloatArray:
-        """The points that are evaluated in place of the rows of x."""
+        """Return the points that are evaluated in place of the rows of x."""
         parts = [x] if spread else [x[i : i + 1] for i in range(len(x))]
         return np.concatenate([self.box.round_randomly(part, self._rounding, alike) for part in parts])
 
     def _known(self, x: FloatArray, at_server_x: bool) -> tuple[FloatArray, FloatArray, list[FloatArray]]:
-        """x, the same points in the user's coordinates, and values of the first rows, which need no evaluation."""
+        """Return x, the points in the user's coordinates, and values of the first rows, which need no evaluation."""
         points = self.box.from_cube(x)
         reused, self._at_server_x = self._at_server_x if at_server_x else None, None
         parts = [] if reused is None else [np.array([reused])]
@@ -212,7 +212,7 @@ class Evaluator:
         self._evaluations += count
 
     def _argument(self, points: FloatArray) -> FloatArray:
-        """What the objective is called with: a batch, shape (n, d), or a single point, shape (d,)."""
+        """Return the argument of the objective: a batch, shape (n, d), or a single point, shape (d,)."""
         if not self._vectorized:
             row: FloatArray = points[0].copy()
             return row
@@ -221,7 +221,7 @@ class Evaluator:
     def _evaluate_in_pool(
         self, pool: PointPool, x: FloatArray, points: FloatArray, batches: Sequence[slice], purpose: Purpose
     ) -> list[FloatArray]:
-        """Values of all batches, which are evaluated at the same time."""
+        """Return the values of all batches, which are evaluated at the same time."""
         size = batches[0].stop - batches[0].start
         self._begin(size * len(batches))
         pending = pool.submit(self._objective, [self._argument(points[batch]) for batch in batches])
@@ -239,7 +239,7 @@ class Evaluator:
     def _record(
         self, x: FloatArray, points: FloatArray, returned: Returned, purpose: Purpose, more: bool
     ) -> FloatArray:
-        """Store what a call returned or raised before it is used; the values, NaN where a failure is tolerated."""
+        """Store what a call returned or raised, and return the values, NaN where a failure is tolerated."""
         try:
             values = self._values_of(x, returned)
         except Exception as error:
@@ -251,7 +251,7 @@ class Evaluator:
         return self._without_failures(values)
 
     def _without_failures(self, values: FloatArray) -> FloatArray:
-        """The values, with NaN for f and all constraints of a failed point."""
+        """Count failed points, and return the values with NaN for f and all constraints of each."""
         if all_finite(values):
             return values
         good = is_finite(values)
@@ -259,7 +259,7 @@ class Evaluator:
         return np.where(good if values.ndim == 1 else good[:, None], values, np.nan)
 
     def _values_of(self, x: FloatArray, returned: Returned) -> FloatArray:
-        """What a call returned or raised as an array of shape (n,) or (n, 1 + k)."""
+        """Return what a call returned or raised as an array of shape (n,) or (n, 1 + k)."""
         error = returned.error
         if error is None:
             values = read_values(returned.value, x.shape, self._vectorized, f"objective of client {self._client}")
@@ -282,7 +282,7 @@ class Evaluator:
         return self._error(f"returned {values[first]}", x[first])
 
     def _error(self, what: str, x: FloatArray) -> ObjectiveError:
-        """An error at x, whose coordinates are computed again: the objective may have written into its own."""
+        """Make an error at x, whose coordinates are computed again: the objective may have changed its argument."""
         return ObjectiveError(what, self._client, self.round, self.box.from_cube(x[None])[0])
 
     def _note_failure(self, failure: str, details: str) -> None:
@@ -291,7 +291,7 @@ class Evaluator:
         log.warning("%s; the point is left out, as all that fail will be", failure)
 
     def _substituted(self, x: FloatArray, points: FloatArray) -> FloatArray:
-        """x with the points that people evaluated in the place of others."""
+        """Return x with the points that people evaluated in place of others."""
         moved: dict[int, FloatArray] = {} if self._evaluated_instead is None else self._evaluated_instead(points)
         x = x.copy() if moved else x
         for row, point in moved.items():
