@@ -63,7 +63,9 @@ def test_constraints_of_two_clients_meet_in_a_corner():
 
 
 @pytest.mark.parametrize(
-    "algorithm", [FedZO(local_steps=5, optimizer=Adam(0.005)), FedCMA(local_steps=5)], ids=["asks x", "does not ask x"]
+    "algorithm",
+    [FedZO(local_steps=5, optimizer=Adam(0.005)), FedCMA(local_steps=5)],
+    ids=["queries x", "does not query x"],
 )
 def test_other_algorithms_have_constraints_too(algorithm):
     objectives = [bowl(np.array([1.0, 2.0]), disc)] * 2
@@ -73,37 +75,37 @@ def test_other_algorithms_have_constraints_too(algorithm):
     assert result.x == pytest.approx(np.array([1.0, 2.0]) / np.sqrt(5.0), abs=0.1)
 
 
-def test_a_star_of_directions_in_many_dimensions():
+def test_the_line_search_in_many_dimensions():
     target = np.full(60, 1.0)
     result = run([bowl(target, lambda x: float(x @ x) - 15.0)] * 2, x0=np.zeros(60), rounds=40)
     assert result.feasible
     assert float(np.sum((result.x - target) ** 2)) < 16.5  # 15 at the projection, 60 at the start
 
 
-def test_no_feasible_point_is_said():
+def test_a_run_without_a_feasible_point():
     nowhere = bowl(np.zeros(2), lambda x: 1.0 - x[0], lambda x: x[0] + 1.0)  # x >= 1 and x <= -1
     result = run(nowhere, rounds=6)
     assert result.feasible is False
     assert result.violation >= 1.0
-    assert "no x that was asked is feasible for all" in result.message
+    assert "no queried x is feasible for all" in result.message
     assert "feasible  no; the largest constraint is" in str(result)
 
 
 def test_feasible_is_of_x_and_of_all_clients():
-    asked = []
+    queried = []
 
     def seen(x):
-        asked.append((x.copy(), disc(x)))
+        queried.append((x.copy(), disc(x)))
         return float(np.sum((x - 2.0) ** 2)), disc(x)
 
     result = run([seen, bowl(np.array([1.0, 1.0]), half_plane)], rounds=8)
     assert result.feasible
-    assert any(np.array_equal(x, result.x) for x, _ in asked)  # known, not hoped for
+    assert any(np.array_equal(x, result.x) for x, _ in queried)  # measured, not assumed
     assert result.violation == max(disc(result.x), half_plane(result.x)) <= 0.0
     assert [r.feasible for r in result.history][-1]
 
 
-def test_not_all_clients_asked():
+def test_some_clients_do_not_take_part():
     result = run([bowl(np.ones(2), disc)] * 3, participation=2, rounds=6)
     assert result.feasible is None
     assert "not all clients have reported" in str(result)
@@ -129,7 +131,7 @@ def test_old_data_without_constraints_is_refused():
 STUDY = {"x0": (0.0, 0.0), "bounds": (-2.0, 2.0), "sites": ("a", "b"), "rounds": 6, "seed": 3}
 
 
-def test_a_study_goes_on_from_its_journals_as_if_nothing_had_been(tmp_path):
+def test_a_resumed_study_is_the_uninterrupted_one(tmp_path):
     sites, study = [bowl(np.array([0.0, 2.0]), disc), bowl(np.array([2.0, 2.0]), half_plane)], Study("disc", **STUDY)
     whole = LocalStudy(study, tmp_path / "whole", sites, site_seed=5).run()
     assert whole.feasible

@@ -1,4 +1,4 @@
-"""Queries that fail and are left out: how many, which was the first, and where one sees it."""
+"""Queries that fail and are left out: their number, the first of them, and where both are shown."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_exceptions_are_skipped_and_counted(workers):
 
 
 @pytest.mark.parametrize("name", ["auto", "fedcma", "fzoos"])
-def test_every_kind_of_algorithm_goes_on(name):
-    """An exception is what NaN is: the same x, bit for bit."""
+def test_every_kind_of_algorithm_continues(name):
+    """An exception and NaN lead to the same x, bit for bit."""
 
     def failing(fail):
         calls = []
@@ -79,7 +79,7 @@ def test_every_kind_of_algorithm_goes_on(name):
 
 
 def test_nothing_failed():
-    """Then nothing is said of it, and no byte more is sent."""
+    """Then failures are not mentioned, and not a byte is sent for them."""
     result = run(lambda x: float(np.sum(x**2)))
     assert (result.failed, result.first_failure) == (0, "")
     assert "failed" not in result.columns
@@ -106,7 +106,7 @@ TABLE = {"name": "fedzo", "local_steps": 2}
 
 
 def test_failures_of_a_study(tmp_path, capsys):
-    """Sites tell how many; what went wrong stays with them. A resumed study knows it as well."""
+    """Sites send their number, not what went wrong. A resumed study knows it, too."""
     study = Study("demo", **STUDY, algorithm=TABLE, on_failure="skip")
     sites = [Flaky(every=20), Flaky(every=10**9)]
     result = LocalStudy(study, tmp_path, sites).run()
@@ -119,7 +119,7 @@ def test_failures_of_a_study(tmp_path, capsys):
     assert "failed   4 of these queries" in capsys.readouterr().out
 
 
-def test_private_study_does_not_tell_failures(tmp_path):
+def test_a_private_study_does_not_send_failures(tmp_path):
     """Noise protects the reply; a plain count beside it would not be private."""
     pytest.importorskip("dp_accounting")
     study = Study("demo", **STUDY, algorithm=TABLE, on_failure="skip", privacy={"clip": 0.1, "noise": 1.0})
@@ -127,7 +127,7 @@ def test_private_study_does_not_tell_failures(tmp_path):
 
 
 def test_study_whose_objective_raises(tmp_path, caplog):
-    """It says so once for each site, with the line of the user's file, and counts what was asked."""
+    """The log says so once for each site, with the line of the user's file, and queries are counted."""
     file = tmp_path / "objective.py"
     lines = ["import math", "def objective(x):", "    return helper(x)", "def helper(x):", "    return math.sqrt(-1)"]
     file.write_text("\n".join(lines))
@@ -149,7 +149,7 @@ def test_impossible_count_is_refused(failed):
         check_reply(CHEAP, request, reply, 2)
 
 
-def test_the_error_survives_the_way_between_processes():
+def test_the_error_can_be_pickled():
     """With its point and the result so far, which its message does not hold."""
     with pytest.raises(ObjectiveError) as caught:
         minimize([lambda x: float("nan")], x0=np.zeros(2), bounds=(-1, 1), rounds=1, seed=0)

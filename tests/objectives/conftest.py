@@ -1,4 +1,4 @@
-"""Real programs, which are told what to do by the first number of the point they are asked for."""
+"""Real programs; the first number of a point says what they do."""
 
 import sys
 from pathlib import Path

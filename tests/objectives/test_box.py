@@ -40,7 +40,7 @@ def test_a_point_of_the_cube_never_leaves_the_bounds(example):
     assert np.all((back >= 0.0) & (back <= 1.0))
 
 
-def test_the_upper_bound_is_kept_where_rounding_would_leave_it():
+def test_rounding_does_not_leave_the_upper_bound():
     # lower + (upper - lower) rounds to a number above upper for about four in ten of these pairs.
     rng = np.random.default_rng(0)
     pairs = np.stack([rng.uniform(-1, 0, 100), rng.uniform(0, 0.1, 100)], axis=1)

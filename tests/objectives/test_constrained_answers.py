@@ -124,7 +124,7 @@ def test_people_tell_constraints(person, tmp_path):
     site, ids = person
     assert site.constraints == 0
     assert site.tell([(ids[0], (1.5, [-0.5, 0.1])), (ids[1], (1 / 3, np.array([0.0, -1.0])))]) == 2
-    assert site.tell([(ids[0], (1.5, [-0.5, 0.1])), (ids[2], float("nan"))], failures=True) == 1  # once more is no harm
+    assert site.tell([(ids[0], (1.5, [-0.5, 0.1])), (ids[2], float("nan"))], failures=True) == 1  # again does no harm
     again = ManualObjective(tmp_path, "a")
     assert again.constraints == 2
     values, c = again(X)

@@ -13,7 +13,7 @@ import pytest
 from fzoos import Auto, minimize
 from fzoos.objectives.parallel import ExecutorPool
 
-# Another test of the same process may have ended the tracker of Python's own multiprocessing, which Dask begins anew.
+# Another test of the same process may have ended the tracker of Python's own multiprocessing, which Dask starts again.
 pytestmark = pytest.mark.filterwarnings("ignore:resource_tracker:UserWarning")
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'fzoos[dask]'")
 
@@ -57,7 +57,7 @@ def test_a_worker_that_is_killed(client):
     assert serial.queries_per_client == parallel.queries_per_client
 
 
-def test_equal_points_are_asked_each(client):
+def test_equal_points_are_evaluated_separately(client):
     """Dask remembers results of pure functions; an objective may be noisy."""
     pool = ExecutorPool(client.get_executor())
     values = [returned.value for _ in range(2) for returned in pool.submit(os.urandom, [8, 8])]

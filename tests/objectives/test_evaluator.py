@@ -161,7 +161,7 @@ def test_errors_can_be_skipped(vectorized):
     assert (e.count, e.failed) == ((3, 3) if vectorized else (3, 1))
 
 
-def test_not_asked_is_not_a_failure():
+def test_a_value_that_is_entered_later_is_no_failure():
     """Values that are found by hand later are no failure, whatever is done with those."""
 
     def objective(x):
@@ -172,7 +172,7 @@ def test_not_asked_is_not_a_failure():
     assert isinstance(caught.value.__cause__, ValuePending)
 
 
-def test_the_first_failure_is_kept_and_said_once(caplog):
+def test_the_first_failure_is_stored_and_logged_once(caplog):
     """Its traceback begins in the user's function; later failures are counted only."""
 
     def objective(x):

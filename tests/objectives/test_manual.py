@@ -21,7 +21,7 @@ from fzoos.result import ValuePending
 X = np.array([[0.5, 0.25], [0.1, 0.2], [0.5, 0.25]])
 
 
-def test_asked_once_and_answered(tmp_path):
+def test_a_point_is_requested_until_its_value_is_entered(tmp_path):
     """A point that comes twice in a batch is asked for once; told values answer the same batch ever after."""
     site = ManualObjective(tmp_path, "a")
     with pytest.raises(ValuePending, match="a waits for the values of 2 points"):

@@ -130,7 +130,7 @@ def test_endless_line():
         Program(["sh", "-c", "tr '\\0' z < /dev/zero"])([0.0])
 
 
-def test_unasked_line(make, tmp_path):
+def test_a_line_that_was_not_requested(make, tmp_path):
     """A second answer is not taken for the answer to the next request."""
     second = """
     answer([1.0])

@@ -19,7 +19,7 @@ from fzoos.objectives.program import Program, ProgramError
 # Life and death
 
 
-def test_started_by_the_first_query_and_kept(make, tmp_path):
+def test_the_first_query_starts_it(make, tmp_path):
     """Making one starts nothing; all queries go to the same process."""
     (tmp_path / "starts").touch()
     f = Program(["sh", "-c", 'echo x >> starts; while read -r l; do echo "{\\"y\\": [$$]}"; done'], cwd=tmp_path)
@@ -31,7 +31,7 @@ def test_started_by_the_first_query_and_kept(make, tmp_path):
 
 @pytest.mark.parametrize("restarts", [0])
 def test_killed_between_queries(make, tmp_path, restarts):
-    """A program that died while nothing was asked is started anew; that is no second try of any batch."""
+    """A program that died between two queries is restarted; that does not count as a restart of a batch."""
     f = make(PID, restarts=restarts)
     first = int(f([0.0]))
     os.kill(first, signal.SIGKILL)
@@ -84,7 +84,7 @@ def test_dies_always(make, tmp_path, restarts):
     assert len(logged(tmp_path)) == 1 + restarts
 
 
-def test_killed_by_a_signal_is_told(make):
+def test_the_error_names_the_signal(make):
     """A negative exit status is a signal, and it is told by name."""
     with pytest.raises(ProgramError, match="was killed by SIGSEGV before it answered"):
         make("    os.kill(os.getpid(), 11)\n")([0.0])
@@ -121,7 +121,7 @@ def test_closes_its_pipes_and_lives_on(closes):
 
 
 def test_hangs(make, tmp_path):
-    """After the time-out it is killed and not asked again; the next query starts it anew."""
+    """After the time-out it is killed and not queried again; the next query restarts it."""
     f = make("    if x[0][0] == 5: time.sleep(600)\n" + PID, timeout=20.0)
     first = int(f([0.0]))
     f.timeout = 1.0

@@ -89,7 +89,7 @@ def test_a_choice_without_weights_is_any_of_its_options():
     assert asked[:, 3:].sum(axis=0).tolist() == [50, 50, 50]
 
 
-def test_without_spread_rows_are_rounded_as_if_each_were_asked_alone():
+def test_without_spread_rows_are_rounded_independently():
     u = np.random.default_rng(0).random((4, 6))
     seed = np.random.SeedSequence(3)
     batch, alone = (Evaluator(lambda x: 0.0, BOX, seed=seed) for _ in range(2))

@@ -30,7 +30,7 @@ SMALL = FZooS(features=100, active=ActiveQueries(10, 2, 0.05), refresh=ActiveQue
 
 
 @pytest.mark.parametrize("algorithm", [Auto(), WIDE], ids=lambda a: a.name)
-def test_objectives_are_asked_at_the_marks_alone(algorithm):
+def test_objectives_are_evaluated_at_multiples_of_the_step_only(algorithm):
     asked = []
 
     def loss(temperature, dose, time):
@@ -46,7 +46,7 @@ def test_objectives_are_asked_at_the_marks_alone(algorithm):
     assert result.variables["temperature"] % 5 == 0.0
 
 
-def test_surrogates_learn_from_what_was_asked():
+def test_surrogates_learn_from_the_evaluated_points():
     box = SpaceBox.around(OVEN)
     evaluator = Evaluator(lambda x: float(x[0]), box, seed=np.random.SeedSequence(0))
     points, values = evaluator.evaluate(np.random.default_rng(0).random((50, 3)))

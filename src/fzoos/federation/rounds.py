@@ -110,7 +110,7 @@ class RoundLoop:
             raise
         state = self._server.state
         if state.constrained and state.feasible is False:
-            message += "; no x that was asked is feasible for all"
+            message += "; no queried x is feasible for all"
         return self._recorder.finish(status, message)
 
     def replay(self, history: Sequence[Record], walk: Sequence[FloatArray]) -> None:
