@@ -10,9 +10,8 @@ import typer
 from fzoos._util.arrays import check_device
 from fzoos.cli import options
 from fzoos.cli.exit_codes import complain
-from fzoos_experiments.paper.figures import FIGURES
+from fzoos_experiments.paper.figures import FIGURES, Scale
 from fzoos_experiments.paper.figures import make as make_figure
-from fzoos_experiments.paper.scale import Scale
 
 __all__ = ["reproduce"]
 

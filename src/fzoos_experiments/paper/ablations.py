@@ -1,4 +1,4 @@
-"""Algorithms that exist to measure what a part of FZooS is worth."""
+"""Variants of FZooS that measure the value of one of its parts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["WithoutIterates"]
 
 @dataclass(frozen=True)
 class WithoutIterates(FZooS):
-    """FZooS that queries neither x_0 nor its local iterates: it learns from its other queries alone.
+    """FZooS that queries neither x_0 nor its local iterates, and learns only from its other queries.
 
     Args:
-        kernel: as of `FZooS`, like all other settings.
+        kernel: the kernel; all settings are those of `FZooS`.
 
     Example:
         >>> from fzoos_experiments.paper.ablations import WithoutIterates

@@ -1,4 +1,4 @@
-"""From kept runs to the curves of a figure."""
+"""The curves of a figure, from its stored runs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Curve:
     """One line of a figure.
 
     Attributes:
-        panel: title of its panel.
+        panel: the title of its panel.
         label: the name of the line in the legend.
         rounds: shape (n,); local steps in a figure of cosines.
         queries: the queries of all clients so far, shape (n,).
-        values: what the figure shows, shape (seeds, n).
+        values: the quantity of the figure, shape (seeds, n).
         extra: further columns of the table, each of shape (seeds, n).
     """
 
@@ -41,7 +41,7 @@ class Curve:
 
 
 def collect(figure: Figure, folder: Path) -> list[Curve]:
-    """All curves of a figure whose runs have been made."""
+    """All curves of a figure whose runs are finished."""
     store = Store(folder)
 
     def load(run: Run) -> list[Row]:
@@ -55,7 +55,7 @@ def collect(figure: Figure, folder: Path) -> list[Curve]:
 
 
 def _column(line: Line, load: Load, name: str) -> FloatArray:
-    """A column of each seed's only run, shape (seeds, n). A run that has converged stays where it is."""
+    """A column of the only run of each seed, shape (seeds, n). A shorter run, which has converged, is extended."""
     found = [[row[name] for row in load(runs[0])] for runs in line.runs]
     n = max(line.runs[0][0].rounds + 1, *map(len, found))  # of a figure of cosines: its local steps
     return np.array([column + column[-1:] * (n - len(column)) for column in found])
@@ -70,35 +70,34 @@ def _single(panel: str, line: Line, load: Load, values: FloatArray, axis: str = 
 
 
 def _gap(panel: str, line: Line, load: Load) -> Curve:
-    """F - F*."""
+    """The curve of F - F*."""
     minimum = build(line.runs[0][0].task).minimum
     return _single(panel, line, load, _column(line, load, "F") - minimum)
 
 
 def _percent(panel: str, line: Line, load: Load) -> Curve:
-    """100 F, for F = 1 - metric."""
+    """The curve of 100 F, for F = 1 - metric."""
     return _single(panel, line, load, 100.0 * _column(line, load, "F"))
 
 
 def _loss(panel: str, line: Line, load: Load) -> Curve:
-    """F as it is, and the accuracy on test texts."""
+    """The curve of F, with the accuracy on test texts."""
     curve = _single(panel, line, load, _column(line, load, "F"))
     bytes_sent = _column(line, load, "bytes_up") + _column(line, load, "bytes_down")
     return replace(curve, extra={"accuracy": _column(line, load, "accuracy"), "bytes": bytes_sent})
 
 
 def _cosine(panel: str, line: Line, load: Load) -> Curve:
-    """Mean over the local steps so far."""
+    """The curve of the cumulative mean over local steps."""
     values = _column(line, load, "cosine")
     return _single(panel, line, load, np.cumsum(values, axis=1) / np.arange(1, values.shape[1] + 1), axis="step")
 
 
 def _success(panel: str, line: Line, load: Load) -> Curve:
-    """Share of images attacked by each round: once the clients' averaged logits are fooled, the image is done.
+    """The curve of the share of images attacked so far: an attack has succeeded once it fools the averaged logits.
 
-    `weak` is the weaker rule, mean f_i < 0. A run stops when its image is attacked, so queries are those of the runs
-    that have not: each round costs what it cost them on average. The curve ends where all images are attacked. `bytes`
-    are counted in the same way.
+    The column `weak` uses the weaker rule, mean f_i < 0. A run ends with its attack, so the queries of a round are the
+    mean over the runs that reach it, and likewise `bytes`. The curve ends where all images are attacked.
     """
     longest = max(len(load(run)) for runs in line.runs for run in runs)
     n = min(line.runs[0][0].rounds + 1, longest)
@@ -115,7 +114,7 @@ def _success(panel: str, line: Line, load: Load) -> Curve:
 
 
 def _cost(n: int, totals: list[list[float]]) -> FloatArray:
-    """What an image costs until round 0, ..., n - 1, if it is not attacked: the mean over the runs that get there."""
+    """The cumulative cost of an image until round 0, ..., n - 1: each round is the mean over the runs that reach it."""
     cost = np.zeros(n)
     for r in range(1, n):
         cost[r] = cost[r - 1] + np.mean([of_run[r] - of_run[r - 1] for of_run in totals if len(of_run) > r])
@@ -123,7 +122,7 @@ def _cost(n: int, totals: list[list[float]]) -> FloatArray:
 
 
 def _attacked(rows: list[Row], name: str, n: int) -> FloatArray:
-    """1 from the first round in which the quantity was negative, shape (n,)."""
+    """An indicator of the rounds from the first negative value on, shape (n,)."""
     attacked = np.zeros(n)
     for row in rows:
         if row[name] < 0:

@@ -1,4 +1,4 @@
-"""The best that local steps can do: `minimize`'s loop with the true gradient of F in place of an estimate."""
+"""The best possible local steps: the loop of `minimize` with the true gradient of F instead of an estimate."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["ExactGradient"]
 
 @dataclass(frozen=True)
 class ExactGradient:
-    """Local steps along the true gradient of F, which no algorithm has.
+    """Local steps along the true gradient of F, which no federated algorithm has.
 
-    All clients would do the same, so that one is enough; nothing is asked and nothing is sent.
+    All clients would take the same steps, so one client is simulated, without queries and messages.
 
     Args:
         local_steps: T, the number of local steps in a round.
-        optimizer: turns gradients into local steps.
+        optimizer: computes local steps from gradients.
     """
 
     local_steps: int = 10  # T
@@ -41,13 +41,13 @@ class ExactGradient:
         monitor: Callable[[FloatArray], float],
         callback: Callable[[Record], bool],
     ) -> FloatArray:
-        """The last x.
+        """Run and return the last x.
 
         Args:
-            task: with `gradient`, that of F.
-            rounds: R, at most.
-            monitor: measures x after each round.
-            callback: called with each round's record; true ends the run.
+            task: a task with the gradient of F as `gradient`.
+            rounds: R, the largest number of rounds.
+            monitor: evaluated at x after each round.
+            callback: called with the record of each round; the run ends if it returns True.
         """
         low, high = task.bounds
         width = high - low

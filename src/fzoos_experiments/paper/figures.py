@@ -1,12 +1,11 @@
-"""What each figure of the paper, and those of the prompt task, are made of: panels of lines, each some runs per seed.
+"""The figures of the paper and of the prompt task: panels of lines, and the runs of each line for each seed.
 
-Each figure exists as the paper has it, with its five algorithms, and once more with companion lines: what `Auto`
-chooses, and FZooS with the measured length. "FZooS" conditions on the whole trajectory, as the text says; "FZooS,
-nearest 150" on the nearest 150 points (500 for the weights), as the authors' program does, whose results the paper
-shows.
+Each figure is drawn twice: as in the paper, with its five algorithms, and with companion lines: the choice of `Auto`,
+and FZooS with the measured length. "FZooS" conditions on the whole trajectory, as in the paper's text; "FZooS, nearest
+150" on the nearest 150 points (500 for the weights), as in the authors' program, whose results the paper shows.
 
-The text of the paper does not give P and T of every figure; they vary over three values around those of the authors'
-commands: P around 0.5 (CIFAR-10), 0.7 (MNIST) and 0.3 (Covertype), T over 5, 10 and 20.
+The paper does not give P and T of every figure. They vary over three values around those of the authors' commands: P
+around 0.5 (CIFAR-10), 0.7 (MNIST) and 0.3 (Covertype), T over 5, 10 and 20.
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from fzoos._util.arrays import check_device_name
+from fzoos._util.checks import check_count
 from fzoos.algorithms import (
     Algorithm,
     DeComFL,
@@ -33,7 +34,6 @@ from fzoos.algorithms.local_steps import LocalSteps
 from fzoos_experiments.paper.ablations import WithoutIterates
 from fzoos_experiments.paper.exact import ExactGradient
 from fzoos_experiments.paper.run import Run
-from fzoos_experiments.paper.scale import Scale
 from fzoos_experiments.paper.task_spec import TaskSpec
 
 __all__ = ["DURATIONS", "FIGURES", "Figure", "Line", "Panel", "Quantity", "Scale", "make"]
@@ -42,14 +42,63 @@ Quantity = Literal["gap", "percent", "success", "cosine", "loss"]
 
 
 @dataclass(frozen=True)
+class Scale:
+    """The size of the experiments.
+
+    Args:
+        quick: small tasks and few rounds, for a pipeline of minutes.
+        seeds: repetitions; None: 5 (quick: 2), and 1 for the attacks, whose error is over images, as in the paper.
+        device: the device of the networks of the attack and metric tasks, and of FZooS' surrogates for them.
+        rounds: R; None: the figure's own number.
+        samples: rows of Covertype; None: all of them.
+    """
+
+    quick: bool = False
+    seeds: int | None = None
+    device: str = "cpu"
+    rounds: int | None = None
+    samples: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.seeds is not None:
+            check_count("seeds", self.seeds, low=1)
+        for name in ("rounds", "samples"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), low=1)
+        check_device_name(self.device)
+
+    def pick_rounds(self, full: int, quick: int) -> int:
+        """R, the number of rounds, unless it was set."""
+        return int(self.pick(full, quick)) if self.rounds is None else self.rounds
+
+    def repetitions(self, full: int = 5, quick: int = 2) -> range:
+        """The seeds of the repetitions."""
+        return range(self.pick(full, quick) if self.seeds is None else self.seeds)
+
+    def pick(self, full: Any, quick: Any) -> Any:
+        """The first argument at full size, the second if quick."""
+        return quick if self.quick else full
+
+    @property
+    def features(self) -> int:
+        """M, the number of random features."""
+        return int(self.pick(10_000, 500))
+
+    @property
+    def surrogates(self) -> str | None:
+        """The device of FZooS' surrogates; None: NumPy."""
+        return None if self.device == "cpu" else self.device
+
+
+@dataclass(frozen=True)
 class Line:
     """One curve with its error band.
 
     Args:
         label: its name in legends and tables.
-        runs: for each seed, the runs it is made of (one, or one per image).
-        role: "paper": one of the paper's five algorithms; "companion": drawn in the second picture only; "stored": the
-            same, and only if its runs have been made: they are never made for the figure.
+        runs: for each seed, its runs (one, or one per image).
+        role: "paper": one of the paper's five algorithms; "companion": only in the second picture; "stored": like a
+            companion, but only if its runs are stored already: a figure never makes them.
     """
 
     label: str
@@ -66,24 +115,24 @@ class Panel:
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """All runs that the panel needs, each once, in the order in which they are wanted."""
+        """The runs of the panel, without duplicates, in their order."""
         needed = [line for line in self.lines if line.role != "stored"]
         return tuple(dict.fromkeys(run for line in needed for seed in line.runs for run in seed))
 
     def pick(self, *roles: str) -> Panel:
-        """The panel with the lines of these roles alone."""
+        """The panel with only the lines of some roles."""
         return replace(self, lines=tuple(line for line in self.lines if line.role in roles))
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: its panels, and what the vertical axis shows.
+    """A figure: its panels and the quantity of the vertical axis.
 
     Args:
         name: such as "fig1".
-        caption: what it shows, in one line.
+        caption: a description in one line.
         quantity: "gap" (F - F*), "percent" (100 F), "success" (rate over images), "cosine" or "loss" (F).
-        panels: each is drawn against rounds and against queries.
+        panels: its panels, each drawn against rounds and against queries.
     """
 
     name: str
@@ -93,31 +142,31 @@ class Figure:
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """All runs, each once, in the order in which they are wanted."""
+        """The runs of the figure, without duplicates, in their order."""
         return tuple(dict.fromkeys(run for panel in self.panels for run in panel.runs))
 
 
 def fzoos(scale: Scale, **changes: Any) -> FZooS:
-    """FZooS with the nearest points of its authors' program, whose results the paper shows."""
+    """FZooS with the nearest points, as in the authors' program, whose results the paper shows."""
     settings = {"points": 150, "feature_points": 500, "features": scale.features, "device": scale.surrogates}
     return FZooS(**{**settings, **changes})
 
 
 def prox() -> FedProx:
-    """FedProx as the paper's authors run it: gamma = 1 in the unit cube, and orthonormal directions.
+    """FedProx as in the authors' program: gamma = 1 in the unit cube, and orthonormal directions.
 
-    The directions matter for FedProx alone: they make gradients d times too short, which Adam does not see, but which
-    makes the proximal term d times stronger beside them.
+    The directions matter only for FedProx: gradients are d times too short, which does not affect Adam, but makes the
+    proximal term d times stronger in comparison.
     """
     return FedProx(gamma=1.0, differences=FiniteDifferences(directions="orthonormal"))
 
 
 PROGRAM = "FZooS, nearest 150"
-"""The label of the paper's algorithm as its authors' program runs it."""
+"""The label of the paper's algorithm as in the authors' program."""
 
 
 def algorithms(scale: Scale) -> dict[str, Algorithm]:
-    """The paper's five algorithms as its authors ran them."""
+    """The paper's five algorithms as in the authors' program."""
     return {
         "FedZO": FedZO(),
         "FedProx": prox(),
@@ -128,17 +177,17 @@ def algorithms(scale: Scale) -> dict[str, Algorithm]:
 
 
 def companions(scale: Scale) -> dict[str, Algorithm]:
-    """What is drawn beside them in the second picture of the quadratic's figures."""
+    """The companion lines of the figures of the quadratic."""
     return {f"{PROGRAM}, measured length": fzoos(scale, length=Measured()), "FedLineSearch (Auto)": FedLineSearch()}
 
 
 def with_steps(algorithm: Algorithm | ExactGradient, t: int) -> Algorithm | ExactGradient:
-    """With T local steps; where there are none one run serves every T."""
+    """The algorithm with T local steps; one that has none is returned as it is."""
     return replace(algorithm, local_steps=t) if isinstance(algorithm, LocalSteps | ExactGradient) else algorithm
 
 
 def quadratic(scale: Scale, heterogeneity: float, seed: int) -> TaskSpec:
-    """The synthetic task."""
+    """The paper's quadratic at the size of the experiments."""
     return TaskSpec.of("quadratic", heterogeneity=heterogeneity, seed=seed, dim=scale.pick(300, 50))
 
 
@@ -164,7 +213,7 @@ def _quadratic_panel(
 
 
 def _whole_trajectory(scale: Scale, panel: Panel, heterogeneity: float) -> Panel:
-    """With the text's algorithm beside it, for 20 rounds: its cost grows with the square of the trajectory."""
+    """Add the algorithm of the paper's text, for 20 rounds: its cost grows with the square of the trajectory."""
     rounds = scale.pick_rounds(20, 8)
     text = FZooS(features=scale.features, device=scale.surrogates)
     runs = tuple((Run(quadratic(scale, heterogeneity, seed), text, rounds, seed),) for seed in scale.repetitions())
@@ -172,7 +221,7 @@ def _whole_trajectory(scale: Scale, panel: Panel, heterogeneity: float) -> Panel
 
 
 def fig1(scale: Scale) -> Figure:
-    """Quadratic, C varied."""
+    """The quadratic with C varied."""
     panels = []
     for c in (0.5, 5.0, 50.0):
         beside = companions(scale) | {f"{PROGRAM}, length 1": fzoos(scale, length=Constant(1.0))}
@@ -182,7 +231,7 @@ def fig1(scale: Scale) -> Figure:
 
 
 def fig4(scale: Scale) -> Figure:
-    """Cosine similarity within a round, T = 20; FedLineSearch has no steps within a round."""
+    """Cosine similarity within a round of T = 20 local steps, which FedLineSearch does not have."""
 
     def runs(algorithm: Algorithm) -> Sequence[tuple[Run, ...]]:
         stepping = with_steps(algorithm, 20)
@@ -197,7 +246,7 @@ def fig4(scale: Scale) -> Figure:
 
 
 def fig5(scale: Scale) -> Figure:
-    """Quadratic, T varied."""
+    """The quadratic with T varied."""
     panels = tuple(
         _quadratic_panel(scale, 5.0, f"C = 5, T = {t}", algorithms(scale), companions(scale), t) for t in (5, 10, 20)
     )
@@ -205,7 +254,7 @@ def fig5(scale: Scale) -> Figure:
 
 
 def fig6a(scale: Scale) -> Figure:
-    """M varied."""
+    """FZooS on the quadratic with the number of features M varied."""
     counts = scale.pick((100, 1_000, 10_000), (50, 500))
     lines: dict[str, Algorithm] = {f"M = {m:,}": fzoos(scale, features=m) for m in counts}
     panels = tuple(_quadratic_panel(scale, c, f"C = {c:g}", lines) for c in (0.5, 5.0, 50.0))
@@ -213,7 +262,7 @@ def fig6a(scale: Scale) -> Figure:
 
 
 def fig6b(scale: Scale) -> Figure:
-    """Without adaptive correction."""
+    """FZooS on the quadratic with and without adaptive correction."""
     m = scale.pick(1_000, 200)
     lines: dict[str, Algorithm] = {
         "adaptive vector and length": fzoos(scale, features=m),
@@ -226,12 +275,12 @@ def fig6b(scale: Scale) -> Figure:
 
 
 def _three_roles(scale: Scale, runs: Callable[[Algorithm], Sequence[tuple[Run, ...]]]) -> tuple[Line, ...]:
-    """The paper's five; what Auto chooses; FZooS as it was before it queried its iterates, where that was run."""
-    before = WithoutIterates(**vars(fzoos(scale)) | {"projected": False})
+    """The paper's five algorithms, the choice of Auto, and stored runs of FZooS without queries of its iterates."""
+    ablation = WithoutIterates(**vars(fzoos(scale)) | {"projected": False})
     return (
         *_lines(algorithms(scale), runs),
         *_lines({"FedLineSearch (Auto)": FedLineSearch()}, runs, "companion"),
-        *_lines({f"{PROGRAM}, without iterate queries, not projected": before}, runs, "stored"),
+        *_lines({f"{PROGRAM}, without iterate queries, not projected": ablation}, runs, "stored"),
     )
 
 
@@ -255,21 +304,21 @@ def _attack_panels(
 
 
 def fig2(scale: Scale) -> Figure:
-    """CIFAR-10 attack, P varied."""
+    """The attack on CIFAR-10 with P varied."""
     settings = [(p, 10) for p in scale.pick((0.3, 0.5, 0.7), (0.5,))]
     panels = _attack_panels(scale, "cifar10", settings, scale.pick_rounds(150, 5), "P = {p:g}")
     return Figure("fig2", "black-box attack on CIFAR-10, portion P of classes varied (T = 10)", "success", panels)
 
 
 def fig7(scale: Scale) -> Figure:
-    """CIFAR-10 attack, T varied."""
+    """The attack on CIFAR-10 with T varied."""
     settings = [(0.5, t) for t in scale.pick((5, 10, 20), (5,))]
     panels = _attack_panels(scale, "cifar10", settings, scale.pick_rounds(150, 5), "T = {t}")
     return Figure("fig7", "black-box attack on CIFAR-10, local steps T varied (P = 0.5)", "success", panels)
 
 
 def fig8(scale: Scale) -> Figure:
-    """MNIST attack, P and T varied."""
+    """The attack on MNIST with P and T varied."""
     settings = [(p, 5) for p in scale.pick((0.5, 0.7, 0.9), (0.7,))] + [(0.7, t) for t in scale.pick((10, 20), (10,))]
     panels = _attack_panels(scale, "mnist", settings, scale.pick_rounds(100, 6), "P = {p:g}, T = {t}")
     return Figure("fig8", "black-box attack on MNIST, portion P and local steps T varied", "success", panels)
@@ -295,12 +344,12 @@ def _metric_figure(
 
 
 def fig3(scale: Scale) -> Figure:
-    """Precision, P varied."""
+    """Precision on Covertype with P varied."""
     return _metric_figure("fig3", scale, "precision", scale.pick((0.3, 0.5, 0.7), (0.3,)), (), "portion P of classes")
 
 
 def fig9(scale: Scale) -> Figure:
-    """Precision, T varied."""
+    """Precision on Covertype with T varied."""
     return _metric_figure("fig9", scale, "precision", (), scale.pick((5, 10, 20), (5,)), "local steps T")
 
 
@@ -309,7 +358,6 @@ def _other_metric(name: str, metric: str) -> Callable[[Scale], Figure]:
         portions, steps = scale.pick(((0.3, 0.5, 0.7), (5, 20)), ((0.3,), (5,)))
         return _metric_figure(name, scale, metric, portions, steps, "portion P and local steps T")
 
-    figure.__doc__ = f"1 - {metric}, P and T varied."
     return figure
 
 
@@ -340,7 +388,7 @@ def _prompt_figure(name: str, caption: str, scale: Scale) -> Figure:
 
 
 def prompt(scale: Scale) -> Figure:
-    """A language model's prompt, tuned by all: no figure of the paper."""
+    """The prompt of a language model, which is no figure of the paper."""
     return _prompt_figure("prompt", "a language model's soft prompt, heterogeneity C of the texts varied", scale)
 
 
@@ -360,7 +408,7 @@ FIGURES: dict[str, Callable[[Scale], Figure]] = {
     "fig12": _other_metric("fig12", "jaccard"),
     "prompt": prompt,
 }
-"""By the name used on the command line."""
+"""The figures by their names on the command line."""
 
 DURATIONS: dict[str, tuple[str, str]] = {
     "fig1": ("30 min", "20 s"),
@@ -378,11 +426,11 @@ DURATIONS: dict[str, tuple[str, str]] = {
     "fig12": ("hours", "25 s"),
     "prompt": ("15 min, on a GPU", "10 min"),
 }
-"""About how long a figure takes on two cores: at full size, and with --quick."""
+"""The approximate duration of a figure on two cores: at full size, and with --quick."""
 
 
 def make(name: str, scale: Scale) -> Figure:
-    """The figure of that name."""
+    """Make the description of a figure."""
     if name not in FIGURES:
         raise ValueError(f"there is no figure {name!r}; choose from {', '.join(FIGURES)}, all")
     return FIGURES[name](scale)

@@ -1,4 +1,4 @@
-"""A figure from nothing: runs, table, plots and the settings that made them."""
+"""Reproduces a figure: its runs, plots, tables and settings."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from fzoos._util.arrays import FloatArray
 from fzoos._util.describe import describe
 from fzoos.runs.plots import plot_curves
 from fzoos_experiments.paper.curves import Curve, collect
-from fzoos_experiments.paper.figures import DURATIONS, Figure, Line, Panel, Quantity, make
+from fzoos_experiments.paper.figures import DURATIONS, Figure, Line, Panel, Quantity, Scale, make
 from fzoos_experiments.paper.reports import success_table, write_prompt_report
 from fzoos_experiments.paper.run import Run
 from fzoos_experiments.paper.runner import execute
-from fzoos_experiments.paper.scale import Scale
 from fzoos_experiments.paper.store import Store
 
 __all__ = ["figure_list", "reproduce", "wanted"]
@@ -39,24 +38,23 @@ _YLABELS: dict[Quantity, str] = {
 def reproduce(
     figure: Figure, results: Path, jobs: int = 1, console: Console | None = None, partial: bool = False
 ) -> Path:
-    """Make the missing runs of a figure and leave it under `results`; return its folder.
+    """Make the missing runs of a figure, write its files, and return its folder.
 
     Args:
-        figure: the figure to make.
-        results: `results/FIGURE` gets the plots (PNG and PDF), with the paper's algorithms and once more with companion
-            lines, curves.csv and settings.json, for attacks and the prompt task also table.md, for the latter
+        figure: the figure.
+        results: `results/FIGURE` receives the plots (PNG and PDF), with the paper's algorithms and again with companion
+            lines, curves.csv and settings.json, for attacks and the prompt task also table.md, and for the latter
             queries.md and answers.md; `results/runs` stores the runs of all figures.
-        jobs: runs made at the same time.
+        jobs: the number of runs that are made at the same time.
         console: where progress is shown; default: standard error.
-        partial: make no run; draw the lines whose runs are all there.
+        partial: whether to make no run, and to draw only the lines whose runs are finished.
 
     Example:
         >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
         >>> from rich.console import Console
         >>> from fzoos_experiments.paper.figures import make
-        >>> from fzoos_experiments.paper.scale import Scale
-        >>> figure = make("fig4", Scale(quick=True, seeds=1))
+        >>>         >>> figure = make("fig4", Scale(quick=True, seeds=1))
         >>> with TemporaryDirectory() as folder:
         ...     made = reproduce(figure, Path(folder), console=Console(quiet=True))
         ...     sorted(path.name for path in made.iterdir())
@@ -91,12 +89,12 @@ def reproduce(
 
 
 def wanted(figures: Sequence[Figure], results: Path) -> list[Run]:
-    """All runs of the figures, in the order of what is lacked most.
+    """The runs of all unfinished panels, in the order in which they are made.
 
-    First one panel of each figure, those first of which least is finished; then a second panel of each, and so on.
+    The first panels of all figures come first, beginning with the least finished figure, then the second panels.
 
     Args:
-        figures: what is to be drawn.
+        figures: the figures.
         results: the folder of the results.
     """
     store = Store(results / "runs")
@@ -116,7 +114,7 @@ def _is_stored(line: Line, store: Store) -> bool:
 
 
 def _with_stored(figure: Figure, store: Store) -> Figure:
-    """The figure without lines that are drawn only if they have been made, and have not."""
+    """The figure without "stored" lines whose runs are not stored."""
     panels = tuple(
         replace(panel, lines=tuple(line for line in panel.lines if line.role != "stored" or _is_stored(line, store)))
         for panel in figure.panels
@@ -125,9 +123,9 @@ def _with_stored(figure: Figure, store: Store) -> Figure:
 
 
 def _finished(figure: Figure, store: Store) -> Figure:
-    """The figure without the lines that miss runs, and without panels that have no other.
+    """The figure without unfinished lines, and without panels that have no other lines.
 
-    Where one of the paper's lines is missing, a stored one takes its place in the paper's picture, under its own label.
+    Where one of the paper's lines is missing, a "stored" line joins the paper's picture under its own label.
     """
     panels = []
     for panel in figure.panels:
@@ -147,12 +145,12 @@ def _finished(figure: Figure, store: Store) -> Figure:
 
 
 def _labels(figure: Figure) -> tuple[str, ...]:
-    """Of all lines, in their order: the same line has the same colour in every panel, whatever is missing."""
+    """The labels of all lines in their order: a line has the same colour in every panel, whatever is missing."""
     return tuple(dict.fromkeys(line.label for panel in figure.panels for line in panel.lines))
 
 
 def figure_list() -> Table:
-    """The figures: what they show, how many runs they are made of and about how long they take on two cores."""
+    """A table of the figures with their numbers of runs and approximate durations on two cores."""
     view = Table(title="fzoos reproduce FIGURE [--quick] --jobs 2", title_justify="left")
     for heading in ("figure", "shows", "runs", "takes about", "--quick"):
         view.add_column(heading)
@@ -164,7 +162,7 @@ def figure_list() -> Table:
 
 
 def _write_csv(figure: Figure, curves: list[Curve], path: Path) -> None:
-    """One line per curve, seed and round."""
+    """Write one row per curve, seed and round."""
     axis = "step" if figure.quantity == "cosine" else "round"
     extra = sorted({name for curve in curves for name in curve.extra})
     with open(path, "w", newline="", encoding="utf-8") as file:
@@ -179,7 +177,7 @@ def _write_csv(figure: Figure, curves: list[Curve], path: Path) -> None:
 
 
 def _plot(figure: Figure, curves: list[Curve], folder: Path, labels: Sequence[str]) -> None:
-    """The paper's picture and, where there are companion lines, a second one with all lines."""
+    """Draw the paper's picture and, if there are companion lines, a second one with all lines."""
     as_in_the_paper = replace(figure, panels=tuple(panel.pick("paper") for panel in figure.panels))
     _plot_lines(as_in_the_paper, curves, folder / figure.name, labels)
     if any(line.role != "paper" for panel in figure.panels for line in panel.lines):
@@ -212,5 +210,5 @@ def _plot_lines(figure: Figure, curves: list[Curve], path: Path, labels: Sequenc
 
 
 def _queries(curve: Curve) -> FloatArray:
-    """The queries, or nothing to draw against where none were made."""
+    """The queries for the horizontal axis; not a number if there were none."""
     return curve.queries if curve.queries.any() else np.full(len(curve.queries), np.nan)

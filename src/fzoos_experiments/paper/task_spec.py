@@ -1,4 +1,4 @@
-"""A task by name and settings, and the task itself, built where a run is made."""
+"""Tasks described by name and settings, and built on demand."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ __all__ = ["TaskSpec", "build"]
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """A task by name and settings; `build` makes it. Light, so that a figure can be described without any data.
+    """A task by name and settings, which `build` makes. A figure can be described without loading data.
 
     Args:
-        name: of a synthetic task, "attack", "metric" or "prompt".
-        settings: its arguments as (name, value) pairs; a synthetic task may have `noise`, the standard deviation of its
-            observations as a share of F(x0) - F*.
+        name: the name of a synthetic task, "attack", "metric" or "prompt".
+        settings: its arguments as (name, value) pairs.
     """
 
     name: str
@@ -29,28 +28,28 @@ class TaskSpec:
 
     @classmethod
     def of(cls, name: str, **settings: Any) -> TaskSpec:
-        """From keyword arguments."""
+        """Make a description from keyword arguments."""
         return cls(name, tuple(sorted(settings.items())))
 
     @property
     def is_prompt(self) -> bool:
-        """Whether it is a language model's prompt."""
+        """Whether the task is the prompt of a language model."""
         return self.name == "prompt"
 
     @property
     def dataset(self) -> str | None:
-        """The name of the data that it is made of, if any."""
+        """The name of its dataset, if it has one."""
         known = {"metric": "covtype", "prompt": "debian"}
         name: str | None = known.get(self.name) or dict(self.settings).get("dataset")
         return name
 
     @property
     def data(self) -> str | None:
-        """A digest of its data, if there are any and they are at hand."""
+        """The digest of its data; None if it has none or they are not available."""
         return self.data_in(None)
 
     def data_in(self, folder: Path | None) -> str | None:
-        """The same, for data that are looked for in a folder first; None: in `$FZOOS_DATA`."""
+        """The digest of its data, searched in a folder first; None: in `$FZOOS_DATA`."""
         if self.is_prompt:
             from fzoos_experiments.tasks.prompt.texts import texts_digest
 
@@ -59,29 +58,29 @@ class TaskSpec:
 
     @property
     def models(self) -> TaskSpec:
-        """A task that has the same models: the metric's classifier is one for all portions and seeds."""
+        """A description of the models alone: the classifier of the metric is the same for all portions and seeds."""
         if self.name != "metric":
             return self
         return TaskSpec(self.name, tuple(pair for pair in self.settings if pair[0] not in ("portion", "seed")))
 
 
 def build(spec: TaskSpec, progress: Shown = False, folder: Path | None = None) -> Any:
-    """The task itself, its models trained; the last two are kept.
+    """Build a task and train its models; the last two tasks are cached.
 
     Args:
-        spec: what to build. A quick attack has small models, trained on few images.
-        progress: show the training of its models, on standard output or on the console given.
-        folder: where its data are looked for first; default: `$FZOOS_DATA`.
+        spec: the description. A quick attack has small models that are trained on few images.
+        progress: whether the training of its models is shown on standard output, or the console that shows it.
+        folder: where its data are searched first; default: `$FZOOS_DATA`.
 
     Raises:
-        DataError: its data are missing and cannot be downloaded, or are not in the layout.
+        DataError: its data are missing and cannot be downloaded, or have another layout.
     """
     return _build(_Wanted(spec, spec.data_in(folder), progress, folder))
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A task that was made of other data is another task; their folder and the display make no difference."""
+    """The key of the cache: other data make another task; their folder and the display do not."""
 
     spec: TaskSpec
     data: str | None
@@ -119,7 +118,7 @@ def _build(wanted: _Wanted) -> Any:
 
 @lru_cache(maxsize=1)
 def _covertype(digest: str | None, folder: Path | None) -> Any:
-    """The table that all metric tasks share; other data are another table."""
+    """The table that all metric tasks share, by the digest of its data."""
     from fzoos_experiments.tasks.data import load_covtype
 
     return load_covtype(folder)
