@@ -43,7 +43,7 @@ def reproduce(
     """
     from rich.console import Console
 
-    from fzoos_experiments.paper.reproduce import figure_list, wanted
+    from fzoos_experiments.paper.reproduce import figure_list, missing_runs
     from fzoos_experiments.paper.reproduce import reproduce as reproduce_figure
     from fzoos_experiments.paper.runner import execute
     from fzoos_experiments.paper.theory import reproduce_theory
@@ -54,7 +54,7 @@ def reproduce(
     scale = Scale(quick, seeds, device, rounds, samples)
     names = (*FIGURES, "theory") if "all" in figures else tuple(dict.fromkeys(figures))
     made = [make_figure(name, scale) for name in names if name != "theory"]
-    missing = [] if partial else wanted(made, output)
+    missing = [] if partial else missing_runs(made, output)
     if device != "cpu" and missing:  # runs that were made on a GPU can be drawn anywhere
         check_device(device)
     console = Console(stderr=True, quiet=quiet)

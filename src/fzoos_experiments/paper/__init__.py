@@ -1,1 +1,1 @@
-"""Experiments: runs described, made once, kept and compared; and what each figure of the paper is made of."""
+"""The figures of the paper: their runs, which are made once and stored, and their plots and tables."""

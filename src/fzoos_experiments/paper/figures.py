@@ -202,14 +202,14 @@ def _quadratic_panel(
     heterogeneity: float,
     title: str,
     lines: dict[str, Algorithm],
-    beside: dict[str, Algorithm] | None = None,
+    companions: dict[str, Algorithm] | None = None,
     t: int = 10,
 ) -> Panel:
     def runs(algorithm: Algorithm, rounds: int = scale.pick_rounds(50, 8)) -> Sequence[tuple[Run, ...]]:
         stepping = with_steps(algorithm, t)
         return [(Run(quadratic(scale, heterogeneity, seed), stepping, rounds, seed),) for seed in scale.repetitions()]
 
-    return Panel(title, (*_lines(lines, runs), *_lines(beside or {}, runs, "companion")))
+    return Panel(title, (*_lines(lines, runs), *_lines(companions or {}, runs, "companion")))
 
 
 def _whole_trajectory(scale: Scale, panel: Panel, heterogeneity: float) -> Panel:
@@ -224,8 +224,8 @@ def fig1(scale: Scale) -> Figure:
     """The quadratic with C varied."""
     panels = []
     for c in (0.5, 5.0, 50.0):
-        beside = companions(scale) | {f"{PROGRAM}, length 1": fzoos(scale, length=Constant(1.0))}
-        panel = _quadratic_panel(scale, c, f"C = {c:g}", algorithms(scale), beside)
+        others = companions(scale) | {f"{PROGRAM}, length 1": fzoos(scale, length=Constant(1.0))}
+        panel = _quadratic_panel(scale, c, f"C = {c:g}", algorithms(scale), others)
         panels.append(_whole_trajectory(scale, panel, c))
     return Figure("fig1", "quadratic, heterogeneity C varied", "gap", tuple(panels))
 
@@ -239,8 +239,8 @@ def fig4(scale: Scale) -> Figure:
             (Run(quadratic(scale, 5.0, seed), stepping, 2, seed, quantity="cosine"),) for seed in scale.repetitions()
         ]
 
-    beside = {f"{PROGRAM}, measured length": fzoos(scale, length=Measured())}
-    lines = (*_lines(algorithms(scale), runs), *_lines(beside, runs, "companion"))
+    measured = {f"{PROGRAM}, measured length": fzoos(scale, length=Measured())}
+    lines = (*_lines(algorithms(scale), runs), *_lines(measured, runs, "companion"))
     caption = "quadratic, C = 5: cosine of the gradient estimate to grad F within round 2 (T = 20), cumulative mean"
     return Figure("fig4", caption, "cosine", (Panel("C = 5, T = 20, round 2", lines),))
 

@@ -1,4 +1,4 @@
-"""Tables beside the curves of a figure: the cost of attacks, and what the prompt task has reached."""
+"""The tables of figures: the cost of attacks, and the results of the prompt task."""
 
 from __future__ import annotations
 

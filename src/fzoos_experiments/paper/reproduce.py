@@ -22,7 +22,7 @@ from fzoos_experiments.paper.run import Run
 from fzoos_experiments.paper.runner import execute
 from fzoos_experiments.paper.store import Store
 
-__all__ = ["figure_list", "reproduce", "wanted"]
+__all__ = ["figure_list", "missing_runs", "reproduce"]
 
 _SHOWN = 5e-4  # share of F - F* at x0 down to which it is drawn
 
@@ -53,8 +53,8 @@ def reproduce(
         >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
         >>> from rich.console import Console
-        >>> from fzoos_experiments.paper.figures import make
-        >>>         >>> figure = make("fig4", Scale(quick=True, seeds=1))
+        >>> from fzoos_experiments.paper.figures import Scale, make
+        >>> figure = make("fig4", Scale(quick=True, seeds=1))
         >>> with TemporaryDirectory() as folder:
         ...     made = reproduce(figure, Path(folder), console=Console(quiet=True))
         ...     sorted(path.name for path in made.iterdir())
@@ -88,7 +88,7 @@ def reproduce(
     return folder
 
 
-def wanted(figures: Sequence[Figure], results: Path) -> list[Run]:
+def missing_runs(figures: Sequence[Figure], results: Path) -> list[Run]:
     """The runs of all unfinished panels, in the order in which they are made.
 
     The first panels of all figures come first, beginning with the least finished figure, then the second panels.

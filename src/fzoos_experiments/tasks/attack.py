@@ -1,25 +1,25 @@
-"""Federated black-box adversarial attack: find a small perturbation of an image that the clients' models get wrong.
+"""Federated black-box adversarial attack: a small perturbation of an image that the clients' models misclassify.
 
 =========  ===================  =====================================================================================
 symbol     shape                meaning
 =========  ===================  =====================================================================================
 N, K, d    scalar               clients, classes, dimension: the pixels of one channel
-z          (side, side, chan.)  the image, as the models take it
+z          (side, side, chan.)  the image, scaled for the models
 x          (d,)                 the perturbation, within +-radius; x_0 = 0
 l_i        (K,)                 logits of client i's model at the perturbed image
 f_i        scalar               margin of client i: logit of the true class minus the largest other logit
-F          scalar               mean of f_i, what is minimised
+F          scalar               the objective, the mean of f_i
 =========  ===================  =====================================================================================
 
-The perturbed image is clip(z + x, low, high), x being added to every channel. An image counts as attacked when the
-averaged logits, sum_i l_i / N, no longer put it into its class, that is when *their* margin is below zero. Since a
-largest other logit is taken of each client before averaging, F is at most the margin of the averaged logits: F < 0 is
-the weaker rule, met whenever the other one is.
+The perturbed image is clip(z + x, low, high), where x is added to every channel. An attack has succeeded when the
+averaged logits, sum_i l_i / N, misclassify the image, that is when *their* margin is below zero. F is at most this
+margin, because the largest other logit is chosen per client before averaging: F < 0 is the weaker rule, which the other
+rule implies.
 
 Reference:
-    Shu et al., "Federated zeroth-order optimization using trajectory-informed surrogate gradients". Deviation: it
-    draws images that every model gets right. With P < 1 there are none, since no model knows all the classes; here they
-    are drawn among those that the averaged logits get right.
+    Shu et al., "Federated zeroth-order optimization using trajectory-informed surrogate gradients". Deviation: it draws
+    images that every model classifies correctly. With P < 1 there are none, because no model knows all classes; here
+    images are drawn among those that the averaged logits classify correctly.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from fzoos_experiments.tasks.split import Split, check_split, classes_per_client
 
 __all__ = ["DATASETS", "Attack", "Attacks", "Dataset", "WeakModelError"]
 
-_LOOKED_AT = 64  # test images at a time
+_BATCH = 64  # test images
 _GREY = Pixels()  # one channel, 0..1
 
 
 @dataclass(frozen=True, eq=False)
 class Attack:
-    """The attack on one image: hand `objectives`, `x0` and `bounds` to `minimize` with `vectorized=True`.
+    """The attack on one image: pass `objectives`, `x0` and `bounds` to `minimize` with `vectorized=True`.
 
     Args:
         models: the clients' models, images (n, channels, side, side) to logits (n, K); on `device`, in evaluation mode.
@@ -56,8 +56,8 @@ class Attack:
         image: z, shape (channels, side, side).
         label: the image's class.
         radius: the largest perturbation of a pixel: x is within +-radius.
-        pixels: says between what values the perturbed image is clipped.
-        device: where the models are.
+        pixels: the scaling of pixels, which gives the range of the perturbed image.
+        device: the device of the models.
 
     Example:
         >>> import numpy as np
@@ -100,36 +100,36 @@ class Attack:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """(-radius, radius)."""
+        """The box (-radius, radius) of every pixel."""
         return -self.radius, self.radius
 
     @property
     def x0(self) -> FloatArray:
-        """No perturbation."""
+        """The unperturbed image, x = 0."""
         return np.zeros(self.dim)
 
     @cached_property
     def objectives(self) -> tuple[BatchObjective, ...]:
-        """f_i, each (n, d) -> (n,): one forward pass for all n."""
+        """f_i, each (n, d) -> (n,), with one forward pass for all n."""
         return tuple(self._objective(model) for model in self.models)
 
     def logits(self, x: FloatArray) -> FloatArray:
-        """l_i of every client at one perturbation, shape (N, K)."""
+        """The logits l_i of all clients at one perturbation, shape (N, K)."""
         image = self._perturbed(np.atleast_2d(x))
         with torch.no_grad():
             found: FloatArray = torch.cat([model(image) for model in self.models]).double().cpu().numpy()
         return found
 
     def value(self, x: FloatArray) -> float:
-        """F(x), the mean of f_i; below zero: attacked by the weaker rule."""
+        """F(x), the mean of f_i; below zero the attack has succeeded by the weaker rule."""
         return float(np.mean(_margin(self.logits(x), self.label)))
 
     def margin(self, x: FloatArray) -> float:
-        """The averaged logits' margin: of the true class over the largest other; below zero: attacked."""
+        """The margin of the averaged logits; below zero the attack has succeeded."""
         return float(_margin(np.mean(self.logits(x), axis=0), self.label))
 
     def attacked(self, x: FloatArray) -> bool:
-        """Whether the averaged logits put the perturbed image into another class."""
+        """Whether the averaged logits misclassify the perturbed image."""
         return self.margin(x) < 0.0
 
     def _objective(self, model: Module) -> BatchObjective:
@@ -162,13 +162,13 @@ def _margin(values: FloatArray, label: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Where images come from, and what is attacked with them by default."""
+    """A dataset of images, and the default settings of attacks on it."""
 
     load: Callable[[str | Path | None], Images]
     pixels: Pixels
     radius: float
     recipe: Recipe
-    quick: Recipe  # minutes on two cores, for trying things out
+    quick: Recipe  # takes minutes on two cores
 
 
 DATASETS = {
@@ -187,14 +187,14 @@ DATASETS = {
         quick=Recipe("resnet18", width=8, epochs=4, learning_rate=5e-3, samples=10_000, min_accuracy=0.3),
     ),
 }
-"""By the name used on the command line."""
+"""The datasets by their names on the command line."""
 
 
 class Attacks:
     """The attacks on some images of a dataset, by clients that each know a portion of the classes.
 
-    Makes the models (trains them, or reads them from the cache) and draws the images, at random among the test images
-    that the averaged logits get right. `attacks[i]` is the `Attack` on the i-th image.
+    The constructor trains the models (or reads them from the cache) and draws the images at random among the test
+    images that the averaged logits classify correctly. `attacks[i]` is the `Attack` on the i-th image.
 
     Args:
         dataset: "mnist" or "cifar10".
@@ -202,13 +202,14 @@ class Attacks:
         images: the number of images.
         clients: N, the number of clients.
         seed: the seed of the split, the training and the draw of images.
-        split: "divided", the authors' program: the samples of a class are divided among the clients that have it;
-            "whole", the paper's text: each of them has all of them.
+        split: "divided", as in the authors' program: the samples of a class are divided among its clients; "whole", as
+            in the paper's text: each of these clients has all samples.
         device: "cpu" or "cuda". On CUDA, cuDNN is set to deterministic algorithms, and convolutions round to TF32, in
             training and in queries.
         recipe: the network and its training; default: the dataset's.
-        data: images to use in place of the dataset's own.
-        progress: show a progress bar, and each model's accuracy, on standard output or on the console given.
+        data: images to use instead of the dataset's.
+        progress: whether a progress bar and the accuracy of each model are shown on standard output, or the console
+            that shows them.
 
     Raises:
         DataError: the dataset is missing and cannot be downloaded.
@@ -279,7 +280,7 @@ class Attacks:
 
     @property
     def accuracies(self) -> tuple[float, ...]:
-        """Of each client's model, on test images of the classes it knows."""
+        """The accuracy of each client's model on test images of its classes."""
         return tuple(client.accuracy for client in self.clients)
 
     @cached_property
@@ -287,11 +288,11 @@ class Attacks:
         return tuple(client.model for client in self.clients)
 
     def _draw(self, images: int, rng: np.random.Generator) -> list[int]:
-        """Test images in random order, without those that the averaged logits get wrong, until there are enough."""
+        """Draw random test images that the averaged logits classify correctly."""
         found: list[int] = []
         order = rng.permutation(len(self._data.y_test))
-        for start in range(0, len(order), _LOOKED_AT):
-            some = order[start : start + _LOOKED_AT]
+        for start in range(0, len(order), _BATCH):
+            some = order[start : start + _BATCH]
             x = self._kind.pixels.tensor(self._data.x_test[some], self._device)
             averaged = sum(logits(model, x).double() for model in self._models).cpu().numpy()
             found += some[averaged.argmax(axis=1) == self._data.y_test[some]].tolist()

@@ -1,6 +1,6 @@
-"""The classifier whose metric is optimised: trained on one half of Covertype, once, and kept in the per-user cache.
+"""The classifier of the metric task: trained once on one half of Covertype, and stored in the per-user cache.
 
-Its file is named after a fingerprint of what determines it: the training's settings, the seed and the data.
+The name of its file is a digest of the settings of the training, the seed and the data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fzoos_experiments.tasks.models import Tensor, torch
 
 __all__ = ["Classifier", "Rows", "train"]
 
-_FORMAT = 1  # raised when the network or its training change, so that older files are not taken for the same
+_FORMAT = 1  # incremented when the network or its training change, so that older files are not used
 _LEARNING_RATE = 0.01
 _LARGEST_BATCH = 2048
 _SHAPES = {"theta": (DIM,), "mean": (LAYERS[0],), "std": (LAYERS[0],), "accuracy": ()}
@@ -35,7 +35,7 @@ class Rows(NamedTuple):
 
 
 class Classifier(NamedTuple):
-    """A trained network, how features are standardised for it, and its accuracy on the half it was not trained on."""
+    """A trained network, the standardisation of its features, and its accuracy on the other half of the data."""
 
     theta: FloatArray  # (d,), packed as in fzoos_experiments.tasks.mlp
     mean: FloatArray  # (54,) of the features it was trained on
@@ -43,7 +43,7 @@ class Classifier(NamedTuple):
     accuracy: float
 
     def standardise(self, x: NDArray[Any]) -> FloatArray:
-        """Features as the network takes them, (x - mean) / std."""
+        """Standardise features for the network, (x - mean) / std."""
         return (x - self.mean) / self.std
 
 
@@ -58,16 +58,16 @@ def train(
 ) -> Classifier:
     """Train the network on the cross-entropy, or read it from the cache.
 
-    Adam, from a learning rate of 0.01 down to zero along a cosine; batches of 2048 rows, smaller ones where that would
-    make fewer than 64 of an epoch. On the CPU, wherever it is used later: steps this small gain nothing on a GPU.
+    The optimizer is Adam with a learning rate from 0.01 to zero along a cosine; batches have 2048 rows, or fewer so
+    that an epoch has at least 64 batches. Training runs on the CPU: steps this small gain nothing on a GPU.
 
     Args:
         rows: the rows to train on.
-        test: to measure the accuracy on.
+        test: the rows for measuring the accuracy.
         epochs: passes over the rows.
         seed: the seed of the first weights and of the order of rows.
-        progress: show a progress bar, on standard output or on the console given.
-        cache: the folder that it is kept in; None: `models` of the per-user cache.
+        progress: whether a progress bar is shown on standard output, or the console that shows it.
+        cache: the folder of the stored classifier; None: `models` of the per-user cache.
 
     Example:
         >>> import tempfile
@@ -89,7 +89,7 @@ def train(
         if {name: array.shape for name, array in arrays.items()} == _SHAPES:
             return Classifier(arrays["theta"], arrays["mean"], arrays["std"], float(arrays["accuracy"]))
     except (OSError, ValueError):
-        pass  # not there or damaged: it is made (again)
+        pass  # missing or damaged: train again
     mean, std = rows.x.mean(axis=0), rows.x.std(axis=0)
     untested = Classifier(np.empty(0), mean, np.where(std > 0.0, std, 1.0), 0.0)
     theta = _fit(untested.standardise(rows.x), rows.y, epochs, seed, progress)
@@ -100,7 +100,7 @@ def train(
 
 
 def _fit(features: FloatArray, labels: NDArray[np.int64], epochs: int, seed: int, progress: Shown) -> FloatArray:
-    """The trained parameters, shape (d,)."""
+    """Train the parameters, shape (d,)."""
     x, y = torch.as_tensor(features, dtype=torch.float32), torch.as_tensor(labels)
     theta = torch.tensor(_initial(seed), dtype=torch.float32, requires_grad=True)
     size = max(32, min(_LARGEST_BATCH, len(x) // 64))
@@ -120,7 +120,7 @@ def _fit(features: FloatArray, labels: NDArray[np.int64], epochs: int, seed: int
 
 
 def _step(theta: Tensor, x: Tensor, y: Tensor, optimizer: Any, schedule: Any) -> float:
-    """One step of the optimiser; returns the loss before it."""
+    """Make one step of the optimizer and return the loss before it."""
     loss = torch.nn.functional.cross_entropy(logits(theta, x), y)
     optimizer.zero_grad()
     loss.backward()
@@ -130,7 +130,7 @@ def _step(theta: Tensor, x: Tensor, y: Tensor, optimizer: Any, schedule: Any) ->
 
 
 def _initial(seed: int) -> FloatArray:
-    """Weights uniform within +-sqrt(6 / inputs), as He et al. have it for rectifiers, and biases of zero."""
+    """Initial weights, uniform within +-sqrt(6 / inputs) as of He et al. for rectifiers, and zero biases."""
     rng = np.random.default_rng(seed)
     weights = [rng.uniform(-1.0, 1.0, (wide, narrow)) * np.sqrt(6.0 / narrow) for narrow, wide in pairwise(LAYERS)]
     return pack(weights, [np.zeros(wide) for wide in LAYERS[1:]])

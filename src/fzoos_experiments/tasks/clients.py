@@ -1,7 +1,7 @@
-"""The clients' models: each trained on its own share of the data, once, and kept in the per-user cache.
+"""The clients' models: each is trained once on its own share of the data, and stored in the per-user cache.
 
-A model's file is named after a fingerprint of everything that determines it: the recipe, the split, the seed, the
-client and the data. The device is not part of it: a model trained on a GPU is the same model wherever it is used.
+The name of a model's file is a digest of the recipe, the split, the seed, the client and the data. The device is not
+part of it: a model that was trained on a GPU can be used anywhere.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from fzoos_experiments.tasks.split import Split, split_by_class
 __all__ = ["CLASSES", "ClientModel", "Pixels", "WeakModelError", "client_models"]
 
 CLASSES = 10
-"""K: MNIST and CIFAR-10 have ten each."""
+"""K, the number of classes of MNIST and of CIFAR-10."""
 
-_FORMAT = 1  # raised when networks or training change, so that older files are not taken for the same
+_FORMAT = 1  # incremented when networks or training change, so that older files are not used
 
 
 class WeakModelError(ValueError):
@@ -36,7 +36,7 @@ class WeakModelError(ValueError):
 
 
 class ClientModel(NamedTuple):
-    """A trained model, the classes it knows, and its accuracy on test images of those."""
+    """A trained model, its classes, and its accuracy on test images of these classes."""
 
     model: Module
     classes: tuple[int, ...]
@@ -45,7 +45,7 @@ class ClientModel(NamedTuple):
 
 @dataclass(frozen=True)
 class Pixels:
-    """From grey levels 0..255 to what a network takes, (x / 255 - mean) / std in each channel.
+    """The scaling of grey levels 0..255 to the input of a network, (x / 255 - mean) / std in each channel.
 
     Example:
         >>> import numpy as np
@@ -62,16 +62,16 @@ class Pixels:
 
     @property
     def low(self) -> tuple[float, ...]:
-        """What 0 becomes, in each channel."""
+        """The scaled value of grey level 0 in each channel."""
         return tuple(-m / s for m, s in zip(self.mean, self.std, strict=True))
 
     @property
     def high(self) -> tuple[float, ...]:
-        """What 255 becomes, in each channel."""
+        """The scaled value of grey level 255 in each channel."""
         return tuple((1.0 - m) / s for m, s in zip(self.mean, self.std, strict=True))
 
     def tensor(self, x: NDArray[np.uint8], device: str = "cpu") -> Tensor:
-        """(n, side, side), or (n, side, side, channels), to float32 (n, channels, side, side)."""
+        """Scale images (n, side, side) or (n, side, side, channels) to float32 (n, channels, side, side)."""
         channels = torch.as_tensor(x.reshape(*x.shape[:3], -1), device=device).permute(0, 3, 1, 2)
         mean, std = (torch.tensor(v, device=device).view(1, -1, 1, 1) for v in (self.mean, self.std))
         return ((channels.float() / 255.0 - mean) / std).contiguous()
@@ -89,19 +89,19 @@ def client_models(
     device: str = "cpu",
     progress: Shown = False,
 ) -> list[ClientModel]:
-    """Train every client's model on its share of the data, or read it from the cache.
+    """Train the model of every client on its share of the data, or read it from the cache.
 
     Args:
         data: images; the training images are split by class, the test images measure accuracy.
         recipe: the network and its training.
         pixels: how images are scaled.
         clients: N, the number of clients.
-        portion: P, the share of the classes that a client sees.
+        portion: P, the share of the classes that a client has.
         seed: the seed of the split, the weights and the training.
-        split: what a client gets of a class, as of `split_by_class`. With "whole", clients of the same classes have the
-            same model.
+        split: as in `split_by_class`. With "whole", clients with the same classes have the same model.
         device: "cpu" or "cuda".
-        progress: show a progress bar, and each model's accuracy, on standard output or on the console given.
+        progress: whether a progress bar and the accuracy of each model are shown on standard output, or the console
+            that shows them.
 
     Raises:
         WeakModelError: a model is less accurate than the recipe's `min_accuracy`.
@@ -128,12 +128,12 @@ def client_models(
                 train(model, *sample, recipe, order, partial(bars.advance, bar))
                 tested = np.flatnonzero(np.isin(data.y_test, known))
                 reached = accuracy(model, *_sample(data.x_test, data.y_test, tested, pixels, device))
-                _keep(path, model, reached, settings)
+                _store(path, model, reached, settings)
             found.append(ClientModel(as_queried(model, device), tuple(known.tolist()), reached))
             names = " ".join(map(str, known))
             console.print(f"client {i}: accuracy {reached:.3f} on classes {names}", highlight=False)
             bars.update(bar, completed=(i + 1) * recipe.epochs)
-            _check_worth(i, reached, recipe.min_accuracy)
+            _check_accuracy(i, reached, recipe.min_accuracy)
     return found
 
 
@@ -143,7 +143,7 @@ def _sample(
     return pixels.tensor(x[chosen], device), torch.as_tensor(y[chosen].astype(np.int64), device=device)
 
 
-def _check_worth(client: int, reached: float, least: float) -> None:
+def _check_accuracy(client: int, reached: float, least: float) -> None:
     if not reached >= least:  # not a number: there was nothing to test it on
         raise WeakModelError(
             f"the model of client {client} has accuracy {reached:.3f} on the classes it knows, too weak to be worth "
@@ -151,14 +151,14 @@ def _check_worth(client: int, reached: float, least: float) -> None:
         )
 
 
-def _keep(path: Path, model: Module, reached: float, settings: dict[str, Any]) -> None:
+def _store(path: Path, model: Module, reached: float, settings: dict[str, Any]) -> None:
     arrays = {f"weights/{name}": value.cpu().numpy() for name, value in model.state_dict().items()}
     notes = {"accuracy": np.array(reached), "settings": np.array(json.dumps(settings))}
     write_archive(path, arrays | notes)
 
 
 def _restore(path: Path, model: Module) -> float | None:
-    """Fill in the weights of an earlier training and return its accuracy; None if there was none that can be read."""
+    """Load the weights of an earlier training and return its accuracy; None if there is no readable file."""
     try:
         arrays = read_archive(path)
         weights = {name: torch.as_tensor(arrays[f"weights/{name}"]) for name in model.state_dict()}

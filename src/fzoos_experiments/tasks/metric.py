@@ -5,14 +5,14 @@ symbol     shape     meaning
 =========  ========  ==================================================================================
 N, d       scalar    clients, dimension: the 2189 parameters of a network 54-30-14-7
 theta*     (d,)      its parameters, trained with the cross-entropy on one half of Covertype
-x          (d,)      what is added to them, within +-0.2; x_0 = 0
+x          (d,)      the change of the parameters, within +-0.2; x_0 = 0
 P          scalar    portion: the share of the seven classes that a client has data of
 f_i        scalar    1 - metric of the network theta* + x on client i's data
-F          scalar    mean of f_i, what is minimised
+F          scalar    the objective, the mean of f_i
 =========  ========  ==================================================================================
 
-The clients' data are the other half, dealt by class (see the module `split`). The network and the order of its
-parameters are described in the module `mlp`, the metrics in `scores`.
+The clients' data are the other half, split by class (see the module `split`). The module `mlp` describes the network
+and the order of its parameters, `scores` the metrics.
 """
 
 from __future__ import annotations
@@ -42,25 +42,24 @@ __all__ = ["Metric"]
 class Metric:
     """Minimise 1 - metric of a classifier over its parameters, on the clients' data.
 
-    Arguments are checked at once; data are loaded and the classifier is trained (or read from the cache) when
-    `objectives`, `value` or `classifier` is first asked for.
+    Arguments are checked by the constructor; data are loaded and the classifier is trained (or read from the cache) at
+    the first access to `objectives`, `value` or `classifier`.
 
     Args:
         metric: "precision", "recall", "f1" or "jaccard", macro-averaged.
         portion: P in (0, 1], the share of the classes that a client has.
         seed: the seed of the clients' shares of the data.
-        split: "divided", the authors' program: the rows of a class are divided among the clients that have it; "whole",
-            the paper's text: each of them has all of them.
+        split: "divided", as in the authors' program: the rows of a class are divided among its clients; "whole", as in
+            the paper's text: each of these clients has all rows.
         clients: N, the number of clients.
         device: "cpu" or "cuda", for evaluating the networks.
-        samples: so many rows of Covertype, drawn at random, are used in all; None: every one of the 581 012.
+        samples: the number of random rows of Covertype that are used; None: all 581 012.
         model_seed: the seed of the halves and of the training; the same for all runs of one experiment.
         epochs: the number of epochs of the training.
-        min_accuracy: a classifier below this is too weak for the metric to mean anything. Half of all rows are of one
-            class.
-        progress: show a progress bar while training, and the accuracy, on standard output or on the console given.
-        data: rows and classes 1..7 in place of Covertype's own.
-        cache: the folder that the classifier is kept in; None: `models` of the per-user cache.
+        min_accuracy: the least accuracy of a useful classifier. Half of all rows belong to one class.
+        progress: whether a progress bar and the accuracy are shown on standard output, or the console that shows them.
+        data: rows and classes 1..7 to use instead of Covertype.
+        cache: the folder of the stored classifier; None: `models` of the per-user cache.
 
     Raises:
         DataError: Covertype is missing and cannot be downloaded.
@@ -122,17 +121,17 @@ class Metric:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """(-0.2, 0.2)."""
+        """The box (-0.2, 0.2) of every coordinate."""
         return -self.half_width, self.half_width
 
     @property
     def x0(self) -> FloatArray:
-        """The trained parameters as they are."""
+        """The unchanged parameters, x = 0."""
         return np.zeros(self.dim)
 
     @cached_property
     def objectives(self) -> tuple[BatchObjective, ...]:
-        """f_i, each (n, d) -> (n,): all n networks at once."""
+        """f_i, each (n, d) -> (n,), evaluated for n networks together."""
         _, (x, y) = self._halves
         objectives = []
         for i, share in enumerate(split_by_class(y, self.clients, self.portion, self.seed, self.split)):
@@ -144,7 +143,7 @@ class Metric:
 
     @cached_property
     def classifier(self) -> Classifier:
-        """theta* and what belongs to it."""
+        """The trained classifier with theta*."""
         classifier = train(
             *self._halves,
             epochs=self.epochs,
@@ -163,7 +162,7 @@ class Metric:
 
     @property
     def accuracy(self) -> float:
-        """The share of the other half's rows that the classifier gets right."""
+        """The accuracy of the classifier on the other half of the rows."""
         return self.classifier.accuracy
 
     def value(self, x: FloatArray) -> float:
@@ -172,7 +171,7 @@ class Metric:
 
     @cached_property
     def _halves(self) -> tuple[Rows, Rows]:
-        """The rows to train on, and those to be dealt to the clients; classes 0..6."""
+        """The rows for training, and those of the clients; classes 0..6."""
         data = load_covtype() if self.data is None else self.data
         if self.samples is not None and self.samples > len(data.y):
             raise ValueError(f"samples must be at most {len(data.y)}, the rows there are, got {self.samples}")

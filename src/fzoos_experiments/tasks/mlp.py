@@ -1,4 +1,4 @@
-"""A small multilayer perceptron, evaluated for many parameter vectors at once.
+"""A small multilayer perceptron, evaluated for many parameter vectors together.
 
 =========  ==================  ==========================================================================
 symbol     shape               meaning
@@ -14,15 +14,15 @@ The network is h1 = relu(W1 x + b1), h2 = relu(W2 h1 + b2), logits = W3 h2 + b3,
 logit (of equal ones, the first). The order of the parameters is that of `torch.nn.utils.parameters_to_vector` for the
 same network made of `torch.nn.Linear`.
 
-How `Confusion` computes it. The data stand as columns, so that the first layer of all n networks is one matrix product
-(30 n, 54) by (54, m), and the other two are batched products whose long side is m. It is done in blocks of rows that
-keep everything in cache. The rows are sorted by their 44 binary columns (wilderness area, soil type), so that in a
-block most of those are constant: their share of the first layer is added to its bias, once per block, and the product
-runs over the 10 to 15 columns that do vary. The sums are the same but for rounding.
+`Confusion` stores the data as columns. The first layer of all n networks is one matrix product (30 n, 54) by (54, m),
+and the other two are batched products whose long side is m, in blocks of rows that fit into the cache. The rows are
+sorted by their 44 binary columns (wilderness area, soil type), so that most of these are constant in a block: once per
+block their contribution to the first layer is added to its bias, and the product runs over the 10 to 15 varying
+columns. The sums are the same up to rounding.
 
-The floor. A row costs 2 (54 30 + 30 14 + 14 7) = 4276 floating point operations per network as the formula stands, and
-2 (14 30 + 30 14 + 14 7) = 1876 after folding the constant columns, with 13 varying ones and the bias: at 100 Gflop/s of
-one core in float32, 43 ns and 19 ns. `benchmarks/speed/objectives.py` measures how near it comes.
+A row costs 2 (54 30 + 30 14 + 14 7) = 4276 floating point operations per network, and 2 (14 30 + 30 14 + 14 7) = 1876
+with 13 varying columns and the bias: 43 ns and 19 ns at 100 Gflop/s of one core in float32.
+`benchmarks/speed/objectives.py` measures the rate.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ def pack(weights: list[FloatArray], biases: list[FloatArray]) -> FloatArray:
 
 
 def unpack(theta: Any) -> tuple[list[Any], list[Any]]:
-    """Weights and biases as views of parameter vectors, NumPy's or PyTorch's; leading axes are kept.
+    """Weights and biases as views of parameter vectors of NumPy or PyTorch, with the same leading axes.
 
     Args:
         theta: shape (..., d).
 
     Returns:
-        Weights, each (..., out, in), and biases, each (..., out): what `pack` takes.
+        Weights, each (..., out, in), and biases, each (..., out), as for `pack`.
     """
     if theta.shape[-1] != DIM:
         raise ValueError(f"theta must have d = {DIM} values in its last axis, got shape {tuple(theta.shape)}")
@@ -103,7 +103,7 @@ def logits(theta: Any, x: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Block:
-    """Some rows of the data, as columns, and what is constant in them."""
+    """A block of rows of the data, as columns."""
 
     varying: Tensor  # (k,) columns of X that vary in the block
     x: Tensor  # (k + 1, rows) their values, and ones for the bias
@@ -117,7 +117,7 @@ class Confusion:
         features: X, shape (m, 54), standardised.
         labels: the true classes 0..6, shape (m,).
         device: a PyTorch device such as "cpu" or "cuda".
-        block: rows times parameter vectors worked on at a time; None for what suits the device.
+        block: rows times parameter vectors per block; None: a size that suits the device.
 
     Example:
         >>> import numpy as np
@@ -148,7 +148,7 @@ class Confusion:
         self._plans: dict[int, tuple[list[_Block], Tensor]] = {}
 
     def __call__(self, theta: FloatArray) -> NDArray[np.int64]:
-        """c[j, t, p]: how many rows of class t network j takes for class p; (n, d) -> (n, 7, 7)."""
+        """Count c[j, t, p], the rows of class t that network j predicts as class p; (n, d) -> (n, 7, 7)."""
         if not len(theta):
             return np.zeros((0, CLASSES, CLASSES), dtype=np.int64)
         parts = math.ceil(len(theta) / _AT_ONCE)
@@ -160,7 +160,7 @@ class Confusion:
         return np.concatenate(counts)
 
     def _count(self, theta: Tensor) -> Tensor:
-        """The same for a few networks, block by block of rows."""
+        """Count for a few networks, block by block."""
         n = len(theta)
         blocks, constants = self._plan(n)
         (w1, w2, w3), (b1, b2, b3) = unpack(theta)
@@ -177,7 +177,7 @@ class Confusion:
         return counts.view(n, CLASSES, CLASSES)
 
     def _plan(self, n: int) -> tuple[list[_Block], Tensor]:
-        """The blocks for n networks, and in each column of a matrix (55, blocks) what is constant in one of them."""
+        """The blocks for n networks, and a matrix (55, blocks) with the constant values of each block in its column."""
         rows = 1 << round(math.log2(max(self._block / n, 1.0)))
         if rows not in self._plans:
             self._plans[rows] = self._make_plan(rows)
@@ -197,7 +197,7 @@ class Confusion:
 
 
 def _by_binary_columns(x: NDArray[np.float32]) -> NDArray[np.int64]:
-    """An order of the rows that brings those together which agree in the columns of at most two values."""
+    """An order of the rows in which rows with equal values of the binary columns are adjacent."""
     binary = np.all((x == x.min(axis=0)) | (x == x.max(axis=0)), axis=0)
     if not binary.any():
         return np.arange(len(x))
@@ -205,10 +205,10 @@ def _by_binary_columns(x: NDArray[np.float32]) -> NDArray[np.int64]:
 
 
 def _largest(scores: Tensor) -> Tensor:
-    """The first largest class of each column, (n, 7, rows) -> (n, rows), as the number of classes before it.
+    """The first class with the largest score in each column, (n, 7, rows) -> (n, rows).
 
-    With M_k the largest score of classes 0..k, that is the number of k with M_k < M_6. On a CPU argmax takes twenty
-    times as long, since it does not work on several columns at a time.
+    With M_k the largest score of classes 0..k, it is the number of k with M_k < M_6. On a CPU argmax takes twenty times
+    as long, because it is not vectorised over columns.
     """
     so_far = [scores[:, 0]]
     for k in range(1, CLASSES):

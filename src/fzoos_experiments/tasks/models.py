@@ -1,7 +1,6 @@
-"""The clients' networks and how they are trained: PyTorch, on a CPU or a GPU.
+"""The clients' networks and their training with PyTorch, on a CPU or a GPU.
 
-A recipe says everything about a network and its training, so that recipe, data and seed determine the weights (on the
-same machine, with the same versions and number of threads).
+Recipe, data and seed determine the weights (on the same machine, with the same versions and number of threads).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ __all__ = [
     "build",
     "cnn",
     "logits",
-    "nn",  # this and torch are imported from here, so that the message above is the first that is seen without them
+    "nn",  # import it and torch from here, for the error message above
     "resnet18",
     "torch",
     "train",
@@ -44,17 +43,17 @@ _EVALUATED_AT_ONCE = 500  # images
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a client's model is made: Adam on the cross-entropy, one cycle of the learning rate.
+    """The network of a client and its training: Adam on the cross-entropy, one cycle of the learning rate.
 
     Args:
         network: "cnn" or "resnet18".
         width: channels of the first convolution.
         epochs: passes over the client's images.
         batch: images per step.
-        learning_rate: the highest of the cycle.
-        augment: whether images are shifted (by up to four pixels) and mirrored at random in training.
-        samples: the first so many training images are dealt to the clients; None: all.
-        min_accuracy: a model below this, on test images of the classes it knows, is too weak to be worth attacking.
+        learning_rate: the highest rate of the cycle.
+        augment: whether training images are shifted (by up to four pixels) and mirrored at random.
+        samples: the number of training images that are split among the clients, from the first on; None: all.
+        min_accuracy: the least accuracy, on test images of its classes, of a model that is worth attacking.
 
     Example:
         >>> from dataclasses import replace
@@ -90,7 +89,7 @@ def cnn(channels: int, side: int, classes: int, width: int) -> Module:
     Args:
         channels: the number of channels of the image.
         side: pixels of the (square) image's side.
-        classes: K, logits.
+        classes: K, the number of logits.
         width: channels of the first convolution; the second has twice as many.
     """
     return nn.Sequential(
@@ -123,7 +122,6 @@ class Residual(nn.Module):  # type: ignore[misc]
         self.shortcut = nn.Sequential() if same else _projection(inside, outside, stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block's output."""
         return F.relu(self.body(x) + self.shortcut(x))
 
 
@@ -156,7 +154,7 @@ def resnet18(channels: int, classes: int, width: int = 64) -> Module:
 
 
 def build(recipe: Recipe, channels: int, side: int, classes: int, seed: int) -> Module:
-    """The recipe's network with random weights; PyTorch's own random state is left as it was."""
+    """Make the network of a recipe with random weights; the global random state of PyTorch is unchanged."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if recipe.network == "cnn":
@@ -167,10 +165,10 @@ def build(recipe: Recipe, channels: int, side: int, classes: int, seed: int) -> 
 def train(
     model: Module, x: Tensor, y: Tensor, recipe: Recipe, seed: int, on_epoch: Callable[[], None] = lambda: None
 ) -> None:
-    """Train a model in place, then set it to evaluation.
+    """Train a model in place, then set it to evaluation mode.
 
     Args:
-        model: on the device of x and y.
+        model: the model, on the device of x and y.
         x: images, shape (n, channels, side, side).
         y: labels, shape (n,).
         recipe: epochs, batch size, learning rate and augmentation.
@@ -209,19 +207,19 @@ def _augment(images: Tensor, generator: Any, shift: int = 4) -> Tensor:
     columns = torch.where(mirrored[:, None], columns.flip(1), columns)
     padded = F.pad(images, (shift,) * 4)
     n, rows, columns = (i.to(images.device) for i in (torch.arange(count), rows, columns))
-    # Indexed this way the channels come last. They are put first again: on CPUs without AVX-512 PyTorch 2.13 writes
+    # This indexing puts the channels last. They are moved first again: on CPUs without AVX-512 PyTorch 2.13 writes
     # beyond its memory in the backward pass of convolutions of fewer than eight channels that come last.
     return padded[n[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
 
 
 def logits(model: Module, x: Tensor) -> Tensor:
-    """A model's logits for many images, some hundreds at a time, shape (n, classes)."""
+    """The logits of a model for many images, in batches of some hundreds, shape (n, classes)."""
     with torch.no_grad():
         return torch.cat([model(part) for part in x.split(_EVALUATED_AT_ONCE)])
 
 
 def accuracy(model: Module, x: Tensor, y: Tensor) -> float:
-    """The share of images that the model puts into their class; not a number if there are none."""
+    """The share of images that a model classifies correctly; not a number if there are no images."""
     if not len(x):
         return float("nan")
     return float((logits(model, x).argmax(1) == y).double().mean())

@@ -88,7 +88,7 @@ SCORES: dict[str, Callable[[NDArray[np.int64]], FloatArray]] = {
     "f1": f1,
     "jaccard": jaccard,
 }
-"""By the name that the metric task knows them by."""
+"""The scores by their names in the metric task."""
 
 
 def _counts(confusion: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

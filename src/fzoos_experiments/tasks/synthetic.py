@@ -225,7 +225,7 @@ class Levy(Synthetic):
 
         d F = sin^2(pi w_1) + sum_{j<d} (w_j - 1)^2 (1 + 10 sin^2(pi w_j + 1)) + (w_d - 1)^2 (1 + sin^2(2 pi w_d)).
 
-    On [-10, 10]^d; the minimum is 0 at z = 1. The division keeps values of the order of ten whatever d is.
+    On [-10, 10]^d; the minimum is 0 at z = 1. The division makes the range of values independent of d.
 
     Example:
         >>> from fzoos_experiments.tasks import Levy

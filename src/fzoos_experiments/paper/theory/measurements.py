@@ -1,4 +1,4 @@
-"""What the paper's theory says about FZooS, measured in real runs.
+"""Quantities of the paper's theory, measured in runs of FZooS.
 
 =============  ==========================================================================================
 symbol         meaning
@@ -85,7 +85,7 @@ def run(
     optimizer: Optimizer = Adam(0.01),
     observer: Callable[[Estimate], None] | None = None,
 ) -> Result:
-    """One run through `minimize`, with F - F* as its monitor."""
+    """Run `minimize` with F - F* as the monitor."""
     algorithm = replace(algorithm, local_steps=local_steps, optimizer=optimizer)
     return minimize(
         task.objectives,
@@ -100,7 +100,7 @@ def run(
 
 
 def true_gradients(task: Synthetic, x: FloatArray) -> FloatArray:
-    """grad f_i of all clients at a point of the unit cube, in the cube's coordinates, shape (N, d)."""
+    """The gradients grad f_i of all clients at a point of the unit cube, in its coordinates, shape (N, d)."""
     low, high = task.bounds
     z = low + (high - low) * x
     return (high - low) * np.stack([task.client_gradient(i, z) for i in range(task.clients)])
@@ -117,7 +117,7 @@ class Posterior:
 
     @classmethod
     def at(cls, x: FloatArray, points: FloatArray, y: FloatArray, kernel: Kernel = KERNEL) -> Posterior:
-        """Conditioned on observations y at points, shape (n, d)."""
+        """Condition the process on observations y at points of shape (n, d)."""
         offset = x - points
         squares = np.sum(points**2, axis=1)
         distances = np.maximum(squares[:, None] + squares - 2.0 * points @ points.T, 0.0)
@@ -139,7 +139,7 @@ def omega(dim: int) -> float:
 
 
 def uncertainty(quick: bool) -> list[Row]:
-    """Error and uncertainty of the first client's surrogate at every local step of a run."""
+    """Measure error and uncertainty of the first client's surrogate at every local step of a run."""
     cases: list[tuple[Synthetic, int]] = [(task(dim=10), 3 if quick else 10) for task in (Quadratic, Levy, Ackley)]
     cases.append((Quadratic(dim=50 if quick else 300), 3 if quick else 10))
     rows: list[Row] = []
@@ -177,7 +177,7 @@ def uncertainty(quick: bool) -> list[Row]:
 
 
 def features(quick: bool) -> list[Row]:
-    """Squared distance between the gradients of the features' surrogate and of the exact one, where a run ended."""
+    """Measure the squared distance between the features' and the exact surrogate's gradients at the end of a run."""
     counts = (100, 300, 1_000, 3_000) if quick else (100, 300, 1_000, 3_000, 10_000, 30_000)
     rows: list[Row] = []
     for dim in (20,) if quick else (20, 300):
@@ -210,7 +210,7 @@ def features(quick: bool) -> list[Row]:
 
 
 def optimal_length(local: FloatArray, vectors: FloatArray, target: FloatArray) -> float:
-    """gamma*, which minimises sum_i ||local_i + gamma v_i - target_i||^2 (Prop. 1, shared by the clients), (N, d) each.
+    """gamma*, the minimizer of sum_i ||local_i + gamma v_i - target_i||^2 (Prop. 1, one for all clients), (N, d) each.
 
     Example:
         >>> import numpy as np
@@ -223,7 +223,7 @@ def optimal_length(local: FloatArray, vectors: FloatArray, target: FloatArray) -
 
 @dataclass(frozen=True)
 class _Step:
-    """One client at one local step."""
+    """The quantities of one client at one local step."""
 
     local: FloatArray  # grad mu_i(x)
     vector: FloatArray  # v_i
@@ -235,7 +235,7 @@ class _Step:
 
 
 def _steps(task: Quadratic, rounds: tuple[int, ...], local_steps: int, seed: int) -> dict[tuple[int, int], list[_Step]]:
-    """All clients at each local step of some rounds of FZooS, whose whole trajectories are in use."""
+    """The quantities of all clients at each local step of some rounds of FZooS with the whole trajectories."""
     found: dict[tuple[int, int], list[_Step]] = {}
 
     def observer(estimate: Estimate) -> None:
@@ -260,16 +260,16 @@ def _steps(task: Quadratic, rounds: tuple[int, ...], local_steps: int, seed: int
 
 
 def _scale(quick: bool) -> tuple[int, tuple[int, ...], range]:
-    """d, the rounds that are observed, and the seeds."""
+    """Return d, the observed rounds, and the seeds."""
     return (30, (2, 3), range(1)) if quick else (300, (2, 10), range(3))
 
 
 @lru_cache
 def lengths(quick: bool) -> list[Row]:
-    """gamma* and the lengths that FZooS offers, all at the iterates of one run, and the disparity that each makes.
+    """Measure gamma*, the lengths that FZooS offers, and their disparities, all at the iterates of one run.
 
-    Cor. 1 and Cor. 2 get what is best for them: the true G at x, and a rho by which rho^{(r-1) T} is the true share of
-    the prior trace that is left at x_{r-1}; epsilon = 0.
+    Cor. 1 and Cor. 2 get the most favourable constants: the true G at x, epsilon = 0, and a rho for which
+    rho^{(r-1) T} is the true remaining share of the prior trace at x_{r-1}.
     """
     dim, rounds, seeds = _scale(quick)
     rows: list[Row] = []
@@ -304,7 +304,7 @@ def lengths(quick: bool) -> list[Row]:
 
 
 def disparities(quick: bool) -> list[Row]:
-    """Xi over ||grad F||^2 at each local step: FZooS with each length, and the other algorithms."""
+    """Measure Xi over ||grad F||^2 at each local step, for FZooS with each length and for the other algorithms."""
     dim, rounds, seeds = _scale(quick)
     rows: list[Row] = [
         {"algorithm": f"FZooS, {row['length']}", **{k: row[k] for k in ("C", "seed", "round", "step", "disparity")}}
@@ -333,7 +333,7 @@ def disparities(quick: bool) -> list[Row]:
 
 
 def convergence(quick: bool) -> list[Row]:
-    """F - F* after each round with SGD, where grad mu_i is nearly exact, beside descent along grad F and Thm. 2.
+    """F - F* after each round with SGD and nearly exact grad mu_i, compared with gradient descent and Thm. 2.
 
     The quadratic's Hessian in the cube is beta I with beta = 80 / d, so that alpha = beta. eta = 1 / (200 beta), the
     largest rate that the theorem allows for T = 20.

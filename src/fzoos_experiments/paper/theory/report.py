@@ -1,4 +1,4 @@
-"""Tables and plots of what was measured."""
+"""Tables and plots of the measurements."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["MEASUREMENTS", "reproduce_theory"]
 
 @dataclass(frozen=True)
 class Curve:
-    """A line of a plot, drawn in the colour of its number."""
+    """A line of a plot; its colour is a number."""
 
     label: str
     x: Sequence[float]
@@ -58,7 +58,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Measurement:
-    """How the rows of a measurement are made, summarised and drawn."""
+    """The functions that make, summarise and draw the rows of a measurement."""
 
     rows: Callable[[bool], list[Row]]
     table: Callable[[list[Row]], list[Row]]
@@ -66,12 +66,12 @@ class Measurement:
 
 
 def reproduce_theory(folder: Path, quick: bool = False, log: Callable[[str], object] = lambda line: None) -> Path:
-    """Make all measurements and leave NAME.csv, NAME.md (a summary), NAME.png and settings.json; return the folder.
+    """Make all measurements, write NAME.csv, NAME.md (a summary), NAME.png and settings.json, and return the folder.
 
     Args:
-        folder: where the files go; made if it is not there.
+        folder: the folder of the files; created if needed.
         quick: small dimensions and few rounds.
-        log: receives a line for each measurement that is finished.
+        log: receives a line for each finished measurement.
 
     Example:
         >>> from pathlib import Path
@@ -104,7 +104,7 @@ def _select(rows: Iterable[Row], **values: object) -> list[Row]:
 
 
 def _distinct(rows: Iterable[Row], *names: str) -> list[Row]:
-    """The combinations of these columns, each once, in order."""
+    """The distinct combinations of some columns, in order."""
     found = dict.fromkeys(tuple(row[name] for name in names) for row in rows)
     return [dict(zip(names, values, strict=True)) for values in found]
 
@@ -118,7 +118,7 @@ def _mean(rows: Iterable[Row], name: str) -> float:
 
 
 def _by(rows: list[Row], key: str, name: str) -> tuple[list[float], list[float]]:
-    """The means of a column at each value of another, such as over seeds at each step."""
+    """The means of a column at each value of another one, for example over seeds at each step."""
     places = sorted({float(row[key]) for row in rows})
     return places, [_mean(_select(rows, **{key: place}), name) for place in places]
 
@@ -148,7 +148,7 @@ def _uncertainty_table(rows: list[Row]) -> list[Row]:
 
 
 def _features_table(rows: list[Row]) -> list[Row]:
-    """Squared error times M, and the squared error over that of the gradient with the paper's M."""
+    """Summarise squared errors times M, and the relative squared error with the paper's M."""
     table: list[Row] = []
     most = min(OBSERVED.features, max(int(row["M"]) for row in rows))
     for case in _distinct(rows, "d", "n"):
@@ -174,7 +174,7 @@ def _lengths_table(rows: list[Row]) -> list[Row]:
 
 
 def _disparities_table(rows: list[Row]) -> list[Row]:
-    """The mean over the local steps of a round."""
+    """Summarise disparities as means over the local steps of a round."""
     table: list[Row] = []
     cases = _distinct(rows, "C", "round")
     for case in _distinct(rows, "algorithm"):
@@ -189,7 +189,7 @@ def _disparities_table(rows: list[Row]) -> list[Row]:
 
 
 def _convergence_table(rows: list[Row]) -> list[Row]:
-    """Contraction per round, the geometric mean over the rounds."""
+    """Summarise the contraction per round, the geometric mean over the rounds."""
     table: list[Row] = []
     for case in _distinct(rows, "C", "T"):
         own = _select(rows, **case)
@@ -289,7 +289,7 @@ def _disparities_panels(rows: list[Row]) -> list[Panel]:
 
 
 def _by_round(panels: list[Panel]) -> list[Panel]:
-    """One row of panels per round."""
+    """Sort panels into one row per round."""
     return sorted(panels, key=lambda panel: int(panel.title.rsplit(" ", 1)[1]))
 
 
@@ -310,7 +310,7 @@ def _convergence_panels(rows: list[Row]) -> list[Panel]:
 
 
 def _draw(panels: list[Panel], path: Path) -> None:
-    """At most three panels side by side, with one legend below."""
+    """Draw panels, at most three per row, with one legend below."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -363,4 +363,4 @@ MEASUREMENTS: dict[str, Measurement] = {
     "disparities": Measurement(disparities, _disparities_table, _disparities_panels),
     "convergence": Measurement(convergence, _convergence_table, _convergence_panels),
 }
-"""By the names of their files."""
+"""The measurements by the names of their files."""

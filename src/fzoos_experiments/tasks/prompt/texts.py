@@ -158,15 +158,15 @@ def split_texts(
             raise ValueError(f"client {i} gets no {texts} texts: only {sum(map(len, stock))} are left for it")
         even = np.full(classes, 1.0 / classes)
         shares = rng.dirichlet(np.full(classes, 1.0 / heterogeneity)) if heterogeneity else even
-        counts = _possible(rng.multinomial(texts, shares), [len(pile) for pile in stock], rng)
+        counts = _available(rng.multinomial(texts, shares), [len(pile) for pile in stock], rng)
         mine.append(np.sort(np.concatenate([pile[:n] for pile, n in zip(stock, counts, strict=True)])))
         stock = [pile[n:] for pile, n in zip(stock, counts, strict=True)]
     return mine, np.sort(held_out)
 
 
-def _possible(wanted: NDArray[np.int64], there: list[int], rng: np.random.Generator) -> NDArray[np.int64]:
-    """The number of texts of each class as wanted; classes with too few are replaced by others at random."""
-    stock = np.array(there, np.int64)
+def _available(wanted: NDArray[np.int64], stock_sizes: list[int], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Replace texts of classes that have too few by random texts of other classes; return the number of each class."""
+    stock = np.array(stock_sizes, np.int64)
     counts = np.minimum(wanted, stock)
     left = np.repeat(np.arange(len(stock)), stock - counts)
     others = rng.permutation(left)[: int(wanted.sum() - counts.sum())]
