@@ -128,6 +128,40 @@ def test_an_algorithm_that_breaks_the_contract():
     assert "forgetful" not in ALGORITHMS
 
 
+@dataclass(frozen=True)
+class Inertia(FedZO):
+    """A client's estimates are averaged with the one before, which its state has or lacks."""
+
+    complete: bool = True
+
+    def client(self, context):
+        return InertiaClient(context, self) if self.complete else InertiaClientWithoutState(context, self)
+
+
+class InertiaClientWithoutState(FiniteDifferenceClient):
+    before = None
+
+    def local_gradient(self, x):
+        found = super().local_gradient(x)
+        self.before = found if self.before is None else 0.5 * (found + self.before)
+        return self.before
+
+
+class InertiaClient(InertiaClientWithoutState):
+    def state(self):
+        return {**super().state(), "before": self.before}
+
+    def restore(self, state):
+        super().restore(state)
+        self.before = state.get("before")
+
+
+def test_a_state_that_lacks_something_breaks_the_contract():
+    check_resume(Inertia(**QUICK_FD))
+    with pytest.raises(AssertionError, match="Inertia does not pass test_sites_restarted_from_snapshots"):
+        check_resume(Inertia(complete=False, **QUICK_FD))
+
+
 def test_an_engine_that_breaks_the_contract():
     """It begins anew each time, and asks everybody twice."""
 

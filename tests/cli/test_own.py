@@ -118,7 +118,7 @@ def test_algorithms_are_compared(module, capsys):
         (["nowhere_own:objectives"], "there is no module 'nowhere_own' here"),
         (["nowhere_own.py:objectives"], "there is no file nowhere_own.py"),
         (["open_own:objectives"], "open_own has no bounds: a pair (lower, upper), d pairs, or a Space"),
-        (["pair_own:objectives"], "pair_own has no x0, and its bounds do not say where to begin"),
+        (["pair_own:objectives"], "pair_own has no x0, and its bounds do not determine a start"),
         (["lacks_own:objectives"], "No module named 'a_module_that_is_not_there'"),
         (["mine_own:objectives", "--dim", "4"], "--dim is 4, but x0 of mine_own has 3 values"),
         (["mine_own:objectives", "--noise", "1"], "mine_own:objectives has no --noise; its options are --dim"),

@@ -26,14 +26,14 @@ _SETTINGS = ("bounds", "scale", "weights", "vectorized", "on_failure", "particip
 
 @dataclass(frozen=True)
 class OwnProblem:
-    """What a user's module says, with the members that the commands need of a task.
+    """The problem of a user's module, with the members of a task that the commands need.
 
     Args:
-        name: as it was given, MODULE:NAME.
-        objectives: one for each client.
+        name: MODULE:NAME, as the user wrote it.
+        objectives: one per client.
         x0: the start.
-        settings: further arguments of `minimize`, those of them that there are.
-        seed: of the run.
+        settings: further arguments of `minimize`.
+        seed: seed of the run.
     """
 
     name: str
@@ -56,7 +56,7 @@ class OwnProblem:
         return len(self.x0) if space is None else space.dim
 
     def arguments(self) -> dict[str, Any]:
-        """Arguments of `minimize`; F is that of the module's monitor or of the clients."""
+        """Return the arguments of `minimize`; F is measured by the module's monitor, or by the clients."""
         return {"x0": self.x0, "rng": self.seed, "monitor": "clients", **self.settings}
 
     def __str__(self) -> str:
@@ -64,12 +64,12 @@ class OwnProblem:
 
 
 def is_own(task: str) -> bool:
-    """Whether it names objectives of a module, and not a task."""
+    """Return whether this names objectives of a module, not a task."""
     return ":" in task
 
 
 def file_stem(task: str) -> str:
-    """A task's name in names of files.
+    """Return a task's name for names of files.
 
     Example:
         >>> from fzoos.cli.own import file_stem
@@ -80,18 +80,18 @@ def file_stem(task: str) -> str:
 
 
 def own_problem(task: str, dim: int | None) -> Callable[[int], OwnProblem]:
-    """Makes the problem of a seed.
+    """Return a function from a seed to the user's problem.
 
-    NAME may be a list of functions, or a function without arguments that returns one; bounds (or space), x0, scale,
-    weights, vectorized and monitor are then read from the module, where it has them. Or it is an object, or a dict,
-    that has all of them and `objectives`. Without x0 a run begins in the middle of the bounds.
+    NAME is a list of functions, or a function without arguments that returns one: bounds (or space), x0, scale,
+    weights, vectorized and monitor are then read from the module. Or it is an object or a dict with all of these and
+    `objectives`. Without x0 a run begins in the middle of the bounds.
 
     Args:
-        task: MODULE:NAME; MODULE is one that can be imported here, or the path of a .py file.
-        dim: d, where neither x0 nor bounds say it.
+        task: MODULE:NAME; MODULE can be imported from here, or is the path of a .py file.
+        dim: d, needed if neither x0 nor the bounds determine it.
 
     Raises:
-        ValueError: the message says what is missing, and where.
+        ValueError: something is missing; the message names it.
 
     Example:
         >>> import tempfile
@@ -138,12 +138,12 @@ def _module(where: str) -> ModuleType:
         raise ValueError(f"there is no file {path}")
     if path.suffix == ".py":
         load_namesake(path)
-    sys.path.insert(0, str(folder.resolve()))  # and there it stays: processes that ask in parallel import it, too
+    sys.path.insert(0, str(folder.resolve()))  # permanently: worker processes import the module, too
     try:
         found = importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # it is the module itself that lacks another one
+            raise  # the module was found, but imports another one that is missing
         raise ValueError(f"there is no module {name!r} here; give one that can be imported, or a .py file") from None
     file = getattr(found, "__file__", None)
     if path.suffix == ".py" and (file is None or Path(file).resolve() != path.resolve()):
@@ -156,8 +156,8 @@ def _takes_arguments(function: Callable[..., Any]) -> bool:
 
 
 def _middle(where: str, bounds: Any, dim: int | None) -> FloatArray:
-    """Of the box, in the user's coordinates."""
-    missing = ValueError(f"{where} has no x0, and its bounds do not say where to begin: give x0, or --dim for one pair")
+    """Return the centre of the bounds."""
+    missing = ValueError(f"{where} has no x0, and its bounds do not determine a start: give x0, or --dim for one pair")
     space = space_of(bounds)
     if space is not None:
         dim = space.dim
@@ -175,7 +175,7 @@ def _middle(where: str, bounds: Any, dim: int | None) -> FloatArray:
 
 
 def _is_open(bounds: Any) -> bool:
-    """Whether a bound is missing."""
+    """Return whether a bound is missing."""
     if space_of(bounds) is not None:
         return False
     sides = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else (np.asarray(bounds, dtype=object),)

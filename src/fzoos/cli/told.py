@@ -17,7 +17,7 @@ from fzoos.objectives.manual import Entry, ValueTable
 
 __all__ = ["Told", "read_told"]
 
-_SAME = 1e-6  # of a coordinate: a spreadsheet may have rounded it so far
+_SAME = 1e-6  # relative difference of coordinates that a spreadsheet may have rounded
 
 
 @dataclass
@@ -29,16 +29,16 @@ class Told:
 
 
 def read_told(path: Path, study: Study, table: ValueTable) -> Told:
-    """What a table of values says; rows without a value are left out.
+    """Read a table of values; rows without a value are left out.
 
     Args:
-        path: the file; its columns are separated by commas, or by semicolons or tabs with decimal commas. Constraints
+        path: the file. Its columns are separated by commas, or by semicolons or tabs with decimal commas. Constraints
             are in columns constraint1, constraint2, ...
         study: the study's settings.
         table: the requested points.
 
     Raises:
-        ValueError: it cannot be read, a column is missing, or a row is wrong; the message has the line.
+        ValueError: the file cannot be read, a column is missing, or a row is wrong; the message names the line.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -70,7 +70,7 @@ def read_told(path: Path, study: Study, table: ValueTable) -> Told:
 
 
 def _constraint_columns(names: Iterable[str], study: Study) -> list[str]:
-    """Which of these columns have constraints, in their order: constraint1, constraint2, ..."""
+    """The columns of constraints in their order: constraint1, constraint2, ..."""
     variables = () if study.space is None else study.space.names
     found = {name for name in names if re.fullmatch(r"constraint[1-9]\d*", name) and name not in variables}
     columns = [f"constraint{j + 1}" for j in range(len(found))]
@@ -81,7 +81,7 @@ def _constraint_columns(names: Iterable[str], study: Study) -> list[str]:
 
 
 def _constraints(where: str, row: Mapping[str, str], columns: Sequence[str], separator: str) -> list[float]:
-    """Those of a row; a site may have fewer than others, or none."""
+    """The constraints of a row; a site may have fewer than others, or none."""
     cells = [(row[name] or "").strip() for name in columns]
     while cells and not cells[-1]:
         cells.pop()
@@ -95,7 +95,7 @@ def _compare(
     space = study.space
     names = [f"x{j + 1}" for j in range(len(point))] if space is None else list(space.names)
     if not all((row.get(name) or "").strip() for name in names):
-        return None, ""  # columns of x may be left out
+        return None, ""  # columns of coordinates may be left out
     if space is None:
         given = [_number(where, name, row[name], separator) for name in names]
         shown = dict(zip(names, point, strict=True))
@@ -122,7 +122,7 @@ def _compare(
 
 
 def _number(where: str, name: str, text: str, separator: str) -> float:
-    """A number, with a decimal comma where commas do not separate columns."""
+    """Read a number, with a decimal comma if commas do not separate columns."""
     plain = text.strip().replace(",", ".") if separator != "," else text
     try:
         return float(plain)
