@@ -78,21 +78,6 @@ def test_an_objective_of_minimize_has_its_share_of_the_threads(workers, share) -
     assert threads() == {2}
 
 
-def test_the_surrogates_of_minimize_have_one(monkeypatch) -> None:
-    from fzoos.surrogates.region import RegionProcess
-
-    seen = set()
-    mean = RegionProcess.__call__
-
-    def spy(self, x):
-        seen.update(threads())
-        return mean(self, x)
-
-    monkeypatch.setattr(RegionProcess, "__call__", spy)
-    minimize([lambda x: float(np.sum(x**2))], np.zeros(3), bounds=(-1, 1), rounds=2, seed=0)
-    assert seen == {1}
-
-
 def test_results_do_not_depend_on_the_threads_that_the_process_was_given() -> None:
     """Bit for bit, as our own arithmetic always has one."""
     code = (

@@ -45,15 +45,6 @@ def test_minimize_is_the_function_whoever_loads_its_module(first: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_all_ways_to_a_name() -> None:
-    code = "from fzoos import *\nimport fzoos\n"
-    code += "assert all(name in globals() for name in fzoos.__all__)\n"
-    code += "assert fzoos.algorithms.fedzo.FedZO is FedZO is fzoos.algorithms.FedZO\n"
-    code += "assert fzoos.callbacks"
-    done = in_a_new_process(code)
-    assert done.returncode == 0, done.stderr
-
-
 def test_dir_and_help_have_all_names() -> None:
     """Of a package of which nothing has been used."""
     done = in_a_new_process("import fzoos, sys\nprint(*dir(fzoos))\nassert 'numpy' not in sys.modules")

@@ -140,10 +140,3 @@ def test_wrong_constraints(lab, columns, message):
     assert code != 0
     assert message in " ".join(said.split())
     assert ManualObjective(lab.folder, "north").values() == {}
-
-
-def test_rows_of_a_site_with_and_without_constraints(lab):
-    rows = [row | {"value": "1", "constraint1": "0"} for row in lab.start()]
-    code, _, said = lab.tell([rows[0], rows[1] | {"constraint1": ""}])
-    assert code != 0
-    assert "has no constraints, and other points of north have 1 constraint" in " ".join(said.split())

@@ -99,31 +99,6 @@ class TestContract(EngineContract):
             return conduct(study, engine, folder / "result.db", resume=resume)
 
 
-@pytest.mark.parametrize(
-    "algorithm",
-    [
-        {"name": "fedzo", "local_steps": 3, "differences": {"count": 2}},
-        {"name": "scaffoldi", "local_steps": 3, "differences": {"count": 2}},
-        {"name": "fzoos", "local_steps": 3, "features": 40, "initial": 5},
-    ],
-    ids=lambda algorithm: algorithm["name"],
-)
-def test_a_study_gives_what_it_gives_without_flower(tmp_path: Path, algorithm: dict[str, Any]) -> None:
-    ours = study(algorithm=algorithm)
-    plain = LocalStudy(ours, tmp_path / "plain", [box(site) for site in SITES], site_seed=ours.seed).run()
-    with InProcess() as flower:
-        federation = Federation(flower, tmp_path, ours)
-        for site in SITES:
-            federation.add(site, name=site)
-        result = conduct(ours, federation.engine(), tmp_path / "result.db")
-
-    assert result.status == plain.status == "completed"
-    assert result.x.tobytes() == plain.x.tobytes()
-    assert result.queries_per_client == plain.queries_per_client == tuple(federation.asked.values())
-    assert (result.bytes_up, result.bytes_down) == (plain.bytes_up, plain.bytes_down)
-    assert sorted(path.name for path in tmp_path.glob("*.snapshot*")) == sorted(f"{s}.journal.snapshot" for s in SITES)
-
-
 def test_a_slow_site_holds_nobody_up_and_its_answer_is_used(tmp_path: Path) -> None:
     """Two of three are enough. The third answers round 1 after round 2; repeated without Flower in the order in which
     the answers came, the study ends with the same numbers."""
@@ -357,10 +332,8 @@ def _raise(message: Message) -> Message:
 
 NONSENSE: dict[str, Callable[[Message], Message]] = {
     "no record": lambda message: Message(RecordDict(), reply_to=message),
-    "other record": lambda message: Message(RecordDict({"fzoos": ConfigRecord({"data": 1})}), reply_to=message),
     "no array": lambda message: Message(RecordDict({"fzoos": ArrayRecord()}), reply_to=message),
     "garbage": lambda message: Message(pack(b"\x00\xff garbage", "north"), reply_to=message),
-    "empty": lambda message: Message(pack(b"", "north"), reply_to=message),
     "other study": lambda message: Message(pack(encode(request(), "another"), "north"), reply_to=message),
     "other site": lambda message: Message(pack(encode(request(), study().id), "east"), reply_to=message),
     "exception": _raise,

@@ -24,7 +24,6 @@ from fzoos import (
 from fzoos.engines import LocalStudy
 from fzoos.federation.journal import Journal
 from fzoos.objectives.parallel import MapPool, parallel_copies
-from fzoos.objectives.process_workers import ProcessWorkers
 from fzoos.objectives.program import Program
 
 CHEAP = FedZO(local_steps=2, differences=FiniteDifferences(count=4))
@@ -134,20 +133,9 @@ def test_a_point_that_kills_is_named(tmp_path):
     assert caught.value.x[0] > 0.5
 
 
-def test_processes_end_with_the_run(tmp_path):
-    site = Bowl(0.2, tmp_path / "a")
-    run(site, workers=2)
-    assert not [pid for pid in set(site.calls) if Path(f"/proc/{pid}/stat").exists()]
-
-
 def test_a_callable_that_is_no_map():
     with pytest.raises(TypeError, match="workers must be a map-like callable"):
         list(MapPool(lambda function, points: [1.0]).submit(Bowl(0.2), [np.zeros(2), np.ones(2)]))
-
-
-def test_broken_objectives_are_said_at_once():
-    with pytest.raises(Exception, match=r"pickle|lambda"):
-        ProcessWorkers(2, [lambda x: x])
 
 
 # Studies

@@ -49,13 +49,6 @@ def row(text, label):
     return [cell.strip() for cell in line.strip("│| ").replace("|", "│").split("│")]
 
 
-def test_a_trial_begins_at_x0():
-    one = trial("A", [4.0, 2.0], minimum=1.0)
-    assert one.values.tolist() == [8.0, 4.0, 2.0]
-    assert one.gap.tolist() == [7.0, 3.0, 1.0]
-    assert one.queries.tolist() == [0, 10, 20]
-
-
 def test_table_of_single_runs():
     text = shown([trial("Alpha", [4.0, 2.5], minimum=0.5), trial("Beta", [1.25], queries=1500)])
     assert "a title" in text

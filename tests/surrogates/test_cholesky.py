@@ -42,17 +42,6 @@ def test_append_against_one_refactorisation(sizes, device):
     np.testing.assert_allclose(to_numpy(factor.inverse_factor), expected, rtol=1e-11, atol=1e-13)
 
 
-@pytest.mark.parametrize("sizes", SPLITS, ids=str)
-def test_solve_against_numpy(sizes, device):
-    matrix = random_matrix(12, seed=4)
-    factor = grow(matrix, sizes, device)
-    b = np.random.default_rng(5).standard_normal((12, 3))
-    np.testing.assert_allclose(to_numpy(factor.solve(to_device(b, device))), np.linalg.solve(matrix, b), rtol=1e-10)
-    np.testing.assert_allclose(
-        to_numpy(factor.solve(to_device(b[:, 0], device))), np.linalg.solve(matrix, b[:, 0]), rtol=1e-10
-    )
-
-
 @st.composite
 def split_matrices(draw):
     """A random positive definite matrix with a condition number up to 1e6, and a random split of its rows."""
@@ -105,16 +94,6 @@ def test_duplicates_without_noise_never_break_the_factor(example, kernel):
         assert np.all(np.isfinite(alpha))
         assert factor.jitter <= 1e-6
         np.testing.assert_allclose(matrix @ alpha, y, atol=1e-4)
-
-
-@pytest.mark.parametrize("sizes", [[1] * 20, [7, 1, 12]], ids=str)
-def test_a_matrix_of_ones(sizes, device):
-    # All points equal: rank one. By hand: with jitter e_j <= eps on point j, alpha solves (1^T alpha) + e_j alpha_j = 1
-    # for every j, so 1^T alpha = 1 up to eps times alpha.
-    factor = grow(np.ones((20, 20)), sizes, device)
-    assert 0.0 < factor.jitter <= 1e-8
-    alpha = to_numpy(factor.solve(to_device(np.ones(20), device)))
-    assert alpha.sum() == pytest.approx(1.0, abs=1e-6)
 
 
 def test_the_jitter_is_the_smallest_that_works(device):

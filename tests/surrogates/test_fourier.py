@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fzoos._util.arrays import to_numpy
-from fzoos.surrogates.fourier import FourierFeatures, FourierSurrogate, shared_features
+from fzoos.surrogates.fourier import FourierFeatures, FourierSurrogate
 from fzoos.surrogates.gp import DerivedGP
 from fzoos.surrogates.kernels import Matern52, SquaredExponential
 
@@ -132,28 +132,12 @@ def test_converges_to_the_gaussian_process(kernel):
     assert errors[-1] < 0.05 * np.linalg.norm(exact)
 
 
-def test_weights_add_up_to_the_global_surrogate(device):
-    # SPEC: the global surrogate is the same with w = sum_i omega_i w_i: grad is linear in w.
-    features = FourierFeatures(seed=9, count=60, dim=2, kernel=SquaredExponential(1.0), device=device)
-    (x1, y1), (x2, y2) = data(7, 2), data(9, 2)
-    w1, w2 = (FourierSurrogate(features, 1e-2).weights(np.arange(len(y)), x, y) for x, y in ((x1, y1), (x2, y2)))
-    at = np.array([0.2, 0.9])
-    expected = 0.3 * features.grad(at, w1) + 0.7 * features.grad(at, w2)
-    np.testing.assert_allclose(features.grad(at, 0.3 * w1 + 0.7 * w2), expected, rtol=1e-10, atol=1e-12)
-
-
 def test_only_the_seed_travels(device):
     # SPEC: V, b are drawn once from a seed that all share.
     first, again, other = (FourierFeatures(seed, 10, 2, Matern52(1.0), device) for seed in (5, 5, 6))
     x = np.array([[0.1, 0.2]])
     np.testing.assert_array_equal(to_numpy(first(x)), to_numpy(again(x)))
     assert not np.array_equal(to_numpy(first(x)), to_numpy(other(x)))
-
-
-def test_one_copy_for_all_clients_of_a_process():
-    kernel = SquaredExponential(1.0)
-    assert shared_features(1, 10, 2, kernel, None) is shared_features(1, 10, 2, SquaredExponential(1.0), None)
-    assert shared_features(1, 10, 2, kernel, None) is not shared_features(2, 10, 2, kernel, None)
 
 
 def test_duplicates_constant_and_no_noise(device):
