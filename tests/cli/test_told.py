@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import resource
 
 import numpy as np
 import pytest
@@ -55,6 +56,27 @@ def lab(tmp_path, capsys):
             return self.run("tell", tmp_path, self.table)
 
     return Lab()
+
+
+@pytest.mark.parametrize("limit", [0, 512, 4096, 12288])
+def test_a_full_disk(lab, limit):
+    """No value is entered, whole or cut; the same points are requested, and the right values accepted afterwards."""
+    rows = lab.start()
+    text = "site,id,value\n" + "".join(f"{row['site']},{row['id']},193.005\n" for row in rows)
+    lab.table.write_text(text)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        code, _, err = lab.run("tell", lab.folder, lab.table)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "values.db cannot be used, and nothing was changed" in err
+    assert ManualObjective(lab.folder, "north").values() == {}
+    again = lab.run("ask", lab.folder)[1]
+    assert [row["id"] for row in csv.DictReader(io.StringIO(again))] == [row["id"] for row in rows]
+    assert lab.run("tell", lab.folder, lab.table)[0] == 0
+    assert set(ManualObjective(lab.folder, "north").values().values()) == {193.005}
 
 
 def test_decimal_commas(lab):
