@@ -269,5 +269,5 @@ def test_local_steps_of_algorithms_that_have_none(fzoos):
     ):
         code, _, err = fzoos(*words, "--local-steps", 5)
         assert code == 2
-        assert "--local-steps is 5, but there are no local steps in Auto" in err
+        assert "--local-steps is 5, but these algorithms have no local steps: Auto" in err
         assert "Traceback" not in err

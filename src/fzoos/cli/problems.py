@@ -1,4 +1,4 @@
-"""What `fzoos run` and `fzoos compare` minimise: a built-in task, or the user's own objectives."""
+"""The problems of `fzoos run` and `fzoos compare`: built-in tasks, or the user's own objectives."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     "prompt": _PROMPT,
 }
 _PORTIONS = dict(zip(DATASET_NAMES, (0.7, 0.5), strict=True))  # those of the authors' commands
-_IMAGES = 15  # drawn at a time; the first ones do not depend on how many are drawn
+_IMAGES = 15  # sampled at a time; the first ones do not depend on their number
 _ROWS = 20_000  # of Covertype, without --full
 
 
@@ -40,7 +40,7 @@ class BuiltIn:
     Args:
         task: one of `fzoos_experiments.tasks`.
         seed: the seed of the run.
-        conditions: its settings in words, without the dimension and the clients; the same for all seeds.
+        conditions: its settings in words, without the dimension and the clients, the same for all seeds.
         description: all its settings.
     """
 
@@ -59,12 +59,12 @@ class BuiltIn:
 
     @property
     def name(self) -> str:
-        """The name of its runs, behind that of the algorithm."""
+        """The name of its runs, after that of the algorithm."""
         return self.summary
 
     @property
     def quantity(self) -> Literal["F", "margin"]:
-        """What `value` is: F, or the margin of the averaged logits of an attack."""
+        """The quantity that `value` returns: F, or the margin of the averaged logits of an attack."""
         return "margin" if self._kind == "attack" else "F"
 
     @property
@@ -75,27 +75,27 @@ class BuiltIn:
 
     @property
     def clients(self) -> int:
-        """N."""
+        """The number of clients N."""
         return len(self.objectives)
 
     @property
     def dim(self) -> int:
-        """d."""
+        """The dimension d of x."""
         return int(self.task.dim)
 
     @property
     def x0(self) -> FloatArray:
-        """The start."""
+        """The start x0."""
         x0: FloatArray = self.task.x0
         return x0
 
     @property
     def minimum(self) -> float | None:
-        """F*, where it is known."""
+        """The smallest value F* of F; None if it is not known."""
         return getattr(self.task, "minimum", None)
 
     def value(self, x: FloatArray) -> float:
-        """What a run reports after each round: F, or the margin of an attack."""
+        """The value that a run records after each round: F, or the margin of an attack."""
         return float(self.task.margin(x) if self.quantity == "margin" else self.task.value(x))
 
     def accuracy(self, x: FloatArray) -> float | None:
@@ -119,17 +119,17 @@ Problem = BuiltIn | OwnProblem
 
 
 def problem_maker(task: str, console: Console | None = None, **options: Any) -> Callable[[int], Problem]:
-    """Return a function that makes the problem of a seed.
+    """Return a function that creates the problem for a seed.
 
-    The seed of an attack chooses the image; the models are the same for all seeds.
+    The seed of an attack selects the image; the models are the same for all seeds.
 
     Args:
         task: its name, or MODULE:NAME.
-        console: where the training of models is shown; None: nowhere.
+        console: shows the training of models; None: it is not shown.
         options: the task's options by name; None or False: not given.
 
     Raises:
-        ValueError: an option has a bad value, or the task has no such option.
+        ValueError: an option has an invalid value, or the task has no such option.
 
     Example:
         >>> from fzoos.cli.problems import problem_maker

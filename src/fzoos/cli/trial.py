@@ -1,4 +1,4 @@
-"""One run of an algorithm on a built-in task, and what of it goes into files: for `fzoos compare` and `fzoos run`."""
+"""Runs of an algorithm on a task, and their output files, for `fzoos run` and `fzoos compare`."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ __all__ = ["check_files", "ending", "outcome", "run_trial", "share_cores", "with
 
 
 def with_local_steps(kinds: Sequence[type[Algorithm]], local_steps: int | None) -> list[Algorithm]:
-    """Their settings, with T local steps in those that have any; None: as they are by default."""
+    """The settings of these algorithms, with T local steps in those that have local steps; None: the defaults."""
     if local_steps is None:
         return [kind() for kind in kinds]
     if not any(issubclass(kind, LocalSteps) for kind in kinds):
         names = ", ".join(kind.label for kind in kinds)
-        raise ValueError(f"--local-steps is {local_steps}, but there are no local steps in {names}: leave it out")
+        raise ValueError(f"--local-steps is {local_steps}, but these algorithms have no local steps: {names}")
     return [kind(local_steps=local_steps) if issubclass(kind, LocalSteps) else kind() for kind in kinds]
 
 
@@ -48,9 +48,9 @@ def run_trial(
     done: int = 0,
     **settings: Any,
 ) -> Trial:
-    """Run an algorithm on a task and show its rounds in a row of the progress display, after `done` earlier ones.
+    """Run an algorithm on a task and show its rounds in a row of the progress display, after `done` earlier rounds.
 
-    An attack stops when the averaged logits are fooled.
+    An attack stops when the averaged logits are misled.
     """
 
     def show(record: Record) -> bool:
@@ -65,7 +65,7 @@ def run_trial(
         if error.result is None:
             raise
         result = error.result
-    if isinstance(task, OwnProblem):  # whose queries may be dear: none is made beside the run
+    if isinstance(task, OwnProblem):  # its queries may be expensive: no others are made
         return Trial(algorithm.label, result, math.nan, None)
     start = task.value(task.x0)
     if task.quantity == "margin":
@@ -79,12 +79,12 @@ def run_trial(
 
 
 def ending(trial: Trial) -> tuple[str, int]:
-    """What to say of a run that ended early, and the exit code; what it reached is shown all the same."""
+    """The message and the exit code of a run, whose result is shown even if it has failed."""
     return trial.result.message, {"interrupted": 130, "failed": 1}.get(trial.result.status, 0)
 
 
 def outcome(algorithm: Algorithm, problem: Problem, trial: Trial) -> dict[str, Any]:
-    """What `--json` writes of a run."""
+    """The content of the `--json` file for a run."""
     known: dict[str, Any] = {"task": str(problem), "algorithm": str(algorithm), "version": __version__}
     if trial.accuracy is not None:
         known |= {"accuracy_at_start": trial.accuracy[0], "accuracy": trial.accuracy[1]}
@@ -94,7 +94,7 @@ def outcome(algorithm: Algorithm, problem: Problem, trial: Trial) -> dict[str, A
 
 
 def check_files(json_file: Path | None, store: Path | None) -> None:
-    """What cannot be written is said before the run."""
+    """Raise an error before the run if one of its files cannot be written."""
     if store is not None:
         check_run_file(store)
     if json_file is not None and json_file != STDOUT:
@@ -104,7 +104,7 @@ def check_files(json_file: Path | None, store: Path | None) -> None:
 
 
 def write_json(path: Path, outcome: Any) -> None:
-    """Write what `--json` asked for, into the file or to standard output."""
+    """Write outcomes to the `--json` file or to standard output."""
     if path == STDOUT:
         typer.echo(to_json(outcome), nl=False)
     else:
@@ -112,6 +112,6 @@ def write_json(path: Path, outcome: Any) -> None:
 
 
 def share_cores(workers: int) -> None:
-    """Clients on threads share the cores: the built-in tasks need no BLAS threads beside them."""
+    """Limit BLAS to one thread if clients run in threads, which share the cores."""
     if workers > 1:
         threadpool_limits(1, user_api="blas")
