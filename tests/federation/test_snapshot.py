@@ -245,7 +245,22 @@ def object_of_a_class(header, arrays):
     header["numbers"]["half"] = {"class": "subprocess:Popen", "state": {"args": "touch ran"}}
 
 
-@pytest.mark.parametrize("change", [of_another_client, unknown_kind, command, object_of_a_class])
+def statement(header, arrays):
+    header["mark"] = {"sqlite_master; ATTACH 'ran' AS ran": [1, ""]}
+
+
+def endless_journal(header, arrays):
+    header["mark"]["queries"][0] = 2**70
+
+
+def not_a_number(header, arrays):
+    header["read"] = "many"
+
+
+CRAFTED = [of_another_client, unknown_kind, command, object_of_a_class, statement, endless_journal, not_a_number]
+
+
+@pytest.mark.parametrize("change", CRAFTED)
 def test_a_crafted_snapshot_is_ignored_and_runs_nothing(folder, caplog, monkeypatch, change):
     """Somebody who can write the file gives it the right digest, and puts in names of modules, classes or commands."""
     monkeypatch.chdir(folder)

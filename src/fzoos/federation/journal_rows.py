@@ -69,14 +69,16 @@ def odd_name(value: float) -> str | None:
 
 def has_been_at(db: sqlite3.Connection, mark: Mark) -> bool:
     """Whether a journal has the rows of a mark: their links are digests of all rows before them."""
+    if mark.keys() != CHAINED.keys():
+        return False
     try:
         found = [
             db.execute(f"SELECT link FROM {table} WHERE id = ?", (count,)).fetchone() == (link,) or not count
             for table, (count, link) in mark.items()
         ]
-    except sqlite3.Error:
+    except (sqlite3.Error, OverflowError):
         return False
-    return mark.keys() == CHAINED.keys() and all(found)
+    return all(found)
 
 
 def is_as_written(db: sqlite3.Connection, request: int) -> bool:
