@@ -25,7 +25,7 @@ GROUPS = {
     "multimodal": range(15, 20),
     "weak structure": range(20, 25),
 }
-"""COCO's groups of functions."""
+"""The groups of COCO's functions."""
 
 
 def bbob(
@@ -39,18 +39,18 @@ def bbob(
     seed: int = 0,
     large: bool = False,
 ) -> SuiteProblem:
-    """One of COCO's functions, split over clients; x0 is uniform in [-4, 4]^d and drawn with the instance and the seed.
+    """One of COCO's functions, split over clients. Instance and seed determine x0, which is uniform in [-4, 4]^d.
 
     Args:
         function: 1 to 24.
         dim: d.
-        instance: which translation and rotation; 1 to 3 are for tuning, 4 to 15 for reporting.
+        instance: selects the translation and rotation; 1 to 3 are for tuning, 4 to 15 for reporting.
         clients: N.
         heterogeneity: C, the size of the clients' differences as a share of F(x0) - F*.
         noise: standard deviation of the noise of each query, as a share of F(x0) - F*.
-        seed: chooses x0, the differences and the noise.
-        large: whether the functions are those of the suite bbob-largescale, whose rotations are sparse and whose
-            dimensions are 20, 40, 80, 160, 320 and 640.
+        seed: the seed of x0, of the differences and of the noise.
+        large: whether to use the suite bbob-largescale, with sparse rotations and 20, 40, 80, 160, 320 or 640
+            dimensions.
 
     Example:
         >>> from fzoos_experiments.suites.bbob import bbob
@@ -78,7 +78,7 @@ def bbob(
 
 
 class _Large:
-    """A function of bbob-largescale, which exists only as long as its suite does."""
+    """A function of bbob-largescale, with a reference to its suite, which must stay alive."""
 
     def __init__(self, function: int, dim: int, instance: int) -> None:
         chosen = f"dimensions:{dim} function_indices:{function} instance_indices:{instance}"

@@ -1,8 +1,8 @@
 """FedLS: the least-squares problems of Moré and Wild, as sums of squares, with noise, or as sums of absolute values.
 
-Each of the 53 problems is one of 22 vector functions r(x), in a number of variables, from a standard start or from one
-ten times as far from the origin. Most functions are defined by Moré, Garbow and Hillstrom; the last four are from the
-CUTEr collection.
+Each of the 53 problems is one of 22 vector functions r(x) with a number of variables and a start, which is the standard
+start or ten times as far from the origin. Most functions are defined by Moré, Garbow and Hillstrom; the last four are
+from the CUTEr collection.
 
 References:
     J. J. Moré and S. M. Wild, "Benchmarking Derivative-Free Optimization Algorithms", SIAM Journal on Optimization,
@@ -27,8 +27,8 @@ __all__ = ["PROBLEMS", "LeastSquares", "Variant", "least_squares"]
 
 Variant = Literal["smooth", "noisy", "absolute"]
 
-_LARGEST = 1e30  # of a residual: far from a solution exponentials overflow
-_NOISE = 1e-3  # relative, of "noisy"
+_LARGEST = 1e30  # bound of residuals, whose exponentials overflow far from a solution
+_NOISE = 1e-3  # relative noise of "noisy"
 
 
 def _linear_full_rank(x: FloatArray, m: int) -> FloatArray:
@@ -51,7 +51,7 @@ def _rosenbrock(x: FloatArray, m: int) -> FloatArray:
 
 
 def _helical_valley(x: FloatArray, m: int) -> FloatArray:
-    """The angle is counted from -1/4 to 3/4 of a turn."""
+    """The angle is between -1/4 and 3/4 of a turn."""
     turn = np.arctan2(x[1], x[0]) / (2.0 * np.pi)
     turn += turn < -0.25 or (x[0] == 0.0 and x[1] < 0.0)
     turn = 0.25 if x[0] == 0.0 and x[1] != 0.0 else turn
@@ -209,9 +209,9 @@ class LeastSquares:
         residuals: r, from x and m to m numbers.
         start: x0.
         m: the number of residuals.
-        nonnegative: whether the sum of absolute values replaces negative coordinates by zero, as Moré and Wild do
-            where the function has poles or overflows there.
-        smallest: the smallest sum of squares and the smallest sum of absolute values that are known.
+        nonnegative: whether the sum of absolute values replaces negative coordinates by zero, as Moré and Wild do for
+            functions with poles or overflows.
+        smallest: the smallest known sum of squares and sum of absolute values.
     """
 
     name: str
@@ -223,7 +223,7 @@ class LeastSquares:
 
     @property
     def dim(self) -> int:
-        """d."""
+        """d, the number of variables."""
         return len(self.start)
 
     def squares(self, x: FloatArray) -> float:
@@ -362,14 +362,14 @@ def least_squares(
     """One of the problems, split over clients, in the box x0 +- 10 max(1, |x0|_inf).
 
     Args:
-        number: 1 to 53, the place in `PROBLEMS`.
-        instance: 0 is the published start. The others move each coordinate of it by up to 0.1 max(1, |x0|_inf), at
-            random; 1 to 3 are for tuning, the others for reporting.
-        variant: "smooth", the sum of squares; "noisy", the same with errors of 0.1 % of F(x) in every query;
-            "absolute", the sum of absolute values, which is not smooth.
+        number: 1 to 53, the position in `PROBLEMS`.
+        instance: 0 is the published start; others move each of its coordinates at random by up to 0.1 max(1, |x0|_inf);
+            1 to 3 are for tuning, the others for reporting.
+        variant: "smooth": the sum of squares; "noisy": with an error of 0.1 % of F(x) in every query; "absolute": the
+            sum of absolute values, which is not smooth.
         clients: N.
         heterogeneity: C, the size of the clients' differences as a share of F(x0) - F*.
-        seed: chooses the differences and the noise.
+        seed: the seed of the differences and of the noise.
 
     Example:
         >>> from fzoos_experiments.suites.least_squares import least_squares

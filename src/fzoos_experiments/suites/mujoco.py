@@ -1,4 +1,4 @@
-"""FedMuJoCo: linear policies for simulated robots; each client has a robot of its own.
+"""FedMuJoCo: linear policies for simulated robots; each client has its own robot.
 
 F(x) is minus the mean return per step of the policy a = W o, W = x as a matrix, over the clients' robots. They differ
 in mass: client i's bodies weigh 1 + C s_i times those of the model, where the s_i are evenly spaced from -1 to 1, so
@@ -22,7 +22,7 @@ from fzoos_experiments.suites.problem import SuiteProblem
 __all__ = ["ROBOTS", "mujoco"]
 
 ROBOTS = {"swimmer": "Swimmer-v5", "hopper": "Hopper-v5", "cheetah": "HalfCheetah-v5", "walker": "Walker2d-v5"}
-"""By name: Gymnasium's environments, with 16, 33, 102 and 102 parameters."""
+"""Gymnasium's environments by name, with 16, 33, 102 and 102 parameters."""
 
 
 def mujoco(
@@ -39,12 +39,12 @@ def mujoco(
 
     Args:
         robot: one of `ROBOTS`.
-        instance: chooses the initial states and which client has which robot; 1 to 3 are for tuning.
+        instance: selects the initial states and the assignment of robots to clients; 1 to 3 are for tuning.
         clients: N.
         heterogeneity: C, the largest change of mass; below 1.
-        noise: whether each query starts from another initial state. Otherwise each client has one.
-        steps: the longest episode.
-        seed: chooses the noise.
+        noise: whether each query starts from a random initial state; otherwise each client has a fixed one.
+        steps: the length of the longest episode.
+        seed: the seed of the noise.
 
     Example:
         >>> from fzoos_experiments.suites.mujoco import mujoco
@@ -69,7 +69,7 @@ def mujoco(
         return f
 
     def value(x: FloatArray) -> float:
-        episodes = range(4 if noise else 1)  # the mean over some initial states, where they change
+        episodes = range(4 if noise else 1)  # initial states per client
         pairs = zip(robots, first_states, strict=True)
         return -float(np.mean([robot.mean_return(x, int(state) + k) for robot, state in pairs for k in episodes]))
 
@@ -79,7 +79,7 @@ def mujoco(
 
 
 class _Robot:
-    """A robot whose bodies weigh `mass` times those of the model."""
+    """A robot whose bodies have `mass` times the mass of the model's bodies."""
 
     def __init__(self, environment: str, mass: float, steps: int) -> None:
         try:
@@ -98,11 +98,11 @@ class _Robot:
 
     @property
     def dim(self) -> int:
-        """Entries of W."""
+        """The number of entries of W."""
         return int(np.prod(self._shape))
 
     def mean_return(self, x: FloatArray, state: int) -> float:
-        """The return of an episode over its longest possible length."""
+        """The return of an episode divided by its largest length."""
         policy = np.reshape(x, self._shape)
         observation, _ = self._environment.reset(seed=state)
         total = 0.0

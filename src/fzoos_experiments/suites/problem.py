@@ -1,12 +1,12 @@
-"""A problem of a suite: private functions of N clients whose average is a known function.
+"""Problems of suites: private functions of N clients whose average is a known function.
 
 Client i's function is
 
     f_i(x) = F(x) + C S D_i(u) + noise,    u = the box scaled to [-1, 1]^d,    S = F(x0) - F*
 
-where the differences D_i sum to zero over the clients, so that F is the average of all f_i and F* stays known. Each
-D_i is a random linear function, a random quadratic along the coordinates, and a random combination of N waves that all
-clients share; the three have equal variance over the box, and each D_i has variance one (D = 0 for one client).
+where the differences D_i sum to zero over the clients, so that F is the average of all f_i and F* is known. Each D_i is
+the sum of a random linear function, a random quadratic along the coordinates, and a random combination of N waves that
+all clients share. The three have equal variance over the box, and each D_i has variance one (D = 0 for one client).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["Differences", "SuiteProblem", "split"]
 
 @dataclass(frozen=True)
 class SuiteProblem:
-    """A problem that clients solve together.
+    """A problem of several clients.
 
     Args:
         objectives: the clients' private functions f_i, each from x of shape (d,) to a number.
-        value: F, without noise; nobody's objective.
+        value: F, without noise; not the objective of any client.
         x0: the start.
         bounds: (lower, upper) of each coordinate, shape (d, 2).
         minimum: F*, or None where it is unknown.
@@ -48,7 +48,7 @@ class SuiteProblem:
 
     @property
     def dim(self) -> int:
-        """d."""
+        """d, the number of variables."""
         return len(self.x0)
 
 
@@ -58,7 +58,7 @@ class Differences:
     Args:
         dim: d.
         clients: N.
-        rng: draws the functions.
+        rng: the generator of the functions.
 
     Example:
         >>> import numpy as np
@@ -78,14 +78,14 @@ class Differences:
         self._phases = rng.uniform(0.0, 2.0 * np.pi, clients)
 
     def __call__(self, client: int, u: FloatArray) -> float:
-        """D_i(u)."""
+        """Evaluate D_i(u)."""
         waves = np.cos(self._frequencies @ u + self._phases)
         quadratic = self._slopes[client] @ u + self._curvatures[client] @ (u * u - 1.0 / 3.0)
         return float((quadratic + self._amplitudes[client] @ waves) / np.sqrt(3.0))
 
 
 def _centred(draws: FloatArray) -> FloatArray:
-    """Rows that sum to zero and have the variance of the draws; zeros for a single row."""
+    """Centre rows so that they sum to zero, with unchanged variance; a single row becomes zero."""
     clients = len(draws)
     centred: FloatArray = draws - draws.mean(axis=0)
     return centred * float(np.sqrt(clients / max(clients - 1, 1)))
@@ -112,7 +112,7 @@ def split(
         minimum: F*.
         clients: N.
         heterogeneity: C, the size of the clients' differences as a share of F(x0) - F*.
-        seed: numbers that determine the differences and the noise.
+        seed: numbers that seed the differences and the noise.
         noise: standard deviation of the noise of each query, as a share of F(x0) - F*.
         relative: whether the noise is a share of F(x) instead.
 

@@ -1,8 +1,8 @@
-"""What is shown of a suite's runs: a table, a CSV file, and data profiles.
+"""Results of a suite's runs: a table, a CSV file, and data profiles.
 
-A run reaches the target tau where F(x) - F* <= tau (F(x0) - F*). The data profile of a rival (Moré and Wild 2009) is
-the share of the problems whose target it has reached, against queries per client in units of d + 1, the cost of a
-simplex gradient. Where F* is unknown, it is the smallest F that any run of the problem has found.
+A run reaches the target tau if F(x) - F* <= tau (F(x0) - F*). The data profile of a rival (Moré and Wild 2009) is the
+share of the problems whose target it has reached, against queries per client in units of d + 1, the cost of a simplex
+gradient. If F* is unknown, the smallest F of all runs of the problem replaces it.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ __all__ = ["TARGETS", "Outcome", "outcomes", "plot_profiles", "summary", "write_
 
 TARGETS = (1e-1, 1e-3, 1e-5)
 
-_WORSE = 2.0  # a returned F - F* more than this many times the lowest one is worth a column
+_WORSE = 2.0  # the ratio of the returned to the lowest F - F* above which a run is counted as "not the best"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run has reached.
+    """The result of a run.
 
     Args:
         run: the run.
         dim: d.
-        queries: of all clients, at x0 and after each round.
-        gaps: (F(x) - F*) / (F(x0) - F*), of the same.
-        status: of the library's algorithms.
-        seconds: of CPU time.
+        queries: the queries of all clients, at x0 and after each round.
+        gaps: (F(x) - F*) / (F(x0) - F*), at x0 and after each round.
+        status: the status of the result; empty for pooled methods.
+        seconds: the CPU time.
     """
 
     run: SuiteRun
@@ -54,11 +54,11 @@ class Outcome:
 
     @property
     def lowest(self) -> float:
-        """The lowest relative gap of any x of the trace."""
+        """The lowest relative gap in the trace."""
         return float(self.gaps.min())
 
     def reached(self, target: float) -> float:
-        """Queries per client, over d + 1, until the relative gap was at most the target; infinity if it never was.
+        """Queries per client over d + 1 until the relative gap is at most the target; infinity if it never is.
 
         Example:
             >>> import numpy as np
@@ -74,7 +74,7 @@ class Outcome:
 
 
 def outcomes(records: Mapping[SuiteRun, Mapping[str, Any]]) -> list[Outcome]:
-    """What each run has reached, in the order of the records."""
+    """The results of runs, in the order of the records."""
     lowest: dict[Any, float] = defaultdict(lambda: np.inf)
     for run, record in records.items():
         lowest[_problem(run)] = min(lowest[_problem(run)], *(value for _, value in record["trace"]))
@@ -92,10 +92,10 @@ def _problem(run: SuiteRun) -> tuple[Any, ...]:
 
 
 def summary(found: Iterable[Outcome]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Heads and rows of a table with one row per rival, ordered by the problems solved to the middle target.
+    """The heads and rows of a table with one row per rival, ordered by the problems that reach the middle target.
 
-    The last columns count runs whose returned x is more than twice as far above F* as the lowest x of the trace (and by
-    more than 1e-5 of the start's distance), and runs whose returned x is worse than x0.
+    The last columns count runs whose returned F - F* is more than twice the lowest one of the trace (and more than 1e-5
+    of that at x0), and runs whose returned x is worse than x0.
     """
     heads = ("rival", "runs", *(f"F <= {target:g}" for target in TARGETS), "median gap", "mean log10 gap")
     rows = []
@@ -126,22 +126,22 @@ def _by_rival(found: Iterable[Outcome]) -> dict[str, list[Outcome]]:
 
 
 def write_csv(found: Sequence[Outcome], path: Path) -> None:
-    """One row per run."""
+    """Write one row per run."""
     fields = ("suite", "problem", "dim", "instance", "seed", "clients", "heterogeneity", "noise", "budget", "rival")
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         targets = [f"queries to {target:g}" for target in TARGETS]
         writer.writerow([*fields, "status", "queries", "gap", "lowest gap", *targets, "seconds"])
         for outcome in found:
-            told = {name: getattr(outcome.run, name) for name in fields} | {"dim": outcome.dim}
+            settings = {name: getattr(outcome.run, name) for name in fields} | {"dim": outcome.dim}
             counts = [outcome.reached(target) * outcome.run.clients * (outcome.dim + 1) for target in TARGETS]
             cells = ["" if np.isinf(count) else round(count) for count in counts]
             ends = [outcome.status, int(outcome.queries[-1]), f"{outcome.gap:.6g}", f"{outcome.lowest:.6g}"]
-            writer.writerow([*told.values(), *ends, *cells, outcome.seconds])
+            writer.writerow([*settings.values(), *ends, *cells, outcome.seconds])
 
 
 def plot_profiles(found: Sequence[Outcome], path: Path, title: str) -> None:
-    """Data profiles, one panel per target."""
+    """Draw data profiles, one panel per target."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,7 +1,7 @@
-"""Whom a suite compares: algorithms of the library, and methods that see F itself, as if all data were in one place.
+"""The rivals of a suite: algorithms of the library, and pooled methods, which evaluate F itself.
 
-A value of F costs one query of each client. Methods that see F end at their own convergence, or when the budget is
-spent; the ranges of `bounds` are scaled to [0, 1] for all of them.
+For a pooled method, which works as if all data were in one place, a value of F costs one query of each client. It ends
+when it converges or when the budget is spent; the ranges of `bounds` are scaled to [0, 1].
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from fzoos_experiments.suites.problem import SuiteProblem
 
 __all__ = ["POOLED", "Pooled", "find_rival"]
 
-_FIRST_STEP = 0.1  # in units of the cube: of BOBYQA and of CMA-ES
+_FIRST_STEP = 0.1  # of BOBYQA, COBYQA and CMA-ES, in units of the cube
 
 
 class _Spent(Exception):
-    """There are no queries left."""
+    """The budget of queries is spent."""
 
 
 class Pooled:
@@ -33,7 +33,7 @@ class Pooled:
 
     Args:
         problem: the problem.
-        budget: the queries of all clients together.
+        budget: the number of queries of all clients.
     """
 
     def __init__(self, problem: SuiteProblem, budget: int) -> None:
@@ -45,7 +45,7 @@ class Pooled:
         self.trace = [(0, problem.value(problem.x0))]
 
     def __call__(self, u: FloatArray, *_: Any) -> float:
-        """The average, with the clients' noise; the trace has F without it where the average was lowest so far."""
+        """Evaluate the average with the clients' noise; a new lowest average adds F without noise to the trace."""
         if not self.left:
             raise _Spent
         self.left -= 1
@@ -58,7 +58,7 @@ class Pooled:
         return average
 
     def run(self, method: PooledMethod, seed: int) -> list[tuple[int, float]]:
-        """Run a method; return (queries, F) at x0 and at each point whose average was the lowest so far."""
+        """Run a method and return (queries, F) at x0 and at each point with a new lowest average."""
         with warnings.catch_warnings(), suppress(_Spent):
             warnings.simplefilter("ignore")  # of the packages: rounding, experimental features
             method(self, seed)
@@ -91,7 +91,7 @@ def _bobyqa(f: Pooled, seed: int) -> object:
 
 
 def _cma(f: Pooled, seed: int) -> object:
-    """With restarts and growing populations (IPOP), until the budget is spent."""
+    """CMA-ES with restarts and growing populations (IPOP)."""
     cma = _package("cma")
     options = {"bounds": [0.0, 1.0], "seed": seed + 1, "verbose": -9, "maxfevals": f.left}
     return cma.fmin2(f, f.start, _FIRST_STEP, options, restarts=9, incpopsize=2)
@@ -128,11 +128,11 @@ POOLED: dict[str, PooledMethod] = {
     "optuna-tpe": _optuna("TPESampler"),
     "optuna-cma-es": _optuna("CmaEsSampler"),
 }
-"""By name: NLopt's BOBYQA, CMA-ES with restarts (cma), three of SciPy's methods and two of Optuna's samplers."""
+"""The pooled methods: NLopt's BOBYQA, CMA-ES with restarts (cma), three methods of SciPy and two samplers of Optuna."""
 
 
 def find_rival(name: str) -> Algorithm | PooledMethod:
-    """The settings of an algorithm of the library, or a method that sees F.
+    """Find the settings of an algorithm of the library, or a pooled method.
 
     Args:
         name: one of `POOLED`, or an algorithm's name; `NAME@RATE` sets the learning rate of its optimizer.

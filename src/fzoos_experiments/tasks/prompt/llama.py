@@ -139,24 +139,6 @@ class Llama:
         shapes = ((w,), (q, w), (kv, w), (kv, w), (w, q), (w,), (inner, w), (inner, w), (w, inner))
         return {f"blk.{i}.{name}.weight": shape for name, shape in zip(_BLOCK, shapes, strict=True)}
 
-    def flops(self, prompt: int, lengths: Sequence[int]) -> int:
-        """Count the multiplications and additions of the blocks for one prompt and some texts, without padding.
-
-        After the attention of the last block only the last token of each text counts.
-
-        Args:
-            prompt: p, the tokens of the prompt.
-            lengths: the tokens of each text.
-        """
-        s = self.sizes
-        q, kv = s.heads * s.head_width, s.kv_heads * s.head_width
-        matrices = s.blocks * s.width * (2 * q + 2 * kv + 3 * s.inner)
-        own = prompt * (prompt + 1) // 2
-        pairs = own + sum(n * prompt + n * (n + 1) // 2 for n in lengths)  # of a query and a key that it sees
-        tokens = prompt + sum(lengths)
-        spared = (tokens - len(lengths)) * s.width * (q + 3 * s.inner)
-        return 2 * (tokens * matrices - spared + 2 * s.blocks * pairs * q)
-
     def embed(self, tokens: Sequence[Sequence[int]]) -> Tensor:
         """Embed token sequences of one length: (n, L) -> (n, L, w)."""
         return self.embedding[torch.as_tensor(tokens, device=self.device)]

@@ -39,7 +39,6 @@ class Encoded(NamedTuple):
     """Texts on the device, packed into as few sequences as memory allows."""
 
     packs: tuple[Packed, ...]
-    lengths: tuple[int, ...]  # tokens of each text
     name: int  # unique among those of a scorer
 
 
@@ -118,7 +117,7 @@ class Scorer:
                 packs.append([])
             packs[-1].append(found)
         packed = tuple(self.model.pack(pack, self.prompt_tokens) for pack in packs)
-        return Encoded(packed, tuple(len(found) for found in tokens), next(self._names))
+        return Encoded(packed, next(self._names))
 
     def prompts(self, z: Tensor) -> Tensor:
         """E + A z, (n, d) -> (n, p, w)."""

@@ -182,12 +182,6 @@ class Prompt:
             for example, word, best in zip(self.examples(count), said, chosen, strict=True)
         ]
 
-    @property
-    def flops(self) -> int:
-        """The number of multiplications and additions of one query of the first client."""
-        mine = self._share(self._split[0][0])
-        return self._scorer.model.flops(self._scorer.prompt_tokens, mine.texts.lengths)
-
     @cached_property
     def _texts(self) -> Texts:
         return (load_texts() if self.data is None else self.data).only(self.classes)

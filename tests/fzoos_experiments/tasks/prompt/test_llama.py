@@ -84,15 +84,6 @@ def test_parts():
     assert fill[-1] <= 128 < fill[0] + fill[1]
 
 
-def test_flops(tiny):
-    """By hand, for one prompt token and one text of two: 3 tokens through q 32 x 32, k and v 16 x 32 in both blocks; 3
-    in the first, 1 in the second through o 32 x 32 and three of 64 x 32; and 1 + (2 + 3) pairs of query and key in each
-    block, 32 numbers twice."""
-    matrices = 2 * 3 * (32 * 32 + 2 * 16 * 32) + (3 + 1) * (32 * 32 + 3 * 64 * 32)
-    by_hand = 2 * (matrices + 2 * 6 * 2 * 32)
-    assert Llama(tiny.sizes, tiny.weights(TOKENS)).flops(1, [2]) == by_hand
-
-
 def test_a_tensor_that_is_missing_or_of_another_shape(tiny):
     weights = tiny.weights(TOKENS)
     lacking = {name: values for name, values in weights.items() if name != "blk.1.ffn_up.weight"}
