@@ -53,15 +53,6 @@ def test_the_solution_is_the_projection_onto_the_disc(objectives):
     assert result.violation == disc(result.x)
 
 
-def test_constraints_of_two_clients_meet_in_a_corner():
-    # min |x|^2 with x_1 >= 1 (client 0) and x_1 + x_2 >= 2 (client 1): (1, 1).
-    one = bowl(np.zeros(2), lambda x: 1.0 - x[0])
-    two = bowl(np.zeros(2), lambda x: 2.0 - x[0] - x[1])
-    result = run([one, two], x0=(0.0, 0.0))  # infeasible for both
-    assert result.feasible
-    assert result.x == pytest.approx([1.0, 1.0], abs=2e-3)
-
-
 @pytest.mark.parametrize(
     "algorithm",
     [FedZO(local_steps=5, optimizer=Adam(0.005)), FedCMA(local_steps=5)],
@@ -109,17 +100,6 @@ def test_some_clients_do_not_take_part():
     result = run([bowl(np.ones(2), disc)] * 3, participation=2, rounds=6)
     assert result.feasible is None
     assert "not all clients have reported" in str(result)
-
-
-def test_points_that_fail_are_left_out():
-    def objective(x):
-        if x[0] < -0.1:
-            raise ValueError("no value there")
-        return float(np.sum((x - 2.0) ** 2)), disc(x)
-
-    result = run(objective, on_failure="skip")
-    assert result.feasible
-    assert result.x == pytest.approx(np.sqrt([0.5, 0.5]), abs=5e-3)
 
 
 def test_old_data_without_constraints_is_refused():

@@ -163,12 +163,6 @@ def test_vectorized_shape(wrong):
         call(objectives=[lambda x: np.sum(x**2, axis=1), wrong], vectorized=True)
 
 
-def test_scalar_shape():
-    """So is an objective that returns a vector where one number is expected."""
-    with pytest.raises(ValueError, match=r"objective of client 0 must return one number"):
-        call(objectives=[lambda x: x, f])
-
-
 # Objectives that fail
 
 

@@ -1,12 +1,10 @@
 """Files that are not as they should be: one line on standard error, and the file stays as it is."""
 
 import sqlite3
-from pathlib import Path
 
 import pytest
 from kept_runs import keep
 
-from fzoos.runs.reader import runs_at
 from fzoos.runs.store import Store
 
 COMMANDS = [
@@ -86,24 +84,6 @@ def test_a_bad_file_is_one_line_and_stays_as_it_is(fzoos, tmp_path, kind, comman
     beside = {path.name: path.stat().st_size for path in tmp_path.iterdir() if path.name != "bad.db"}
     assert beside.keys() <= {"bad.db-wal", "bad.db-shm"}  # SQLite's own, for who only reads
     assert beside.get("bad.db-wal", 0) == 0
-
-
-@pytest.mark.parametrize("command", [COMMANDS[i] for i in (0, 6)], ids=" ".join)
-def test_a_locked_file_is_one_line_and_stays_as_it_is(fzoos, tmp_path, command):
-    keep("runs.db")
-    before = Path("runs.db").read_bytes()
-    other = sqlite3.connect("runs.db", isolation_level=None)
-    other.execute("PRAGMA locking_mode = EXCLUSIVE")
-    other.execute("BEGIN EXCLUSIVE")
-    try:
-        code, out, err = fzoos(*(word.format("runs.db") for word in command))
-    finally:
-        other.execute("ROLLBACK")
-        other.close()
-    assert (code, out) == (2, "")
-    assert err == "fzoos: runs.db cannot be read as a file of runs: database is locked\n"
-    assert Path("runs.db").read_bytes() == before
-    assert len(runs_at()) == 1
 
 
 @pytest.mark.parametrize(

@@ -93,21 +93,6 @@ def test_a_run_with_a_program_is_that_of_the_function(make):
     assert (result.feasible, result.violation) == (expected.feasible, expected.violation)
 
 
-def test_a_function_that_fails_somewhere(make):
-    f = make("fails")
-    values, c = f([[-1.0, 0.0], [0.5, 0.0]])
-    assert np.isnan([values[0], *c[0]]).all()
-    assert (values[1], c[1].tolist()) == (6.25, [-0.75, -0.3])
-    result = minimize([f], x0=np.full(2, 0.1), bounds=(-2, 2), rounds=5, seed=1, on_failure="skip")
-    assert result.feasible
-    assert result.failed > 0
-
-
-def test_more_constraints_than_before_are_an_error_that_counts_them(make):
-    with pytest.raises(ValueError, match=r"must return f and 2 constraints, as before .*, got f and 1 constraint"):
-        minimize([make("changes")], x0=np.full(2, 0.4), bounds=(-2, 2), rounds=5, seed=1)
-
-
 X = np.array([[0.5, 0.25], [0.1, 0.2], [0.3, 0.3]])
 
 

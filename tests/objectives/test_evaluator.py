@@ -146,21 +146,6 @@ def test_nan_and_infinity_can_be_skipped(value, vectorized):
     assert (e.count, e.failed) == (5, 3)
 
 
-@pytest.mark.parametrize("vectorized", [False, True])
-def test_errors_can_be_skipped(vectorized):
-    """A point at which the objective raises is counted and left out; of a batch, all points."""
-
-    def objective(x):
-        if np.any(x[..., 0] > 5):
-            raise ValueError("broken")
-        return x.sum(axis=-1)
-
-    e = make(objective, vectorized=vectorized, on_failure="skip")
-    _, y = e.evaluate(np.array([[0.1, 0.0], [0.6, 0.5], [0.2, 0.1]]))
-    np.testing.assert_allclose(y, [np.nan] * 3 if vectorized else [1.0, np.nan, 3.0])
-    assert (e.count, e.failed) == ((3, 3) if vectorized else (3, 1))
-
-
 def test_a_value_that_is_entered_later_is_no_failure():
     """Values that are found by hand later are no failure, whatever is done with those."""
 
@@ -187,31 +172,9 @@ def test_the_first_failure_is_stored_and_logged_once(caplog):
     assert len(caplog.records) == 1
 
 
-def test_an_interrupt_is_not_an_error_of_the_objective():
-    def objective(x):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        make(objective).evaluate(np.zeros((1, 2)))
-
-
 def cube(objective, *, vectorized=False, dim=2, **settings) -> Evaluator:
     """An evaluator whose box is the unit cube itself."""
     return Evaluator(objective, Box.of((0, 1), dim), vectorized=vectorized, **settings)
-
-
-def test_a_scalar_objective_is_called_row_by_row():
-    rows = []
-
-    def objective(x):
-        rows.append(x.copy())
-        x[:] = np.nan  # what the objective does to its argument is its own affair
-        return rows[-1].sum()
-
-    x = np.arange(6.0).reshape(3, 2) / 8
-    np.testing.assert_array_equal(cube(objective).evaluate(x)[1], [1 / 8, 5 / 8, 9 / 8])
-    np.testing.assert_array_equal(rows, np.arange(6.0).reshape(3, 2) / 8)
-    np.testing.assert_array_equal(x, np.arange(6.0).reshape(3, 2) / 8)
 
 
 @pytest.mark.parametrize("as_number", [float, np.float32, lambda v: np.array([v]), lambda v: np.array([[v]]), int])
@@ -219,19 +182,6 @@ def test_a_scalar_objective_may_return_any_one_number(as_number):
     _, y = cube(lambda x: as_number(x.sum()), dim=3).evaluate(np.ones((2, 3)))
     np.testing.assert_array_equal(y, [3.0, 3.0])
     assert y.dtype == np.float64
-
-
-@pytest.mark.parametrize(
-    ("returned", "shape"),
-    [(0.0, "()"), (np.zeros((2, 1)), "(2, 1)"), (np.zeros(3), "(3,)"), (np.zeros((2, 4)), "(2, 4)")],
-)
-def test_a_vectorised_objective_of_the_wrong_shape(returned, shape):
-    """Bad input: a vectorised objective that returns the wrong shape."""
-    message = (
-        "the vectorized objective of client 3 must return shape (2,) for x of shape (2, 4), " + f"got shape {shape}"
-    )
-    with pytest.raises(ValueError, match=re.escape(message)):
-        cube(lambda x: returned, vectorized=True, dim=4, client=3).evaluate(np.zeros((2, 4)))
 
 
 def test_a_scalar_objective_that_returns_many_numbers():

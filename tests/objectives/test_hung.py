@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from fzoos.cli import main
-from fzoos.engines import LocalStudy
 from fzoos.federation.study import Study
 from fzoos.objectives.program import Program, ProgramError
 
@@ -85,19 +84,6 @@ def test_an_answer_to_nothing():
         f([0.0])
 
 
-def test_python_functions_answer_with_the_id(tmp_path):
-    """What `Program.python` runs says which request it answers, errors included."""
-    (tmp_path / "f.py").write_text("def objective(x):\n    return 1.0 if x[0] else 1 / 0\n", encoding="utf-8")
-    command = [sys.executable, "-m", "fzoos.objectives.serve", str(tmp_path / "f.py"), "objective"]
-    lines = '{"x": [[1.0]], "id": 3}\n{"x": [[0.0]], "id": 4}\n{"x": [[1.0]]}\n'
-    done = subprocess.run(command, input=lines, capture_output=True, text=True)
-    assert done.stdout.splitlines() == [
-        '{"y": [1.0], "id": 3}',
-        '{"error": "ZeroDivisionError: division by zero (f.py, line 2)", "id": 4}',
-        '{"y": [1.0]}',
-    ]
-
-
 # Time-outs by default
 
 
@@ -145,20 +131,6 @@ print(LocalStudy(study, {str(tmp_path)!r}, boxes, workers=2).run().message)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert "no answer within 3 s" in done.stdout, done.stderr
     assert done.returncode == 0
-
-
-def test_threads_are_waited_for_where_they_end(tmp_path):
-    """Queries that end are waited for: no objective is called after a study has returned."""
-    running = []
-
-    def slow(x):
-        running.append(1)
-        time.sleep(0.2)
-        running.pop()
-        return float(x @ x)
-
-    LocalStudy(STUDY, tmp_path, [slow, slow], workers=2).run(callback=lambda record: True)
-    assert not running
 
 
 # Processes that a program leaves behind

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fzoos import Choice, Real, Space, Study, WithPrior, minimize
+from fzoos import Study, WithPrior, minimize
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.conductor import conduct
 from fzoos.federation.site import StudySite
 from fzoos.objectives.box import Box
 from fzoos.objectives.prior import read_prior
-from fzoos.objectives.space import SpaceBox
 
 BOX = Box.of((-1, 3), dim=2)
 
@@ -48,16 +47,6 @@ def test_arrays_and_csv_are_the_same(tmp_path):
     by_file = run(prior=[tmp_path / "old.csv", None])
     assert np.array_equal(by_file.x, run(prior=[(points, values), None]).x)
     assert by_file.failed == 0
-
-
-def test_named_variables(tmp_path):
-    """A choice in old data is a corner, as one that was asked."""
-    space = Space(rate=Real(0, 1), kernel=Choice("rbf", "linear"))
-    box = SpaceBox.around(space)
-    x, y = read_prior(([{"rate": 0.5, "kernel": "linear"}], [2.0]), box)
-    assert (x.tolist(), y.tolist()) == ([[0.5, 0.0, 1.0]], [2.0])
-    (tmp_path / "old.csv").write_text("rate,kernel,value\n0.5,linear,2\n")
-    assert read_prior(tmp_path / "old.csv", box)[0].tolist() == x.tolist()
 
 
 def test_a_site_begins_with_it(tmp_path):

@@ -48,14 +48,6 @@ def test_columns_of_a_table(store):
     assert [sum(columns[f"clients/{i}/distance"][r] is None for i in range(3)) for r in range(4)] == [1] * 4
 
 
-def test_a_diagnostic_that_comes_later_has_its_place_beside_the_others():
-    first = Record(1, 2, 3, 4, 0.5, 0.1, None, {"a": 1.0}, (2,), (0.0,))
-    second = Record(2, 4, 6, 8, 1.0, 0.1, 3.0, {"a": 1.0, "b": 2.0}, (4,), (0.0,))
-    columns = result_of(first, second).columns
-    assert list(columns)[len(BASE) :] == ["diagnostics/a", "diagnostics/b", "clients/0/queries", "clients/0/distance"]
-    assert columns["diagnostics/b"] == [None, 2.0]
-
-
 @given(
     st.lists(
         st.tuples(
@@ -129,14 +121,3 @@ def test_what_is_missing_is_said_kindly(store, tmp_path, monkeypatch, missing, c
     if missing == "pandas":
         with pytest.raises(ImportError, match=r"to_pandas needs pandas: pip install 'fzoos\[pandas\]'"):
             fzoos.load(store).to_pandas()
-
-
-@pytest.mark.parametrize("name", ["run.csv", "run.json"])
-def test_a_file_is_replaced_whole(store, tmp_path, name, capsys):
-    (tmp_path / name).write_text("old")
-    with pytest.raises(SystemExit) as end:
-        main(["export", f"{store}:1", "-o", str(tmp_path / name)])
-    assert end.value.code == 0
-    assert capsys.readouterr().out == f"{store}:1: 4 rounds in {tmp_path / name}\n"
-    assert [path.name for path in tmp_path.iterdir()] == [name]
-    assert "old" not in (tmp_path / name).read_text()

@@ -12,7 +12,6 @@ from fzoos.cli import main
 from fzoos.engines import LocalStudy
 from fzoos.runs.reader import runs_at
 from fzoos.runs.store import Store
-from fzoos.runs.text import markdown
 
 
 def limited(x):
@@ -76,14 +75,6 @@ def test_a_study_knows_whether_and_not_by_how_much(tmp_path):
     assert runs_at(tmp_path)[0].feasible is True
 
 
-def test_without_constraints_nothing_is_said(tmp_path, fzoos):
-    result = run(tmp_path / "runs.db", [free])
-    assert "violation" not in result.columns
-    assert result.feasibility == ""
-    assert runs_at(tmp_path)[0].feasible is None
-    assert "feasible" not in fzoos("show") + fzoos("list")
-
-
 def test_list_has_feasibility_and_tags_where_a_run_has_them(tmp_path, fzoos):
     path = tmp_path / "runs.db"
     run(path, [limited], name="met")
@@ -99,17 +90,6 @@ def test_list_has_feasibility_and_tags_where_a_run_has_them(tmp_path, fzoos):
     listed = json.loads(fzoos("list", "--json"))
     assert [one["feasible"] for one in listed] == [True, False, None]
     assert listed[2]["tags"] == ["for the paper", "kept"]
-
-
-def test_show_has_the_violation_of_each_round_and_the_end_in_words(tmp_path, fzoos):
-    result = run(tmp_path / "runs.db", [limited])
-    shown = fzoos("show")
-    assert f"feasible yes, for all; the largest constraint is {result.violation:.3g}" in shown
-    table = shown[shown.index("last rounds") :].splitlines()
-    assert table[1].split()[-2:] == ["violation", "feasible"]
-    first = table[3].split()
-    assert first[-2:] == ["1", "no"]  # x0 = (1, 1)
-    assert f"feasible: {result.feasibility}" in markdown([("one", {}, result)])
 
 
 def test_a_point_at_which_the_constraints_failed_is_no_number(tmp_path):

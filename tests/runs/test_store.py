@@ -75,16 +75,6 @@ def test_x_is_exact(tmp_path):
     assert fzoos.load(tmp_path / "runs.db", run).x.tobytes() == x.tobytes()
 
 
-def test_nan_among_the_diagnostics(tmp_path):
-    """They may be NaN, and come back so."""
-    with Store(tmp_path / "runs.db") as store:
-        run = store.begin("demo", {}, X, 2)
-        store.checkpoint(run, b"", [0, 0], record(diagnostics={"a": math.nan, "b": math.inf, "c": 1.0}), X)
-        found = store.result(run).history[0].diagnostics
-    assert math.isnan(found["a"])
-    assert found["c"] == 1.0
-
-
 def test_all_or_nothing(path):
     """A checkpoint that cannot be written leaves the one before, the record too, and the file goes on."""
     with Store(path) as store:
@@ -173,19 +163,6 @@ def test_nothing_there(tmp_path):
     Store(tmp_path / "new.db").close()
     with pytest.raises(StoreError, match=r"new\.db has no run yet"):
         fzoos.load(tmp_path / "new.db")
-
-
-@pytest.mark.parametrize("left", ["", "PRAGMA journal_mode = WAL", "CREATE TABLE t (a); DROP TABLE t"])
-def test_killed_while_it_was_made(tmp_path, left):
-    """A file without a table, as a process leaves it that is killed in its first moments, is a new one."""
-    path = tmp_path / "runs.db"
-    path.touch()
-    with closing(sqlite3.connect(path)) as db:
-        db.executescript(left)
-    with pytest.raises(StoreError, match="is empty: no run has begun in it"):
-        fzoos.load(path)
-    with Store(path) as store:
-        assert store.begin("demo", {}, X, 1) == 1
 
 
 # Several at once

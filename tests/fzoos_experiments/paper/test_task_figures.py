@@ -369,18 +369,3 @@ def test_the_classifier_is_trained_once_and_before_the_runs(jobs, tmp_path, monk
     assert "100/100" in printed.err
     assert len(re.findall(r"classifier: accuracy 0\.\d+ on the half it was not trained on", printed.err)) == 1
     _build.cache_clear()
-
-
-def test_a_weak_classifier_stops_a_figure_before_its_runs(tmp_path, monkeypatch, capsys, runs_made):
-    """Labels that have nothing to do with the rows cannot be learnt: one line says so."""
-    rng = np.random.default_rng(0)
-    x, y = np.zeros((800, 54), np.int16), rng.integers(1, 8, 800).astype(np.uint8)
-    x[:, :10] = rng.integers(0, 100, (800, 10))
-    monkeypatch.setenv("FZOOS_DATA", other_covertype(tmp_path / "noise", x, y))
-    capsys.readouterr()
-    assert command("fig9", tmp_path) == 2
-    error = capsys.readouterr().err
-    assert re.match(r"fzoos: the classifier reaches accuracy 0\.\d+, min_accuracy is 0\.6: too weak", error)
-    assert len(error.splitlines()) == 1
-    assert not runs_made
-    assert not (tmp_path / "runs").exists()

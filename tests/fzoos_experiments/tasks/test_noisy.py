@@ -44,13 +44,6 @@ def test_f_and_its_gradient_are_without_noise():
     assert NOISY.minimum == EXACT.minimum
 
 
-def test_a_run_is_reproducible_whatever_the_workers():
-    settings = {"bounds": NOISY.bounds, "algorithm": FedZO(), "rounds": 3, "vectorized": True, "rng": 0}
-    one, two = (minimize(NOISY.objectives, NOISY.x0, workers=n, **settings).x for n in (1, 2))
-    assert np.array_equal(one, two)
-    assert not np.array_equal(one, minimize(EXACT.objectives, EXACT.x0, **settings).x)
-
-
 def call(capsys, *words):
     with pytest.raises(SystemExit) as ended:
         main(list(words))

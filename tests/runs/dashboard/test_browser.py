@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import pytest
 
-from fzoos import Auto, FedProx
 from fzoos.runs.reader import read
 from fzoos.runs.report import report
 
@@ -94,17 +93,6 @@ def test_the_page_shows_the_runs(visit, url):
     assert "None" in page.locator("#table-failures").inner_text()
     assert page.locator("#live").inner_text() == "Live"
     assert not wide(page)
-
-
-def test_a_diagnostic_is_drawn_of_the_runs_that_report_it(visit, tmp_path):
-    path = tmp_path / "runs.db"
-    keep(path, algorithm=FedProx(local_steps=2))
-    keep(path, algorithm=Auto())
-    with serving(path) as address:
-        page = drawn(visit(address))
-        has_lines(page, 2)
-        has_lines(page, 1, "#plot-correction_length")
-        assert lines(page, "#plot-correction_length") == ["runs.db:1"]
 
 
 def test_the_horizontal_axis(visit, url):
@@ -272,19 +260,6 @@ def test_a_run_appears_and_its_curve_grows_without_a_reload(visit, tmp_path, goi
         keep(tmp_path / "runs.db", rounds=2, name="a second one")
         has_lines(page, 2)
         assert page.evaluate("window.untouched")
-
-
-def test_a_server_that_ends_is_said(browser, kept):
-    """What was drawn stays. The browser itself reports the lost connection, so its console is not asked here."""
-    context = browser.new_context()
-    page = context.new_page()
-    with serving(kept) as url:
-        page.goto(url)
-        drawn(page)
-        has_lines(page, 3)
-    says(page, "Disconnected", "#live")
-    assert len(lines(page)) == 3
-    context.close()
 
 
 def test_values_below_zero(visit, tmp_path):

@@ -5,9 +5,8 @@ import pytest
 from fzoos.runs import store
 from fzoos.runs.dashboard import index as index_module
 from fzoos.runs.dashboard.index import RunIndex
-from fzoos.runs.dashboard.view import details, dumps
+from fzoos.runs.dashboard.view import details
 from fzoos.runs.reader import Reader
-from fzoos.runs.store import StoreError
 
 from .conftest import keep
 
@@ -36,24 +35,6 @@ def test_rounds_that_the_page_has_are_not_read_again(tmp_path, monkeypatch):
         details(reader.run(1, after=28))
         details(reader.run(1, after=30))
     assert read == [29, 30, 30]
-
-
-def test_one_run_of_many_is_read_alone(kept):
-    with Reader(kept) as reader:
-        assert [reader.summary(run.id) for run in reader.runs] == reader.runs
-        with pytest.raises(StoreError, match="has no run 4"):
-            reader.summary(4)
-
-
-def test_the_list_is_made_once_for_all_who_look(kept, monkeypatch):
-    made = []
-    monkeypatch.setattr(index_module, "dumps", lambda value: made.append(1) or dumps(value))
-    monkeypatch.setattr(index_module, "_FRESH", -1.0)  # each looks at the file
-    with RunIndex(kept) as index:
-        texts = [index.listing() for _ in range(50)]
-        assert len(made) == 1
-        assert all(text is texts[0] for text in texts)
-        assert texts[0] == dumps(index.refresh())
 
 
 def test_a_change_is_in_the_list(tmp_path, monkeypatch):

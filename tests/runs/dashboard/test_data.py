@@ -155,33 +155,6 @@ def test_a_run_whose_process_was_killed_is_interrupted(tmp_path, going_on):
         assert index.details(run["key"])["message"] == "its process is gone"
 
 
-def test_where_x_went_is_as_much_as_a_plot_can_show(tmp_path):
-    """Of 30 coordinates the 20 that moved most, as shares of the box; of 1,001 rounds some, the last among them.
-
-    The i-th moves by i in a box of width 10, save the first: it moves by 50, most of all, but in a box of width 1000.
-    """
-    with Store(tmp_path / "runs.db") as store:
-        bounds = [[0, 1000]] + [[0, 10]] * 29
-        reach = np.array([50.0, *range(2, 31)])
-        run = store.begin("long", {"bounds": bounds}, np.zeros(30), clients=1)
-        store._execute("BEGIN")
-        for r in range(1, 1002):
-            record = Record(r, r, r, r, float(r), 0.1, None, {}, (r,), (0.0,))
-            store._update(run, **store._insert(run, record, reach * r / 1001))
-        store._execute("COMMIT")
-    with RunIndex(tmp_path) as index:
-        path = index.path_of_x("runs.db:1")
-        assert path["dim"] == 30
-        assert path["names"] == [f"x{i}" for i in range(11, 31)]
-        assert path["round"][0] == 0
-        assert path["round"][-1] == 1001
-        assert 200 < len(path["round"]) <= 402
-        assert [len(column) for column in path["x"]] == [len(path["round"])] * 20
-        assert path["x"][-1][-1] == pytest.approx(30.0)
-        with pytest.raises(StoreError, match="no run"):
-            index.path_of_x("runs.db:9")
-
-
 def test_runs_of_one_problem_and_of_one_setting(tmp_path):
     """Seeds are of one group; another step size is another group of the same problem; another box another problem."""
     path = tmp_path / "runs.db"

@@ -1,15 +1,12 @@
 """What the page makes of runs, in a real browser: means over seeds, F*, zoom, files, and changes that ask first."""
 
 import csv
-import json
 import re
-import sqlite3
-import time
 
 import numpy as np
 import pytest
 
-from fzoos import Adam, Auto, Choice, FedProx, FedZO, Integer, Log, Space, minimize
+from fzoos import Adam, Auto, FedProx, FedZO, minimize
 from fzoos.runs.reader import read, runs_at
 from fzoos.runs.report import report
 from fzoos.runs.store import Store
@@ -17,7 +14,7 @@ from fzoos.testing.problem import with_steps
 from fzoos_experiments.tasks import Levy, Quadratic
 
 from .conftest import keep, serving
-from .test_browser import PATIENCE, PLOT, axes, drawn, has_lines, lines, says, scale, text_of, until, wide
+from .test_browser import PLOT, axes, drawn, has_lines, says, text_of, until
 
 TOKEN = "a-word-that-nobody-guesses"
 NASTY = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
@@ -167,26 +164,6 @@ def test_zoom(visit, url):
     assert page.get_by_role("button", name="Whole plot").count() == 0  # another axis: all of it
 
 
-def test_coordinates_of_x(visit, tmp_path):
-    """Those of the run in focus, from x0 on, by the names of the variables."""
-    space = Space(rate=Log(1e-5, 1e-1), depth=Integer(1, 12), kernel=Choice("rbf", "linear"))
-
-    def loss(rate, depth, kernel):
-        return (np.log10(rate) + 3) ** 2 + (depth - 5) ** 2 + (kernel == "rbf")
-
-    start = {"rate": 1e-2, "depth": 2, "kernel": "rbf"}
-    result = minimize([loss], start, bounds=space, rounds=4, seed=0, store=tmp_path / "runs.db")
-    with serving(tmp_path) as url:
-        page = drawn(visit(url))
-        has_lines(page, 4, "#plot-coordinates")
-        table = rows_of(saved(page, page.get_by_label("Save Coordinates of x as CSV")))
-        assert {row[0] for row in table[1:]} == {"rate", "depth", "kernel=rbf", "kernel=linear"}
-        rates = [float(row[2]) for row in table if row[0] == "rate"]
-        assert rates[0] == pytest.approx(1e-2)
-        assert rates[-1] == pytest.approx(result.x[0], rel=1e-7)
-        assert f"depth = {result.variables['depth']}" in text_of(page, "#table-point .means")
-
-
 def test_a_plot_is_saved_as_a_picture(visit, url, tmp_path):
     """PNG, as wide as two pixels for one of the page, with something drawn on it in colours of the lines."""
     page = drawn(visit(url, color_scheme="dark"))
@@ -298,36 +275,3 @@ def test_texts_stay_texts_wherever_they_are_shown(visit, editable, tmp_path):
     assert "<b>bold</b>" in page.locator("#list").inner_text()
     assert page.locator("img").count() == 0
     assert page.title().startswith("<img")
-
-
-def test_ten_thousand_runs(visit, tmp_path):
-    """The page has a part of them, finds any, and answers within seconds."""
-    path = tmp_path / "runs.db"
-    keep(path, rounds=3)
-    with sqlite3.connect(path) as db:
-        [row] = db.execute("SELECT * FROM runs").fetchall()
-        rounds = db.execute("SELECT * FROM rounds").fetchall()
-        settings = json.loads(row[2])
-        for run in range(2, 10_001):
-            study = json.dumps(settings | {"seed": run % 5, "precision": f"float{run // 5}"})
-            name = f"try number{run // 5}."
-            db.execute(
-                f"INSERT INTO runs VALUES ({','.join('?' * len(row))})", (run, name, study, row[3] + run, *row[4:])
-            )
-            places = ",".join("?" * len(rounds[0]))
-            db.executemany(f"INSERT INTO rounds VALUES ({places})", [(run, *r[1:]) for r in rounds])
-    db.close()
-    with serving(path) as url:
-        began = time.monotonic()
-        page = drawn(visit(url))
-        assert time.monotonic() - began < PATIENCE / 1000
-        assert page.locator("#list .run").count() <= 150
-        assert text_of(page, "#count") == "10,000"
-        page.get_by_role("button", name="Show more").click()
-        until(page, lambda: 150 < page.locator("#list .run").count() <= 300)
-        page.locator("#filter").fill("try number1234.")
-        until(page, lambda: page.locator("#list .run").count() == 5)
-        page.get_by_role("button", name="All", exact=True).click()
-        until(page, lambda: [line[:5] for line in lines(page)] == ["group"])
-        scale(page, "Log")
-        assert not wide(page)

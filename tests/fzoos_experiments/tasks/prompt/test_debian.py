@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from fzoos_experiments.tasks.prompt import debian, load_texts
 from fzoos_experiments.tasks.prompt.debian import SECTIONS, collect
@@ -35,15 +34,6 @@ def test_what_is_left_out():
     assert np.array_equal(one.label, two.label)
 
 
-def test_at_most_so_many_a_section():
-    assert np.bincount(collect(index(), most=1).label).tolist() == [1] * 12
-
-
-def test_no_index():
-    with pytest.raises(ValueError, match="no text of the class games"):
-        collect(["Package: x"])
-
-
 def test_the_command(tmp_path, monkeypatch, capsys):
     """From standard input to an archive that the task reads."""
     monkeypatch.setattr("sys.stdin", iter(line + "\n" for line in index()))
@@ -51,9 +41,3 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert "24 texts" in capsys.readouterr().out
     assert len(load_texts(tmp_path).text) == 24
     assert debian._main([]).startswith("usage:")
-
-
-def test_the_command_without_an_index(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert "apt-cache gives no package index here" in debian._main([str(tmp_path / "debian.npz")])
-    assert not (tmp_path / "debian.npz").exists()

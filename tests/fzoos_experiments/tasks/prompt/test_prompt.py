@@ -40,16 +40,6 @@ def test_the_objective_is_the_mean_cross_entropy(tiny, make):
         np.testing.assert_allclose(objective(np.zeros((1, 6))), [np.mean(losses)], rtol=1e-4)
 
 
-def test_many_prompts_at_once(make, monkeypatch):
-    """A batch has the values of its rows, in one pass or in several."""
-    task, z = make(), np.random.default_rng(0).uniform(-1, 1, (7, 6))
-    one_by_one = np.concatenate([task.objectives[1](row[None]) for row in z])
-    np.testing.assert_allclose(task.objectives[1](z), one_by_one, rtol=1e-5)
-    monkeypatch.setattr("fzoos_experiments.tasks.prompt.scorer._TOKENS_AT_ONCE", {"cpu": 80})
-    np.testing.assert_allclose(task.objectives[1](z), one_by_one, rtol=1e-5)
-    assert one_by_one.std() > 0.01
-
-
 def test_the_gradient(make):
     """That of F, by central differences in all coordinates."""
     task, x, step = make(), np.linspace(-0.5, 0.5, 6), 3e-3
@@ -119,21 +109,6 @@ def test_bad_input(make, changes, message):
         make(**changes).value(np.zeros(6))
 
 
-def test_a_class_of_several_tokens(tiny, make):
-    data = tiny.texts()._replace(classes=np.array(["a", "b", "dd"]))
-    with pytest.raises(ValueError, match="classes has 'dd', which is 3 tokens of this model, expected one"):
-        make(data=data, classes=("a", "dd")).value(np.zeros(6))
-
-
-def test_no_texts(tmp_path, monkeypatch):
-    monkeypatch.setenv("FZOOS_DATA", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with pytest.raises(
-        DataError, match=r"debian\.npz: neither in .* `python -m fzoos_experiments\.tasks\.prompt\.debian"
-    ):
-        load_texts()
-
-
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
@@ -147,11 +122,6 @@ def test_texts_in_another_layout(tmp_path, arrays, message):
     np.savez(tmp_path / "debian.npz", **arrays)
     with pytest.raises(DataError, match=message):
         load_texts(tmp_path)
-
-
-def test_wrong_shape(make):
-    with pytest.raises(ValueError, match=r"x must have shape \(n, 6\), got \(1, 5\)"):
-        make().objectives[0](np.zeros((1, 5)))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
