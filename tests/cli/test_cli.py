@@ -112,7 +112,7 @@ def test_run_prints_and_writes_the_result(fzoos, tmp_path):
     assert "2/2" in err
     assert "FedTrustRegion on Levy(dim=4, clients=2, heterogeneity=5.0, seed=0, noise=0.0)" in out
     assert "completed: all 2 rounds are done" in out
-    for word in ("F ", "queries ", "per client", "bytes ", "up", "down", "seconds "):
+    for word in ("F ", "queries ", "client 0", "bytes ", "up", "down", "seconds "):
         assert word in out
     written = json.loads((tmp_path / "r.json").read_text())
     assert written["status"] == "completed"

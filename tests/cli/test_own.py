@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -83,8 +84,8 @@ def test_objectives_run_and_f_is_known(module, name, capsys):
 def test_named_variables_are_printed(module, capsys):
     assert run("run", "mine_own:tuning", "--rounds", "12") == 0
     out = capsys.readouterr().out
-    assert "  depth = 5" in out
-    assert "  rate = 0.003" in out
+    assert re.search(r"^values   .*depth = 5$", out, re.MULTILINE)
+    assert re.search(r"^values   .*rate = 0.003", out, re.MULTILINE)
 
 
 def test_without_x0_it_begins_in_the_middle_of_the_bounds(module):

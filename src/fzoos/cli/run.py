@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import typer
-from rich.filesize import decimal
 
 from fzoos.algorithms import find_algorithm
 from fzoos.cli import options
@@ -16,7 +15,7 @@ from fzoos.cli.trial import check_files, ending, outcome, run_trial, share_cores
 from fzoos.messages.precision import check_precision
 from fzoos.runs.plots import Trial
 from fzoos.runs.progress import round_columns
-from fzoos.runs.text import short_x
+from fzoos.runs.text import result_facts
 
 __all__ = ["run"]
 
@@ -69,50 +68,29 @@ def run(
         share_cores(workers)
         trial = run_trial(chosen, problem, bars, row, 0, **settings)
     result = trial.result
-    lines = [
-        f"{trial.label} on {problem}",
-        f"status   {result.status}: {result.message}",
-        *_reached(trial),
-        *_success(trial),
-        *_accuracy(trial),
-        f"rounds   {result.rounds}",
-        f"queries  {result.queries:,} (per client {', '.join(f'{q:,}' for q in result.queries_per_client)})",
-        f"bytes    {decimal(result.bytes_up)} up, {decimal(result.bytes_down)} down",
-        f"seconds  {result.seconds:.2f}",
-    ]
+    facts = result_facts(result, {}, [f"client {i}" for i in range(len(result.queries_per_client))])
+    if not math.isnan(trial.start):  # a built-in task, whose x says nothing
+        del facts["x"]
+    facts = {"status": facts.pop("status")} | _reached(trial) | facts
     if store is not None:
-        lines.append(f"stored   {store.resolve()}")
+        facts["stored"] = str(store.resolve())
     if json_file is not None:
         write_json(json_file, outcome(chosen, problem, trial))
-        lines += [f"json     {json_file.resolve()}"] if json_file != options.STDOUT else []
+        facts |= {"json": str(json_file.resolve())} if json_file != options.STDOUT else {}
+    lines = [f"{trial.label} on {problem}", *(f"{heading:<8} {text}" for heading, text in facts.items())]
     typer.echo("\n".join(lines), err=json_file == options.STDOUT)
     return complain(*ending(trial))
 
 
-def _reached(trial: Trial) -> list[str]:
-    """F, and x if the objectives are the user's own."""
-    result = trial.result
-    if not math.isnan(trial.start):
-        return [f"{trial.quantity:<8} {trial.values[-1]:.6g} (at x0 {trial.start:.6g}{_smallest(trial)})"]
-    known = "not known" if result.fun is None else f"{result.fun:.6g}"
-    variables = [f"  {name} = {value}" for name, value in (result.variables or {}).items()]
-    return [f"x        {short_x(result.x)}", *variables, f"F        {known}"]
-
-
-def _smallest(trial: Trial) -> str:
-    return "" if trial.minimum is None else f", smallest {trial.minimum:.6g}"
-
-
-def _success(trial: Trial) -> list[str]:
-    """Whether the image of an attack is misclassified."""
-    if trial.quantity != "margin":
-        return []
-    return ["attacked yes" if trial.is_attacked else "attacked no: the averaged logits still have its class"]
-
-
-def _accuracy(trial: Trial) -> list[str]:
-    """The accuracy of the language model, before and after the run."""
-    if trial.accuracy is None:
-        return []
-    before, after = trial.accuracy
-    return [f"accuracy {after:.1%} of the test texts (at x0 {before:.1%})"]
+def _reached(trial: Trial) -> dict[str, str]:
+    """F and, of an attack or a language model, whether it has succeeded."""
+    if math.isnan(trial.start):
+        return {"F": "not known" if trial.result.fun is None else f"{trial.result.fun:.6g}"}
+    smallest = "" if trial.minimum is None else f", smallest {trial.minimum:.6g}"
+    facts: dict[str, str] = {trial.quantity: f"{trial.values[-1]:.6g} (at x0 {trial.start:.6g}{smallest})"}
+    if trial.quantity == "margin":
+        facts["attacked"] = "yes" if trial.is_attacked else "no: the averaged logits still have its class"
+    if trial.accuracy is not None:
+        before, after = trial.accuracy
+        facts["accuracy"] = f"{after:.1%} of the test texts (at x0 {before:.1%})"
+    return facts

@@ -17,7 +17,7 @@ from fzoos.runs.export import export as write
 from fzoos.runs.export import iso_time, run_as_dict, to_json
 from fzoos.runs.reader import DEFAULT, read, runs_at
 from fzoos.runs.rows import StoredRun, Summary, plain
-from fzoos.runs.text import number, one_line, short_x, value_text
+from fzoos.runs.text import number, one_line, result_facts, value_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -143,37 +143,23 @@ def _summary(run: Summary) -> dict[str, Any]:
 
 
 def _facts(stored: StoredRun) -> dict[str, str]:
-    result = stored.result
-    facts = {
-        "run": stored.name,
-        "name": stored.summary.name,
-        **({"tags": ", ".join(stored.summary.tags)} if stored.summary.tags else {}),
-        "started": _local_time(stored.summary.started),
-        "status": f"{result.status}: {result.message}" if result.message else result.status,
-    }
-    measured = [(r.monitor, r.round) for r in result.history if r.monitor is not None]
-    if measured:
-        allowed = [(value, result.history[k].round) for value, k in known_values(result.history)]
-        lowest = min(allowed or measured)
-        known = {"at x0": stored.summary.start, "smallest": stored.summary.minimum}
-        also = "".join(f", {name} {value:.6g}" for name, value in known.items() if value is not None)
-        facts["F"] = f"{measured[-1][0]:.6g} (lowest {lowest[0]:.6g} in round {lowest[1]}{also})"
-    facts["x"] = short_x(result.x)
-    if result.feasibility:
-        facts["feasible"] = result.feasibility
-    if result.variables is not None:
-        facts["means"] = ", ".join(f"{name} = {value}" for name, value in result.variables.items())
-    facts["rounds"] = str(result.rounds)
-    each = ", ".join(f"{stored.client(i)} {count:,}" for i, count in enumerate(result.queries_per_client[:10]))
-    facts["queries"] = f"{result.queries:,} ({each}{', ...' if len(result.queries_per_client) > 10 else ''})"
-    if result.failed:
-        first = f"; the first: {result.first_failure.splitlines()[-1]}" if result.first_failure else ""
-        facts["failed"] = f"{result.failed:,} of these queries{first}"
-    facts["bytes"] = f"{decimal(result.bytes_up)} up, {decimal(result.bytes_down)} down"
-    facts["seconds"] = f"{result.seconds:.2f}"
-    if "epsilon" in stored.extra:
-        facts["privacy"] = f"epsilon {stored.extra['epsilon']:.3g} at delta {stored.extra['delta']:g} for each client"
-    return facts
+    result, summary = stored.result, stored.summary
+    facts = {"run": stored.name, "name": summary.name, "tags": ", ".join(summary.tags)}
+    facts |= {"started": _local_time(summary.started), "status": "", "F": _values_of(stored)}
+    facts |= result_facts(result, stored.extra, stored.clients)
+    return {heading: text for heading, text in facts.items() if text}
+
+
+def _values_of(stored: StoredRun) -> str:
+    """F at the end, its lowest value in a feasible round, and what is known of F beside the rounds."""
+    history = stored.result.history
+    measured = [(r.monitor, r.round) for r in history if r.monitor is not None]
+    if not measured:
+        return ""
+    lowest = min([(value, history[k].round) for value, k in known_values(history)] or measured)
+    known = {"at x0": stored.summary.start, "smallest": stored.summary.minimum}
+    also = "".join(f", {name} {value:.6g}" for name, value in known.items() if value is not None)
+    return f"{measured[-1][0]:.6g} (lowest {lowest[0]:.6g} in round {lowest[1]}{also})"
 
 
 def _show_settings(console: Console, stored: StoredRun) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.filesize import decimal
 
 from fzoos.cli import options
 from fzoos.cli.told import read_told
@@ -24,7 +23,7 @@ from fzoos.objectives.manual import ManualObjective, ValueTable
 from fzoos.objectives.program import Program
 from fzoos.result import Result
 from fzoos.runs.store import Store
-from fzoos.runs.text import short_x
+from fzoos.runs.text import result_facts
 
 __all__ = ["ask", "scaffold", "study", "tell"]
 
@@ -87,7 +86,7 @@ def study(
         for site in settings.sites
     ]
     result = LocalStudy(settings, folder, objectives, workers, site_seed).run(resume=resume, progress=not quiet)
-    _show(folder, result)
+    _show(folder, settings, result)
     return {"interrupted": 130, "failed": 1}.get(result.status, 0)
 
 
@@ -121,7 +120,7 @@ def ask(
     rows = [[name, id, *_shown(settings, x), *empty] for name in sites for id, x in table.requested(name)]
     if not rows:
         if result is not None and result.status != "stopped":
-            _show(folder, result)
+            _show(folder, settings, result)
         else:
             typer.echo("no point is to be evaluated now")
         return 0
@@ -170,20 +169,9 @@ def _shown(settings: Study, x: list[float]) -> list[str]:
     return [str(value) for value in settings.space.variables(x).values()]
 
 
-def _show(folder: Path, result: Result) -> None:
-    typer.echo(f"status   {result.status}: {result.message}")
-    typer.echo(f"x        {short_x(result.x)}")
-    for name, value in (result.variables or {}).items():
-        typer.echo(f"  {name} = {value}")
-    typer.echo(f"rounds   {result.rounds}")
-    typer.echo(f"queries  {result.queries:,} (per site {', '.join(f'{q:,}' for q in result.queries_per_client)})")
-    if result.feasibility:
-        typer.echo(f"feasible {result.feasibility}")
-    if result.failed:
-        typer.echo(f"failed   {result.failed:,} of these queries")
-    typer.echo(f"bytes    {decimal(result.bytes_up)} up, {decimal(result.bytes_down)} down")
+def _show(folder: Path, settings: Study, result: Result) -> None:
     with Store(folder / "result.db") as store:
-        extra = store.extra(store.last or 0)
-    if "epsilon" in extra:
-        typer.echo(f"privacy  epsilon {extra['epsilon']:.3g} at delta {extra['delta']:g} for each site")
-    typer.echo(f"result   {(folder / 'result.db').resolve()} (fzoos.load)")
+        facts = result_facts(result, store.extra(store.last or 0), settings.sites)
+    facts["result"] = f"{(folder / 'result.db').resolve()} (fzoos.load)"
+    for heading, text in facts.items():
+        typer.echo(f"{heading:<8} {text}")

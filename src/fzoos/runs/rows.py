@@ -97,6 +97,11 @@ class StoredRun:
         """FILE:ID, by which commands find the run."""
         return f"{self.path}:{self.summary.id}"
 
+    @property
+    def clients(self) -> list[str]:
+        """The names of all clients."""
+        return [self.client(i) for i in range(len(self.result.queries_per_client))]
+
     def client(self, index: int) -> str:
         """The name of a client: that of its site, in a study."""
         sites = self.settings.get("sites")

@@ -13,7 +13,7 @@ from fzoos._util.arrays import FloatArray
 from fzoos.result import Record, Result
 from fzoos.runs.compare import AXES, at_equal, differing, flatten
 
-__all__ = ["markdown", "number", "one_line", "rounds_shown", "short_x", "value_text"]
+__all__ = ["markdown", "number", "one_line", "result_facts", "rounds_shown", "short_x", "value_text"]
 
 _SHOWN = 12  # rows of a table of rounds
 _COORDINATES = 10  # of a point
@@ -65,6 +65,41 @@ def one_line(text: object) -> str:
         'two lines?[31m'
     """
     return "".join(c if c.isprintable() else "?" for c in " ".join(str(text).split()))
+
+
+def result_facts(result: Result, extra: Mapping[str, Any], clients: Sequence[str]) -> dict[str, str]:
+    """What commands print of a result, by heading.
+
+    Args:
+        result: the result.
+        extra: epsilon and delta, if the run was private.
+        clients: the names of the clients.
+
+    Example:
+        >>> from fzoos import FedZO, minimize
+        >>> from fzoos.runs.text import result_facts
+        >>> result = minimize(lambda x: float(x @ x), [0.5], bounds=(-1, 1), algorithm=FedZO(), rounds=1)
+        >>> facts = result_facts(result, {}, ["client 0"])
+        >>> facts["status"], facts["queries"]
+        ('completed: all 1 rounds are done', '210 (client 0 210)')
+    """
+    each = ", ".join(f"{name} {n:,}" for name, n in zip(clients[:10], result.queries_per_client, strict=False))
+    facts = {
+        "status": f"{result.status}: {result.message}" if result.message else result.status,
+        "x": short_x(result.x),
+        "values": ", ".join(f"{name} = {value}" for name, value in (result.variables or {}).items()),
+        "feasible": result.feasibility,
+        "rounds": str(result.rounds),
+        "queries": f"{result.queries:,} ({each}{', ...' if len(clients) > 10 else ''})",
+    }
+    if result.failed:
+        first = f"; the first: {result.first_failure.splitlines()[-1]}" if result.first_failure else ""
+        facts["failed"] = f"{result.failed:,} of these queries{first}"
+    facts["bytes"] = f"{decimal(result.bytes_up)} up, {decimal(result.bytes_down)} down"
+    facts["seconds"] = f"{result.seconds:.2f}"
+    if "epsilon" in extra:
+        facts["privacy"] = f"epsilon {extra['epsilon']:.3g} at delta {extra['delta']:g} for each client"
+    return {heading: text for heading, text in facts.items() if text}
 
 
 def short_x(x: FloatArray) -> str:

@@ -67,7 +67,7 @@ def details(run: StoredRun) -> dict[str, Any]:
         "message": result.message,
         "settings": settings,
         "extra": run.extra,
-        "clients": [run.client(i) for i in range(len(result.queries_per_client))],
+        "clients": run.clients,
         "client_queries": result.queries_per_client,
         "failed": result.failed,
         "first_failure": result.first_failure,
