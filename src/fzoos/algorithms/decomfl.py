@@ -112,8 +112,9 @@ class _Client(GradientHalf):
         if not np.all(np.isfinite(x)):
             raise MessageError("the state of the optimizer leads to no point")
         settings, z = self._settings, self._perturbations(1 + len(self._slopes))
-        query = partial(self.context.query, purpose="difference", at_server_x=self.context.iterate_is_server_x)
-        s = settings.differences.slopes(query, x, z)
+        points = settings.differences.points(x, z)
+        y = self.context.query(points, "difference", at_server_x=self.context.iterate_is_server_x)
+        s = settings.differences.slopes(y)
         good = np.isfinite(s)
         s = np.where(good, s, 0.0) * (len(s) / max(1, int(good.sum())))  # a failed one is left out of the mean
         self._slopes.append(s)

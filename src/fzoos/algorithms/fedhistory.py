@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -149,11 +148,9 @@ class _Client(FiniteDifferenceClient):
         if self._count % (self._settings.renew or history) == 0:
             self._basis = scipy.linalg.orth(np.stack(self._steps, axis=1), rcond=_ROUNDING)
 
-    def local_gradient(self, x: FloatArray) -> FloatArray:
-        """FD(x) along directions of covariance (2)."""
-        u = draw_along(self._basis, self._settings.alpha, self._differences, self.context.rng)
-        query = partial(self.context.query, purpose="difference", at_server_x=self.context.iterate_is_server_x)
-        return self._differences.along(u, query, x)
+    def draw_directions(self) -> FloatArray:
+        """Draw directions of covariance (2)."""
+        return draw_along(self._basis, self._settings.alpha, self._differences, self.context.rng)
 
     def state(self) -> StateDict:
         steps = np.reshape(self._steps, (-1, self.context.dim))

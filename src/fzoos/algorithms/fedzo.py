@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext, ClientHalf
@@ -46,9 +45,15 @@ class FiniteDifferenceClient(GradientHalf):
         self._differences = settings.differences
 
     def local_gradient(self, x: FloatArray) -> FloatArray:
-        """FD(x)."""
-        query = partial(self.context.query, purpose="difference", at_server_x=self.context.iterate_is_server_x)
-        return self._differences.estimate(query, x, self.context.rng)
+        """Return FD(x)."""
+        u, context = self.draw_directions(), self.context
+        points = self._differences.points(x, u)
+        y = context.query(points, "difference", at_server_x=context.iterate_is_server_x)
+        return self._differences.gradient(u, y)
+
+    def draw_directions(self) -> FloatArray:
+        """Draw U, shape (Q, d)."""
+        return self._differences.draw(self.context.dim, self.context.rng)
 
 
 @dataclass(frozen=True)

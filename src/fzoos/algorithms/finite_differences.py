@@ -5,7 +5,6 @@ FD(x) = (1/Q) sum_q (y(x + lambda u_q) - y(x)) / lambda * u_q, with u_q one row 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -38,8 +37,9 @@ class FiniteDifferences:
         >>> import numpy as np
         >>> from fzoos import FiniteDifferences
         >>> fd = FiniteDifferences(count=2000, step=1e-3)
-        >>> slope = lambda x: x @ np.array([1.0, -2.0])
-        >>> fd.estimate(slope, np.array([0.5, 0.5]), np.random.default_rng(0)).round(0)
+        >>> x, u = np.array([0.5, 0.5]), fd.draw(2, np.random.default_rng(0))
+        >>> y = fd.points(x, u) @ np.array([1.0, -2.0])
+        >>> fd.gradient(u, y).round(0)
         array([ 1., -2.])
     """
 
@@ -65,30 +65,27 @@ class FiniteDifferences:
         u = rng.standard_normal((self.count, dim))
         return u / np.linalg.norm(u, axis=1, keepdims=True) if self.directions == "sphere" else u
 
-    def estimate(
-        self, query: Callable[[FloatArray], FloatArray], x: FloatArray, rng: np.random.Generator
-    ) -> FloatArray:
-        """Return FD(x) by one batch of Q + 1 queries; directions that failed (NaN) are left out of the mean.
+    def points(self, x: FloatArray, u: FloatArray) -> FloatArray:
+        """Return the points of an estimate, x and x + lambda u_q, shape (Q + 1, d)."""
+        return np.concatenate([x[None, :], x + self.step * u])
 
-        If `query` clips points to the cube, the formula is unchanged: for Gaussian directions the slope along a clipped
-        coordinate is at most halved, and other coordinates are unaffected.
-        """
-        return self.along(self.draw(len(x), rng), query, x)
-
-    def along(self, u: FloatArray, query: Callable[[FloatArray], FloatArray], x: FloatArray) -> FloatArray:
-        """Return FD(x) along given directions, the rows of u."""
-        slopes = self.slopes(query, x, u)
-        good = np.isfinite(slopes)
-        if not good.any():
-            return np.zeros_like(x)
-        mean: FloatArray = (slopes[good] @ u[good]) / int(good.sum())
-        return self.factor(len(x)) * mean
-
-    def slopes(self, query: Callable[[FloatArray], FloatArray], x: FloatArray, u: FloatArray) -> FloatArray:
-        """Return (y(x + lambda u_q) - y(x)) / lambda for each row of u; NaN if a query failed."""
-        y = query(np.concatenate([x[None, :], x + self.step * u]))
+    def slopes(self, y: FloatArray) -> FloatArray:
+        """Return (y(x + lambda u_q) - y(x)) / lambda from the values at `points`; NaN if a query failed."""
         slopes: FloatArray = (y[1:] - y[0]) / self.step
         return slopes
+
+    def gradient(self, u: FloatArray, y: FloatArray) -> FloatArray:
+        """Return FD(x) from the values at `points`; directions that failed (NaN) are left out of the mean.
+
+        If the points were clipped to the cube, the formula is unchanged: for Gaussian directions the slope along a
+        clipped coordinate is at most halved, and other coordinates are unaffected.
+        """
+        slopes, dim = self.slopes(y), u.shape[1]
+        good = np.isfinite(slopes)
+        if not good.any():
+            return np.zeros(dim)
+        mean: FloatArray = (slopes[good] @ u[good]) / int(good.sum())
+        return self.factor(dim) * mean
 
     def factor(self, dim: int) -> float:
         """Return the factor of the mean of slopes times directions."""
