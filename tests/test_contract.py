@@ -105,8 +105,8 @@ class Forgetful(FedZO):
     def client(self, context):
         return ForgetfulClient(replace(context, rng=np.random.default_rng()), self)
 
-    def queries(self, dim, *, first, refreshed):
-        return super().queries(dim, first=first, refreshed=refreshed) - 1
+    def cost(self, dim, request, *, first):
+        return super().cost(dim, request, first=first) - 1
 
 
 class ForgetfulClient(FiniteDifferenceClient):

@@ -146,7 +146,7 @@ def test_impossible_count_is_refused(failed):
     request = Message("update", 1, {"x": np.zeros(2)})
     reply = Message("iterate", 1, {"x": np.zeros(2)}, {"queries": 42, "failed": failed})
     with pytest.raises(MessageError, match="failed queries"):
-        check_reply(CHEAP, request, reply, 2)
+        check_reply(CHEAP, CHEAP.server(2), request, reply)
 
 
 def test_the_error_can_be_pickled():

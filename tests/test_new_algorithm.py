@@ -1,8 +1,8 @@
 """A new algorithm is one file and one line, everywhere.
 
 A copy of the library gets one: a file in `algorithms/` and its entry in `ALGORITHMS`, nothing else. It has what broke
-this once (settings called `steps` and `weights`) and what no other has: a record that only it uses, and payload parts
-of its own. Programs that know of the copy only run it in every way.
+this once (settings called `steps` and `weights`) and what no other has: a record that only it uses, arrays
+of its own, and a server half with a state of its own. Programs that know of the copy only run it in every way.
 """
 
 from __future__ import annotations
@@ -25,22 +25,21 @@ import fzoos
 ROOT = Path(__file__).parents[1]
 
 FILE = '''
-"""FedMix: the mean of several finite-difference estimates, mixed with everybody's mean of the last round."""
+"""FedMix: the mean of several finite-difference estimates, mixed with everybody's mean; momentum at the server."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_number
-from fzoos.algorithms.base import ClientContext, ClientHalf, PayloadPart
+from fzoos.algorithms.base import ClientContext, ClientHalf, Part, Round, ServerHalf, State
 from fzoos.algorithms.fedzo import FiniteDifferenceAlgorithm, FiniteDifferenceClient
-from fzoos.messages.message import Arrays, Message
+from fzoos.messages.message import Arrays, Kind, Message
+from fzoos.objectives.box import clip_to_cube
 
 
 class Fading(ABC):
@@ -73,35 +72,53 @@ class Falling(Fading):
 class FedMix(FiniteDifferenceAlgorithm):
     """g_hat = own + weights fading(t) (m - own), m everybody's mean of the last round, no longer than their mean size.
 
+    The server moves by v <- momentum v + (mean of the clients' x) - x.
+
     Args:
         steps: estimates for each local step.
         weights: how much of m is in a step.
         fading: how that changes within a round.
         limited: whether the length of m is limited.
+        momentum: how much of the server's last move is in the next one.
     """
 
     steps: int = 2
     weights: float = 0.3
     fading: Fading = field(default_factory=Steady)
     limited: bool = True
+    momentum: float = 0.2
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count("steps", self.steps, low=1)
         check_number("weights", self.weights, 0.0, 1.0)
 
-    def queries(self, dim: int, *, first: bool, refreshed: bool) -> int:
-        """As many estimates more."""
-        return self.steps * super().queries(dim, first=first, refreshed=refreshed)
-
-    def payload(self, dim: int) -> Mapping[str, PayloadPart | tuple[int, ...]]:
-        """m_i, and how long its members are."""
-        size = {"size": PayloadPart((1,), "refuse", "limited = false")}
-        return {"m": (dim,), **(size if self.limited else {})}
-
     def client(self, context: ClientContext) -> ClientHalf:
-        """The client half."""
         return _Client(context, self)
+
+    def server(self, dim: int) -> ServerHalf:
+        return _Server(dim, self)
+
+    def cost(self, dim: int, request: Message, *, first: bool) -> int:
+        """Return as many estimates more."""
+        return self.steps * super().cost(dim, request, first=first)
+
+
+class _Server(ServerHalf):
+    """The mean of all m_i and of their sizes goes out again; v stays here."""
+
+    def __init__(self, dim: int, settings: FedMix) -> None:
+        size = {"size": Part((1,), "refuse", "limited = false", late="keep")} if settings.limited else {}
+        super().__init__(dim, {"m": Part((dim,), late="keep"), **size})
+        self._settings = settings
+
+    def start(self, x: FloatArray) -> State:
+        return {"x": x, "v": np.zeros(self.dim)}
+
+    def next_state(self, state: State, kind: Kind, mean: Arrays, round: Round) -> State:
+        v = self._settings.momentum * state["v"] + mean["x"] - state["x"]
+        x = state["x"] + v
+        return {**state, **mean, "x": clip_to_cube(x) if self._settings.projected else x, "v": v}
 
 
 class _Client(FiniteDifferenceClient):
@@ -128,7 +145,7 @@ class _Client(FiniteDifferenceClient):
 
     def end(self, x: FloatArray) -> Arrays:
         size = {"size": np.array([np.mean(np.linalg.norm(self._estimates, axis=1))])}
-        return {"m": np.mean(self._estimates, axis=0), **(size if self._settings.limited else {})}
+        return {"x": x, "m": np.mean(self._estimates, axis=0), **(size if self._settings.limited else {})}
 '''
 
 STUDY = """
@@ -188,6 +205,15 @@ LOCAL = """
 from fzoos.engines import LocalStudy
 boxes = [at(site) for site in study.sites]
 tell(LocalStudy(study, "local", boxes, site_seed=study.seed).run(resume=Path("local").exists()))
+"""
+
+ASYNCHRONOUS = """
+from fzoos.engines import LocalStudy
+first, again = ([at(site) for site in study.sites] for _ in range(2))
+result = LocalStudy(study, "one", first, site_seed=study.seed).run()
+repeated = LocalStudy(study, "two", again, site_seed=study.seed, repeat=result).run()
+assert np.array_equal(result.x, repeated.x)
+tell(repeated)
 """
 
 MINIMIZE = """
@@ -314,6 +340,12 @@ def test_a_killed_study_goes_on(library: Path, folder: Path, expected: dict[str,
     (folder / "program.py").write_text(COMMON + LOCAL, encoding="utf-8")
     assert python(library, folder, "program.py", KILLED_AT="40").returncode == -signal.SIGKILL
     assert program(library, folder, LOCAL) == expected
+
+
+def test_asynchronous_rounds(library: Path, folder: Path) -> None:
+    """With one reply enough of two; the record of who replied when repeats the run bit for bit."""
+    (folder / "study.toml").write_text(STUDY.format(privacy="enough = 1"), encoding="utf-8")
+    assert program(library, folder, ASYNCHRONOUS)["status"] == "completed"
 
 
 def test_privacy_asks_the_parts(library: Path, folder: Path) -> None:

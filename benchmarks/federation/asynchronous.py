@@ -36,7 +36,6 @@ import numpy as np
 from benchmarks.federation.privacy import SMALL_FZOOS
 from benchmarks.machine import describe
 from fzoos.federation.asynchronous import AsynchronousServer
-from fzoos.federation.asynchronous_steering import SteeredAsynchronousServer
 from fzoos.federation.client import Client
 from fzoos.federation.exchange import Gathering, Outcome, Undelivered
 from fzoos.federation.server import Dropouts, Server
@@ -132,9 +131,8 @@ def run(job: Job) -> Curve:
         "dropouts": Dropouts(1),
     }
     x, made = study.box.to_cube(study.start), study.algorithm_settings
-    kind = SteeredAsynchronousServer if made.steered else AsynchronousServer
     server = (
-        kind(engine, made, x, enough=ENOUGH, **settings)
+        AsynchronousServer(engine, made, x, enough=ENOUGH, **settings)
         if way == "asynchronous"
         else Server(engine, made, x, **settings)
     )

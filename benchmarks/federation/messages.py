@@ -87,7 +87,7 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=10)
     parser.add_argument("--messages", type=int, default=max(SHOWN))
     options = parser.parse_args()
-    exchanges = find_algorithm(options.algorithm)().at(options.dim).exchanges
+    exchanges = len(find_algorithm(options.algorithm)().at(options.dim).server(options.dim).exchanges(2))
     study = Study(
         "messages",
         x0=-0.5,

@@ -108,7 +108,7 @@ class Lying:
         return replace(outcome, replies=replies)
 
     def _within(self, request: Message, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        parts = self._algorithm.reply_parts(DIM, request)
+        parts = self._algorithm.server(DIM).reply_parts(request)
         ranges = {name: (part.low, part.high) for name, part in parts.items()} | {"x": (0.0, 1.0)}
         return {name: np.clip(array, *ranges[name]) for name, array in arrays.items()}
 

@@ -16,6 +16,7 @@ from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_type
 from fzoos._util.describe import describe
 from fzoos.algorithms import Algorithm, Auto
+from fzoos.algorithms.base import declared_parts
 from fzoos.engines.local import LocalEngine, point_pools
 from fzoos.federation.history import RunHistory
 from fzoos.federation.limits import Limits, Stop
@@ -166,7 +167,7 @@ def minimize(
         measure = NamedObjective(measure, space)
     server_algorithm, algorithm = _open_algorithms(algorithm, box)
     count = len(objectives)
-    data = _read_priors(objectives, algorithm, box)
+    data = _read_priors(objectives, box)
     objectives = [f.objective if isinstance(f, WithPrior) else f for f in objectives]
     omega = check_weights(weights, count)
 
@@ -193,6 +194,8 @@ def minimize(
         clients = [setting.client(i, f, seeds.clients[i], pool=pools[i]) for i, f in enumerate(named)]
         for client, (x, y) in zip(clients, data, strict=True):
             if len(y):
+                if not client.stores_points:
+                    raise ValueError(f"{algorithm.label} cannot use WithPrior: it does not use earlier queries")
                 client.adopt(x, y)
         engine = stack.enter_context(LocalEngine(clients, threads))
         server = Server(
@@ -259,13 +262,9 @@ def _seed_sequence(rng: Any, name: str) -> np.random.SeedSequence:
     return np.random.SeedSequence(int(rng))
 
 
-def _read_priors(
-    objectives: Sequence[Objective], algorithm: Algorithm, box: Box
-) -> list[tuple[FloatArray, FloatArray]]:
-    """The data that clients have already, in the unit cube."""
+def _read_priors(objectives: Sequence[Objective], box: Box) -> list[tuple[FloatArray, FloatArray]]:
+    """The data that clients have already, in the cube."""
     data = [f.data if isinstance(f, WithPrior) else None for f in objectives]
-    if any(entry is not None for entry in data) and not algorithm.keeps_trajectory(box.dim):
-        raise ValueError(f"{algorithm.label} cannot use WithPrior: it does not look back at its queries")
     return [read_prior(entry, box, f"data of objectives[{i}]") for i, entry in enumerate(data)]
 
 
@@ -274,7 +273,7 @@ def _open_algorithms(algorithm: Algorithm, box: Box) -> tuple[Algorithm, Algorit
     if not box.is_open or not algorithm.projected:
         return algorithm, algorithm
     free = replace(algorithm, projected=False)
-    if not algorithm.server_projects(box.dim):
+    if "x" in declared_parts(algorithm.server(box.dim)):
         return free, algorithm  # clients project onto the faces that there are
     if not box.is_unbounded:
         raise ValueError(f"bounds must be finite or all missing for {algorithm.label}, whose server projects x as well")

@@ -8,6 +8,7 @@ import pytest
 
 from fzoos import Auto, FedLineSearch, FedTrustRegion, minimize
 from fzoos.runs.reader import runs_at
+from fzoos.testing.quick import queries_of_a_round
 
 
 def bowls(dim, seed=0, apart=0.2):
@@ -33,7 +34,7 @@ def test_the_choice(projected):
         assert Auto(projected).at(dim) == chosen
         assert chosen.at(dim) is chosen
         for first in (True, False):
-            costs = [a.queries(dim, first=first, refreshed=True) for a in (Auto(projected), chosen)]
+            costs = [queries_of_a_round(a, dim, 1, first=first) for a in (Auto(projected), chosen)]
             assert costs[0] == costs[1]
 
 

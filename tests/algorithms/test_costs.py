@@ -58,8 +58,8 @@ COSTS = {
         [D] + [D + D] * (R - 1),
         [D + 2] + [(D + 1) + (D + 2)] * (R - 1),
     ),
-    # x and s; up: x, s, a count and a length
-    "fedcma": (FedCMA(population=5), [5] * T, [5] * T, [D] + [D + D] * (R - 1), [D + D + 2] * R),
+    # x and s; up: x, s and a count: there is no correction
+    "fedcma": (FedCMA(population=5), [5] * T, [5] * T, [D] + [D + D] * (R - 1), [D + D + 1] * R),
     # x and c; up: x, c, a count and a length
     "scaffoldii": (
         ScaffoldII(differences=FD),

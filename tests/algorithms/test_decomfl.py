@@ -154,8 +154,8 @@ class Line:
             site = ClientContext(
                 Evaluator(OBJECTIVES[i], Box.of((0, 1), D)), Trajectory(D), np.random.default_rng(i), D, 3, True
             )
-            server, rounding = algorithm.server(D), Rounding(precision, np.random.SeedSequence(i))
-            self.clients.append(Client(algorithm.client(site), rounding, server))
+            rounding = Rounding(precision, np.random.SeedSequence(i))
+            self.clients.append(Client(algorithm.client(site), rounding))
         self.rounding, self.combine = Rounding(precision, np.random.SeedSequence(9)), combine
         self.server = self.make_server()
 
@@ -241,7 +241,7 @@ def test_slopes_without_the_x_before_them():
     """A client that cannot rebuild x says so, and asks its objective nothing."""
     client = Line(quick(DeComFL, SGD(ETA))).clients[0]
     slopes, seed = {"s": np.zeros(T * P)}, {"seed": 77}
-    with pytest.raises(MessageError, match="an update of round 1 without x, and none of round 0 to rebuild it from"):
+    with pytest.raises(MessageError, match="an update of round 1 without x, and none of round 0 to compute it from"):
         client.handle(Message("update", 1, slopes, seed))
     client.handle(Message("update", 1, {"x": X0}, seed))
     before = client.queries
@@ -256,7 +256,7 @@ def test_a_state_that_leads_nowhere():
     algorithm = quick(DeComFL, OPTIMIZERS["kept"])
     evaluator = Evaluator(lambda x: asked.append(x) or 1.0 + float(x.sum()), Box.of((0, 1), D))
     site = ClientContext(evaluator, Trajectory(D), np.random.default_rng(0), D, 1, True)
-    client = Client(algorithm.client(site), server=algorithm.server(D))
+    client = Client(algorithm.client(site))
     state = {"x": X0, "optimizer": np.concatenate([[3.0], np.zeros(D), np.full(D, -1e9)])}
     with np.errstate(invalid="ignore"), pytest.raises(MessageError, match="leads to no point"):
         client.handle(Message("update", 4, state, {"seed": 77}))
@@ -323,7 +323,8 @@ def test_failed_queries_are_left_out():
     algorithm = DeComFL(local_steps=1, differences=QUICK)
     evaluator = Evaluator(second_fails, Box.of((0, 1), D), on_failure="skip")
     half = algorithm.client(ClientContext(evaluator, Trajectory(D), np.random.default_rng(0), D, 1, True))
-    half.begin(X0, Message("update", 1, {"x": X0}, {"seed": 4}))
+    request = Message("update", 1, {"x": X0}, {"seed": 4})
+    half.begin(half.locate(request), request)
     z = np.random.default_rng([4, 1, 1]).standard_normal((P, D))
     assert half.local_gradient(X0) == pytest.approx(z[1].sum() * z[1], rel=1e-9)
     assert half.end(X0)["s"] == pytest.approx([0.0, 2 * z[1].sum()], rel=1e-9)

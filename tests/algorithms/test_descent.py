@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fzoos import SGD, Adam
-from fzoos.algorithms.descent import Descent
+from fzoos.algorithms.local_steps import Descent
 
 
 def test_steps_are_those_of_the_optimiser():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from fzoos import FedBPT, Study, minimize
+from fzoos.algorithms.base import Round
 from fzoos.engines.flower.secure import SecureFlowerEngine
 from fzoos.federation.privacy import Privacy
 
@@ -20,6 +22,13 @@ def bowl(target):
 
 def reply(x, loss, sigma):
     return {"x": np.array(x), "loss": np.array([loss]), "sigma": np.array([sigma])}
+
+
+def generation(algorithm, state, replies, weights):
+    """The server's state after a round with these replies."""
+    stacked = {name: np.stack([one[name] for one in replies]) for name in replies[0]}
+    round = Round(1, 0, np.array(weights, dtype=float), replied=tuple(range(len(replies))))
+    return algorithm.server(2).next_state(state, "update", stacked, round)
 
 
 def test_the_servers_generation_by_hand():
@@ -35,29 +44,27 @@ def test_the_servers_generation_by_hand():
     chi = math.sqrt(2) * (1 - 1 / 8 + 1 / 84)
     sigma = 0.2 * math.exp(c / (1 + c) * (np.linalg.norm(path) / chi - 1))
     replies = [reply([0.2, 0.4], 3.0, 0.3), reply([0.6, 0.8], 1.0, 0.5)]
-    made = FedBPT(population=10).combine_replies({"x": np.full(2, 0.5)}, replies, np.array([2.0, 2.0]))
+    made = generation(FedBPT(population=10), {"x": np.full(2, 0.5)}, replies, [2, 2])
     np.testing.assert_allclose(made["x"], x)
     np.testing.assert_allclose(made["path"], path)
     np.testing.assert_allclose(made["sigma"], [sigma])
-    again = FedBPT(population=10).combine_replies(made, replies, np.ones(2))
+    again = generation(FedBPT(population=10), made, replies, [1, 1])
     decayed = (1 - c) * path + math.sqrt(c * (2 - c) * mu_w) * (x - x) / s
     np.testing.assert_allclose(again["path"], decayed, atol=1e-12)
 
 
 def test_weights_are_factors_of_the_ranks():
     """A client of four times the weight, in the second of two ranks."""
-    made = FedBPT().combine_replies(
-        {"x": np.zeros(2)}, [reply([0.0, 0.0], 1.0, 0.1), reply([1.0, 1.0], 2.0, 0.1)], np.array([1.0, 4.0])
-    )
+    made = generation(FedBPT(), {"x": np.zeros(2)}, [reply([0.0, 0.0], 1.0, 0.1), reply([1.0, 1.0], 2.0, 0.1)], [1, 4])
     share = 4 * (math.log(2.5) - math.log(2)) / (math.log(2.5) + 4 * (math.log(2.5) - math.log(2)))
     np.testing.assert_allclose(made["x"], [share, share])
 
 
 def test_queries_and_bytes():
-    """T lambda + 1 queries; x, loss and sigma up with two scalars; x down, and from the second round on sigma."""
+    """T lambda + 1 queries; x, loss and sigma up with a count; x down, and from the second round on sigma."""
     result = minimize([bowl(0.2), bowl(0.4)], algorithm=FedBPT(local_steps=2, population=6), rounds=3, **PROBLEM)
     assert result.queries_per_client == (39, 39)
-    assert result.bytes_up == 3 * 2 * 8 * (3 + 2 + 2)
+    assert result.bytes_up == 3 * 2 * 8 * (3 + 2 + 1)
     assert result.bytes_down == 2 * 8 * 3 + 2 * 2 * 8 * (3 + 1)
 
 
@@ -67,6 +74,30 @@ def test_failed_queries():
     result = minimize(sites, algorithm=FedBPT(local_steps=2, population=6), rounds=2, on_failure="skip", **PROBLEM)
     assert result.status == "completed"
     assert np.all(np.isfinite(result.x))
+
+
+def test_with_constraints_it_continues_from_its_own_x():
+    """Where a later x is infeasible the last feasible one is reported, but the server's steps are from x to x: the
+    search is that of a run without the constraint as long as that is nowhere violated before."""
+    steps = []
+
+    class Spied(FedBPT):
+        def server(self, dim):
+            half = super().server(dim)
+            following = half.next_state
+
+            def next_state(state, kind, mean, round):
+                after = following(state, kind, mean, round)
+                steps.append((state["x"], after["x"]))
+                return after
+
+            half.next_state = next_state
+            return half
+
+    minimize([lambda x: (bowl(0.9)(x), float(x.sum()))], algorithm=Spied(local_steps=2), rounds=6, **PROBLEM)
+    assert any(before.sum() > 1.5 for before, _ in steps)  # infeasible: 0 is 0.5 in the cube
+    for (_, after), (before, _) in pairwise(steps):
+        assert np.array_equal(after, before)
 
 
 def study(**changes):

@@ -105,7 +105,7 @@ def test_server_averages_means_and_deviations():
         assert reached == pytest.approx(x, abs=1e-12)
     assert result.queries_per_client == (3 * steps * population,) * 2
     assert result.bytes_down == 2 * 8 * (D + 2 * 2 * D)  # x, then x and s
-    assert result.bytes_up == 2 * 8 * 3 * (2 * D + 2)  # x, s, the count of queries and the correction length
+    assert result.bytes_up == 2 * 8 * 3 * (2 * D + 1)  # x, s and the count of queries
 
 
 @pytest.mark.parametrize("minimum", [0.3, 1.5])
@@ -214,7 +214,7 @@ def test_what_is_sent_is_within_its_range(projected, widest):
     """From a corner the search grows in its first generations; it says no more than it would use, and the server takes
     every reply."""
     algorithm = FedCMA(local_steps=3, deviation=0.5, projected=projected)
-    part = algorithm.payload(3)["s"]
+    part = algorithm.server(3).parts["s"]
     assert (part.low, part.high) == (1e-12, widest)
     bowls = [lambda x, c=c: float(np.sum((x - c) ** 2)) for c in (0.2, 0.4)]
     for seed in range(5):

@@ -25,7 +25,7 @@ def walk(half, gradient, x, rounds):
     """x_0, ..., x_R and the states, with exact gradients."""
     states = [half.start(np.asarray(x, dtype=float))]
     for r in range(1, rounds + 1):
-        states.append(half.next_state(states[-1], {"g": gradient(states[-1]["x"])}, r, seed=0))
+        states.append(half.step(states[-1], {"g": gradient(states[-1]["x"])}, r, seed=0))
     return [state["x"] for state in states], states
 
 
@@ -132,7 +132,7 @@ def client(f, dim, *, on_failure="raise", **settings):
     algorithm = FedLBFGS(**settings)
     evaluator = Evaluator(f, Box.of((0, 1), dim), on_failure=on_failure)
     context = ClientContext(evaluator, Trajectory(dim), np.random.default_rng(0), dim, 1, algorithm.projected)
-    return Client(algorithm.client(context), server=algorithm.server(dim))
+    return Client(algorithm.client(context))
 
 
 def update(x, seed=1, **settings):
@@ -189,7 +189,7 @@ def test_numbers_that_lead_nowhere():
     half, x = server(2, memory=1), np.full(2, 0.5)
     state = half.start(x) | {"points": np.array([[-1e100, 0.5]]), "gradients": np.array([[-1e-160, 1e100]])}
     with pytest.raises(MessageError, match="the numbers of the last round lead to no point"):
-        half.next_state(state, {"g": np.array([0.0, 1e100])}, 1, 0)
+        half.step(state, {"g": np.array([0.0, 1e100])}, 1, 0)
 
 
 # Runs
@@ -213,7 +213,7 @@ def test_the_quadratic():
     assert values[0] > 0.1
     assert values[1] < 2e-5
     assert values[2] == pytest.approx(400 * (LAMBDA / 2) ** 2 / 10, rel=0.01)
-    assert result.bytes_up == 3 * 5 * 8 * (300 + 2)
+    assert result.bytes_up == 3 * 5 * 8 * (300 + 1)
     assert result.bytes_down == 5 * 8 * (21 * 300 + 2) + 2 * 5 * 8 * (300 + 1)
 
 

@@ -136,7 +136,8 @@ def test_projected_queries_stay_in_the_cube(algorithm):
         evaluator = Evaluator(lambda z, seen=seen: seen.append(z) or float(linear(z)), Box.of((0, 1), 4))
         settings = algorithm(differences=FiniteDifferences(40, 0.5), projected=projected)
         half = settings.client(ClientContext(evaluator, Trajectory(4), np.random.default_rng(9), 4, 1, projected))
-        half.begin(x, Message("update", 1, {"x": x}, {"seed": 3}))
+        request = Message("update", 1, {"x": x}, {"seed": 3})
+        half.begin(half.locate(request), request)
         half.local_gradient(x)
         assert np.array_equal(seen[0], x)
         assert len(seen) == 41

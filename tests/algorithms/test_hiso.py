@@ -158,7 +158,7 @@ def test_a_hessian_that_is_none(h):
     asked, algorithm = [], HiSo(local_steps=T, optimizer=SGD(ETA), differences=QUICK)
     evaluator = Evaluator(lambda x: asked.append(x) or 0.0, Box.of((0, 1), D))
     site = ClientContext(evaluator, Trajectory(D), np.random.default_rng(0), D, 1, True)
-    client = Client(algorithm.client(site), server=algorithm.server(D))
+    client = Client(algorithm.client(site))
     with pytest.raises(MessageError, match="the diagonal h of the Hessian must be positive"):
         client.handle(Message("update", 1, {"x": X0, "h": np.array(h)}, {"seed": 1}))
     assert asked == []

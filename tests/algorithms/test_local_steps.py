@@ -59,8 +59,7 @@ def test_a_step_of_sgd_by_hand():
 
 def test_a_cut_round_has_the_settings_of_one_with_fewer_steps():
     whole = ALGORITHMS["decomfl"](local_steps=5)
-    assert whole.in_round({"seed": 1.0}) is whole
-    assert whole.in_round({"cut": 2.0}) == ALGORITHMS["decomfl"](local_steps=2)
-    assert whole.planned(3, {"cut": 2.0}, first=False, refreshed=False) == 2 * 21
     request = Message("update", 1, {}, {"seed": 1, "cut": 2})
-    assert {name: part.shape for name, part in whole.reply_parts(3, request).items()} == {"s": (2 * 20,)}
+    assert [whole.steps_in(message) for message in (Message("update", 1), request)] == [5, 2]
+    assert whole.cost(3, request, first=False) == 2 * 21
+    assert {name: part.shape for name, part in whole.server(3).reply_parts(request).items()} == {"s": (2 * 20,)}

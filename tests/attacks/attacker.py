@@ -13,6 +13,7 @@ from fzoos.federation.journal import Journal
 from fzoos.federation.site import StudySite
 from fzoos.federation.study import Study
 from fzoos.messages.message import Message
+from fzoos.testing.quick import queries_of_a_round
 
 SECRET = 0x9E3779B97F4A7C15F39CC0605CEDC834
 WEIGHT = np.random.default_rng(5).standard_normal(400)
@@ -78,7 +79,7 @@ def solve_for_values(study, requests, replies, names, slope, rounds=8):
     0. Nothing is known of the algorithm but its program.
     """
     x = requests[0].arrays["x"]
-    count = study.algorithm_settings.queries(study.dim, first=True, refreshed=True)
+    count = queries_of_a_round(study.algorithm_settings, study.dim, 1, first=True)
     _, points = simulated(study, requests, np.arange(float(count)))
     values = (points - points[0]) @ slope
     wanted = numbers(replies, names)

@@ -64,9 +64,9 @@ def lied_to(folder, dim, aggregate):
             return data
         message = decode(data, study.id)
         arrays = {name: array.copy() for name, array in message.arrays.items()}
-        for name, flags in study.algorithm_settings.votes.items():
-            if name in arrays:
-                arrays[name][flags] = 1.0
+        for name, part in study.half.reply_parts(request).items():
+            if part.indicators is not None:
+                arrays[name][part.indicators] = 1.0
         return encode(replace(message, arrays=arrays), study.id)
 
     return run(study, folder, bowls(), tamper)

@@ -152,7 +152,7 @@ def test_opposite_signs_are_not_far():
     assert combined("clipped", values)[0] < 0.99
 
 
-def test_votes_under_every_aggregate():
+def test_indicators_under_every_aggregate():
     """One yes of five decides under the mean alone; two of five where one may lie; of two sites one does always."""
     numbers = {"n": slice(-1, None)}
 
@@ -167,7 +167,7 @@ def test_votes_under_every_aggregate():
     assert all(share(how, 0, 5) == 0.0 for how in AGGREGATES)
 
 
-def test_votes_change_nothing_else():
+def test_indicators_change_nothing_else():
     """The other numbers of the array are clipped as they were."""
     arrays = [{"n": np.array([value, 1.0])} for value in (1.0, 2.0, 3.0, 900.0)]
     plain, voted = (aggregate(arrays, np.ones(4), "clipped", votes)["n"] for votes in ({}, {"n": slice(1, 2)}))

@@ -138,7 +138,7 @@ class Scripted:
 def steps(i, request):
     """A client that goes (i + 1) / 100 from x in each coordinate."""
     x = request.arrays["x"] + 0.01 * (i + 1)
-    return Message("iterate", request.round, {"x": x}, {"queries": 42 * request.round, "correction_length": 0.0})
+    return Message("iterate", request.round, {"x": x}, {"queries": 42 * request.round})
 
 
 def make_server(engine, algorithm=None, enough=2, clients=3, **dropouts):
@@ -261,19 +261,16 @@ def test_payloads_are_kept_and_iterates_are_not():
     def answer(i, request):
         if request.kind == "update":
             x = np.full(2, 0.5 + 0.01 * (i + 1))
-            return Message(
-                "iterate", request.round, {"x": x}, {"queries": 63 * request.round, "correction_length": 0.0}
-            )
-        return Message(
-            "payload", request.round, {"c": np.full(2, 10.0 * request.round + i)}, {"queries": 63 * request.round}
-        )
+            return Message("iterate", request.round, {"x": x}, {"queries": 63 * request.round - 21})
+        c, queries = np.full(2, 10.0 * request.round + i), 63 * request.round - 63
+        return Message("payload", request.round, {"c": c}, {"queries": queries})
 
     engine = Scripted(answer, [[0, 1, 2], [0, 1], [0, 1], [0, 1, 2], [0, 1], [0, 1]])
     server = make_server(engine, ScaffoldI(local_steps=2))
     play(server, 2)
-    np.testing.assert_allclose(server.state.payload["c"], (1 * 20 + 2 * 21) / 3, rtol=1e-12)
+    np.testing.assert_allclose(server.state.half["c"], (1 * 20 + 2 * 21) / 3, rtol=1e-12)
     play(server, 1)
-    np.testing.assert_allclose(server.state.payload["c"], (1 * 30 + 2 * 31 + 3 * 22) / 6, rtol=1e-12)
+    np.testing.assert_allclose(server.state.half["c"], (1 * 30 + 2 * 31 + 3 * 22) / 6, rtol=1e-12)
     np.testing.assert_allclose(server.x, 0.5 + (1 * 0.01 + 2 * 0.02) / 3, rtol=1e-12)
     assert engine.asked == [{0: 1, 1: 1, 2: 1}, {0: 2, 1: 2, 2: 2}, {0: 2, 1: 2}, {0: 3, 1: 3}, {0: 3, 1: 3}]
 

@@ -7,7 +7,7 @@ import pytest
 
 from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.optimizers import Adam
-from fzoos.federation.check import check_reply, check_request
+from fzoos.federation import check
 from fzoos.federation.client import Client
 from fzoos.federation.settings import make_algorithm
 from fzoos.messages.codec import MessageError
@@ -38,6 +38,14 @@ PLAIN = Message("update", 2, {"x": np.full(D, 0.5)})
 X, W, C, L = {"x": np.full(D, 0.5)}, {"w": np.zeros(4)}, {"c": np.zeros(D)}, {"square": np.zeros(1)}
 
 
+def check_reply(algorithm, request_, reply_):
+    check.check_reply(algorithm, algorithm.server(D), request_, reply_)
+
+
+def check_request(algorithm, request_):
+    check.check_request(algorithm, algorithm.server(D), request_)
+
+
 def reply(kind="iterate", round=2, arrays=X, queries=3, **scalars):
     return Message(kind, round, arrays, ({} if queries is None else {"queries": queries}) | scalars)
 
@@ -59,7 +67,7 @@ def reply(kind="iterate", round=2, arrays=X, queries=3, **scalars):
 )
 def test_good_replies(algorithm, request_, good):
     """What an honest client sends is taken."""
-    check_reply(algorithm, request_, good, D)
+    check_reply(algorithm, request_, good)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +94,7 @@ def test_good_replies(algorithm, request_, good):
 def test_bad_replies(algorithm, request_, bad, reason):
     """Wrong kind, round, names, shapes, NaN, a point outside the box, unknown or impossible numbers."""
     with pytest.raises(MessageError, match=reason):
-        check_reply(algorithm, request_, bad, D)
+        check_reply(algorithm, request_, bad)
 
 
 @pytest.mark.parametrize("how", ["w", "c", "square"])
@@ -95,11 +103,11 @@ def test_numbers_that_no_sum_survives(how):
     algorithm, request_ = {"w": (FZOOS, REFRESH), "c": (SCAFFOLD, PLAIN), "square": (MEASURED, REFRESH)}[how]
     arrays = {"w": W, "c": X | C, "square": W | L}[how]
     kind = "payload" if request_ is REFRESH else "iterate"
-    check_reply(algorithm, request_, reply(kind, arrays=arrays), D)
+    check_reply(algorithm, request_, reply(kind, arrays=arrays))
     for size in (1e200, -1e308):
         huge = arrays | {how: np.full_like(arrays[how], size)}
         with pytest.raises(MessageError, match=f"array '{how}' holds numbers beyond"):
-            check_reply(algorithm, request_, reply(kind, arrays=huge), D)
+            check_reply(algorithm, request_, reply(kind, arrays=huge))
 
 
 @pytest.mark.parametrize(
@@ -111,12 +119,13 @@ def test_numbers_that_no_sum_survives(how):
         (FZOOS, REFRESH),
         (FZOOS, UPDATE),
         (FZOOS, Message("update", 2, X | W, {"seed": 1})),
-        (MEASURED, Message("refresh", 3, X | L, {"seed": 1})),
+        (MEASURED, Message("refresh", 3, X, {"seed": 1})),
+        (MEASURED, Message("update", 3, W | L, {"seed": 1})),
     ],
 )
 def test_good_requests(algorithm, good):
     """What an honest server asks is taken, also x again with the payload for a client that missed the refresh."""
-    check_request(algorithm, good, D)
+    check_request(algorithm, good)
 
 
 @pytest.mark.parametrize(
@@ -126,25 +135,29 @@ def test_good_requests(algorithm, good):
         (FZOOS, Message("payload", 2, X, {"seed": 1}), "'payload' is not a request"),
         (FEDZO, Message("update", 0, X), "rounds are counted from 1, got 0"),
         (FEDZO, Message("update", 1), "array 'x' is missing"),
+        (FZOOS, Message("refresh", 2, {}, {"seed": 1}), "array 'x' is missing"),
+        (FZOOS, Message("refresh", 2, X | W, {"seed": 1}), "array 'w' is not expected; these are: x"),
+        (FZOOS, Message("refresh", 1, X, {"seed": 1}), "'refresh' is not a request of FZooS in round 1"),
         (FEDZO, Message("update", 1, X | C), "array 'c' is not expected; these are: x"),
         (FEDZO, Message("update", 1, {"x": np.zeros(9)}), r"must have shape \(2,\), got \(9,\)"),
         (FEDZO, Message("update", 1, {"x": np.full(D, np.nan)}), "holds NaN"),
         (FEDZO, Message("update", 1, X, {"code": 1}), "scalar 'code' is not expected"),
-        (FZOOS, Message("refresh", 2, X), "does not tell the seed"),
+        (FZOOS, Message("refresh", 2, X), "a request must have cut, seed; got"),
+        (FEDZO, Message("update", 1, X, {"seed": 1}), "scalar 'seed' is not expected; these are: cut"),
     ],
 )
 def test_bad_requests(algorithm, bad, reason):
     """A client asks its objective nothing for a request that no server of its study would make."""
     with pytest.raises(MessageError, match=reason):
-        check_request(algorithm, bad, D)
+        check_request(algorithm, bad)
 
 
 def test_a_server_cannot_ask_outside_the_box():
     """A projected algorithm never takes a site's objective outside the box, whatever the server says."""
     outside = Message("update", 1, {"x": np.array([0.5, 1.5])})
     with pytest.raises(MessageError, match="x is outside the box"):
-        check_request(FEDZO, outside, D)
-    check_request(FREE, outside, D)
+        check_request(FEDZO, outside)
+    check_request(FREE, outside)
 
 
 S, H = {"s": np.zeros(3 * 4)}, {"h": np.ones(D)}  # T P slopes, T = 3
@@ -165,8 +178,8 @@ MOMENTS = {"optimizer": np.zeros(1 + 2 * D)}  # Adam's k, m and v
 def test_good_requests_of_what_is_rebuilt(algorithm, arrays):
     """The averaged slopes, or the whole state; and replies have slopes only."""
     request_ = Message("update", 2, arrays, {"seed": 1})
-    check_request(algorithm, request_, D)
-    check_reply(algorithm, request_, reply(arrays=S), D)
+    check_request(algorithm, request_)
+    check_reply(algorithm, request_, reply(arrays=S))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +197,7 @@ def test_good_requests_of_what_is_rebuilt(algorithm, arrays):
 def test_bad_requests_of_what_is_rebuilt(algorithm, arrays, reason):
     """Half of a state is none, and what belongs to no state is refused."""
     with pytest.raises(MessageError, match=reason):
-        check_request(algorithm, Message("update", 2, arrays, {"seed": 1}), D)
+        check_request(algorithm, Message("update", 2, arrays, {"seed": 1}))
 
 
 # Steered rounds
@@ -203,17 +216,17 @@ TOLD = {"region": REGION, "shared": SHARED, "dealt": DEALT}
 
 
 def steered(request_, algorithm=TRUST):
-    check_request(algorithm, request_, D)
+    check_request(algorithm, request_)
 
 
 @pytest.mark.parametrize("mode", TOLD)
 def test_good_messages_of_a_steered_round(mode):
-    """x, or nothing where it can be worked out; then the averages, with or without x; and replies to both."""
-    for arrays in ({}, X):
+    """x, or nothing where it can be computed; then the averages, with or without x; and replies to both."""
+    for arrays in (X,) if mode == "region" else ({}, X):
         steered(Message("refresh", 2, arrays, TOLD[mode]), STEERED[mode])
         steered(Message("update", 2, arrays | FIRST[mode], TOLD[mode]), STEERED[mode])
-    check_reply(STEERED[mode], Message("refresh", 2, X, TOLD[mode]), reply("payload", arrays=FIRST[mode]), D)
-    check_reply(STEERED[mode], Message("update", 2, FIRST[mode], TOLD[mode]), reply(arrays=SECOND[mode]), D)
+    check_reply(STEERED[mode], Message("refresh", 2, X, TOLD[mode]), reply("payload", arrays=FIRST[mode]))
+    check_reply(STEERED[mode], Message("update", 2, FIRST[mode], TOLD[mode]), reply(arrays=SECOND[mode]))
 
 
 @pytest.mark.parametrize("mode", TOLD)
@@ -226,7 +239,7 @@ def test_every_array_of_a_steered_round_is_checked(mode, second):
 
     def refused(changed, reason):
         with pytest.raises(MessageError, match=reason):
-            check_reply(STEERED[mode], asked, reply("iterate" if second else "payload", arrays=changed), D)
+            check_reply(STEERED[mode], asked, reply("iterate" if second else "payload", arrays=changed))
         if not second:
             with pytest.raises(MessageError, match=reason):
                 steered(Message("update", 2, changed, told), STEERED[mode])
@@ -248,11 +261,11 @@ def test_a_trust_region_is_doubled_or_halved_at_most(factor):
         numbers = {"region": np.array([np.log(0.1) + np.log(factor * beyond), 0.5, 0.0])}
         if beyond == 1.0:
             numbers = {"region": np.array([np.log(0.1) + np.log(2.0) * np.sign(factor - 1.0), 0.5, 0.0])}
-            check_reply(TRUST, asked, reply("payload", arrays=G | numbers), D)
+            check_reply(TRUST, asked, reply("payload", arrays=G | numbers))
             steered(Message("update", 2, G | numbers, REGION))
             continue
         with pytest.raises(MessageError, match="array 'region' must hold numbers from"):
-            check_reply(TRUST, asked, reply("payload", arrays=G | numbers), D)
+            check_reply(TRUST, asked, reply("payload", arrays=G | numbers))
 
 
 @pytest.mark.parametrize(
@@ -260,7 +273,8 @@ def test_a_trust_region_is_doubled_or_halved_at_most(factor):
     [
         (Message("refresh", 2, X | G, REGION), "array 'gradient' is not expected; these are: x"),
         (Message("refresh", 2, X, REGION | {"code": 1.0}), "scalar 'code' is not expected"),
-        (Message("refresh", 2, X, {"radius": 0.1}), "does not tell the seed"),
+        (Message("refresh", 2, X, {"radius": 0.1}), "a request must have seed, radius"),
+        (Message("refresh", 2, {}, REGION), "array 'x' is missing"),
         (Message("update", 2, X, REGION), "array 'gradient' is missing|array 'region' is missing"),
         (Message("update", 2, G | NUMBERS, REGION | {"mode": 1}), "scalar 'mode' is not expected"),
         (Message("update", 2, G | NUMBERS, REGION | {"radius": 3.0}), "scalar 'radius' must be in"),

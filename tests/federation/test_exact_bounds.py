@@ -8,6 +8,7 @@ import pytest
 from fzoos import FedZO, FiniteDifferences, minimize
 from fzoos.federation.counts import QueryCounts
 from fzoos.federation.server_state import ServerState
+from fzoos.messages.message import Message
 
 CHEAP = FedZO(local_steps=2, differences=FiniteDifferences(count=4))
 ROUND = 2 * (4 + 1)  # queries of a client: T = 2, Q = 4
@@ -33,5 +34,6 @@ def test_queries_of_a_run(budget, rounds):
 def test_queries_of_a_second_try(budget, allowed):
     """30 are counted, 5 may have been made, and two clients begin once more."""
     counts = QueryCounts(CHEAP, dim=3)
-    assert counts.most == ROUND
-    assert counts.allow_retry(state(queries=[10, 20, 0], unknown=[0, 0, 5]), [0, 1], budget) is allowed
+    request = Message("update", 1)
+    assert counts.most(request) == ROUND
+    assert counts.allow_retry(state(queries=[10, 20, 0], unknown=[0, 0, 5]), [request, request], budget) is allowed

@@ -12,7 +12,7 @@ from fzoos.algorithms.line_search.directions import common_rows, star_rows, star
 from fzoos.testing.problem import with_steps
 
 STEPS, CLIENTS = 6, 3
-INSTALLED = [with_steps(kind(), STEPS) for kind in ALGORITHMS.values() if kind.installed()]
+ALL = [with_steps(kind(), STEPS) for kind in ALGORITHMS.values()]
 FEDZO = FedZO(local_steps=STEPS)
 
 
@@ -35,7 +35,7 @@ def run(algorithm, dim=4, objectives=None, **settings):
 
 @pytest.mark.parametrize(
     ("algorithm", "dim"),
-    [*((algorithm, 4) for algorithm in INSTALLED), (Auto(), 60)],
+    [*((algorithm, 4) for algorithm in ALL), (Auto(), 60)],
     ids=lambda value: str(value)[:12],
 )
 def test_a_budget_is_never_exceeded_and_used_where_that_is_possible(algorithm, dim):

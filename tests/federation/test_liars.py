@@ -11,7 +11,7 @@ import pytest
 from fault_jobs import CENTRES, TABLES, Box, logged, make_study
 from wire import Lost, Wire
 
-from fzoos.algorithms.base import LARGEST
+from fzoos.algorithms.base import LARGEST, declared_parts
 from fzoos.federation.conductor import conduct
 from fzoos.messages.codec import decode, encode
 from fzoos.runs.store import Store
@@ -56,7 +56,7 @@ def make(name, **changes):
 RANGED = [
     (name, entry)
     for name in (*TABLES, "measured")
-    for entry, part in make(name).algorithm_settings.parts(2).items()
+    for entry, part in declared_parts(make(name).half).items()
     if np.min(np.abs([*np.ravel(part.low), *np.ravel(part.high)])) < LARGEST
 ]
 
@@ -66,7 +66,7 @@ RANGED = [
 def test_a_number_outside_its_range(folder, algorithm, entry, far):
     """Of one site, for every entry that declares a range: refused before any average, the run is that without it."""
     study = make(algorithm, sites=THREE, min_clients=2)
-    part = study.algorithm_settings.parts(2)[entry]
+    part = declared_parts(study.half)[entry]
     bound, away = (part.low, -1.0) if far == "below" else (part.high, 1.0)
     bounded = np.abs(bound) < LARGEST
     if not np.any(bounded):

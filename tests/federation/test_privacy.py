@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from private import NOISY, QUIET, Box, boxes, payload, study
 from scipy import stats
 
 from fzoos import FedZO, FZooS
-from fzoos.algorithms.base import PayloadPart
+from fzoos.algorithms.base import Part, Recipient, Round, ServerHalf
 from fzoos.engines import LocalStudy
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.conductor import conduct
@@ -125,17 +125,11 @@ def test_every_entry_gets_the_noise_of_its_own_clip(algorithm, tmp_path):
     table = {"name": algorithm} | ({"differences": {"count": 100}} if algorithm in ("decomfl", "hiso") else {})
     table |= {} if algorithm == "fedlbfgs" else {"local_steps": 4}
     ours = study(dim=dim, x0=0.0, algorithm=table, privacy=settings)
-    request = {"x": np.full(dim, 0.5)} if not ours.algorithm_settings.rebuilds else None
-    if request is None:
-        half = ours.algorithm_settings.server(dim)
-        assert half is not None
-        request = half.start(np.full(dim, 0.5))
-    seed = {"seed": 3} if ours.algorithm_settings.shares_seed else {}
-    kinds = ["refresh", "update"] if ours.algorithm_settings.exchanges == 2 else ["update"]
+    state, round = ours.half.start(np.full(dim, 0.5)), Round(2, 3, np.ones(1))
     constant = "s" if algorithm == "fedcma" else ""  # its spread is not zero where the objective is constant
-    for kind in kinds:
-        client = ours.client(0, lambda x: 0.0)
-        reply = client.handle(Message(kind, 2, request, seed))
+    for kind in ours.half.exchanges(2):
+        client, request = ours.client(0, lambda x: 0.0), ours.half.request(state, kind, Recipient(0, 1.0), round)
+        reply = client.handle(Message(kind, 2, request.arrays, request.scalars))
         for name, array in reply.arrays.items():
             deviation = 2.0 * (0.01 if name == "x" else 3.0)
             noise = array - 0.5 if name == "x" else array
@@ -147,8 +141,8 @@ def test_every_entry_gets_the_noise_of_its_own_clip(algorithm, tmp_path):
 def test_single_numbers_are_left_out_or_get_noise_as_wide_as_their_range():
     """Of n numbers that are told, in units of half their ranges, each gets z sqrt(n); a number out of its range is
     brought back first; what is left out is the same whatever it was."""
-    part = PayloadPart((3,), "numbers", low=(1.0, 0.0, 10.0), high=(3.0, 1.0, 30.0), neutral=(math.nan, 0.5, math.nan))
-    assert part.tells
+    part = Part((3,), "numbers", low=(1.0, 0.0, 10.0), high=(3.0, 1.0, 30.0), neutral=(math.nan, 0.5, math.nan))
+    assert part.is_released
     rows = []
     for value in (2.0, 1e9):
         reply = Message("payload", 1, {"n": np.array([value, value, 20.0])}, {"queries": 1})
@@ -160,8 +154,8 @@ def test_single_numbers_are_left_out_or_get_noise_as_wide_as_their_range():
         noise = found[:, [0, 2]] - expected
         assert np.all(np.abs(noise.mean(axis=0)) < 5 * deviations / math.sqrt(4000))
         assert np.all(np.abs(noise.std(axis=0) - deviations) < 5 * deviations / math.sqrt(8000))
-    silent = PayloadPart((2,), "numbers", neutral=(0.0, 1.0))
-    assert not silent.tells
+    silent = Part((2,), "numbers", neutral=(0.0, 1.0))
+    assert not silent.is_released
     reply = Message("payload", 1, {"n": np.array([7.0, 8.0])}, {"queries": 1})
     assert Privacy(0.1, 0.5).protect(reply, np.zeros(1), {"n": silent}).arrays["n"].tolist() == [0.0, 1.0]
 
@@ -170,13 +164,9 @@ def test_single_numbers_are_left_out_or_get_noise_as_wide_as_their_range():
 def test_of_the_default_every_entry_is_noise_or_neutral(dim):
     """The default as it leaves a site with a constant objective: every array of both replies, over 300 sites."""
     ours = study(dim=dim, x0=0.0, algorithm={"name": "auto"}, privacy={"clip": 0.01, "noise": 2.0, "clip_payload": 3.0})
-    steering = ours.algorithm_settings.steering(dim)
-    x, scalars = np.full(dim, 0.5), {}
-    state = steering.start(x)
-    if dim == 60:  # the round after the pilot
-        scalars = steering.scalars(state, 3, 0, 3, 1 / 3) | {"pilot": 0}
-    else:
-        scalars = steering.scalars(state, 3, 0, 3, 1 / 3)
+    x = np.full(dim, 0.5)
+    request = ours.half.request(ours.half.start(x), "refresh", Recipient(0, 1 / 3), Round(1, 3, np.ones(3)))
+    scalars = {**request.scalars, **({"pilot": 0} if dim == 60 else {})}  # the round after the pilot
     first = Message("refresh", 1, {"x": x}, scalars)
     rows: dict[str, list[np.ndarray]] = {}
     for _ in range(300 if dim == 10 else 30):
@@ -236,20 +226,19 @@ def test_what_noise_would_make_useless_is_refused(tmp_path):
 
 
 def test_a_part_says_what_privacy_may_do_with_it():
-    """Whatever the algorithm: a plain shape may be clipped, a part that noise makes useless is refused by its name."""
+    """Whatever the algorithm: a part may be clipped, and one that noise makes useless is refused by its name."""
 
     @dataclass(frozen=True)
     class Sends(FedZO):
-        part: object = (1,)
+        part: Part = field(default_factory=lambda: Part((1,)))
 
-        def payload(self, dim):
-            return {"own": self.part}
+        def server(self, dim):
+            return ServerHalf(dim, {"own": self.part})
 
     Privacy(**NOISY).check(Sends())
-    Privacy(**NOISY).check(Sends(part=PayloadPart((1,), "clip")))
     for instead, advice in (("", "$"), ("own = false", "; set own = false in the algorithm's settings$")):
         with pytest.raises(ValueError, match=f"Sends would send own, of which noise leaves nothing{advice}"):
-            Privacy(**NOISY).check(Sends(part=PayloadPart((1,), "refuse", instead)))
+            Privacy(**NOISY).check(Sends(part=Part((1,), "refuse", instead)))
 
 
 @pytest.mark.parametrize(

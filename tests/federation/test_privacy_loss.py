@@ -148,7 +148,7 @@ def test_a_request_counts_once_and_the_site_asked_for_most_counts():
         Message(kind, round, {"x": np.zeros(2)}, {"seed": 1})
         for kind, round in (("update", 1), ("refresh", 2), ("update", 2))
     )
-    releases = Releases(FZooS(), sites=3, dim=2)
+    releases = Releases(FZooS().server(2), sites=3)
     assert releases.most == 0
     assert releases.ask({0: first, 1: first, 2: first})
     assert releases.most == 1
@@ -157,7 +157,7 @@ def test_a_request_counts_once_and_the_site_asked_for_most_counts():
     assert releases.most == 2
     assert releases.ask({1: second})
     assert releases.most == 3
-    again = Releases(FZooS(), sites=3, dim=2)
+    again = Releases(FZooS().server(2), sites=3)
     again.restore(releases.state)
     assert not again.ask({1: second})
     assert again.most == 3

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fzoos import FedZO, ScaffoldI
+from fzoos.algorithms.base import ServerHalf
 from fzoos.algorithms.finite_differences import FiniteDifferences
 from fzoos.algorithms.optimizers import SGD
 from fzoos.engines.local import LocalEngine
@@ -146,7 +147,7 @@ class Walk:
     """A server that moves x by what it is told, a coordinate of two at a time."""
 
     moved = Server.moved
-    _steering = None
+    _half = ServerHalf(2)
 
     def __init__(self, moves, state=None):
         self._moves = moves
@@ -164,7 +165,7 @@ class Walk:
 
     def advance(self):
         step = np.roll([self._moves[self.round], 0.0], self.round)
-        self.state.shared, self.begun = {"x": self.x + step}, False
+        self.state.half, self.begun = {"x": self.x + step}, False
         self.state.round += 1
 
 

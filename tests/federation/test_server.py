@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from fzoos.algorithms.base import Algorithm
+from fzoos.algorithms.base import Algorithm, Part, RefreshedServerHalf, RoundScalars, SeededScalars, ServerHalf
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.server import Server
 from fzoos.messages.message import Message
@@ -20,26 +20,21 @@ class Scripted(Algorithm):
     sends: bool = False
     name = "scripted"
     label = "Scripted"
-    carried = ("hint",)
-
-    @property
-    def shares_seed(self):
-        return self.seed
-
-    @property
-    def exchanges(self):
-        return 2 if self.two else 1
+    diagnostics = ("correction_length",)
 
     projected: bool = False
 
     def client(self, site):
         raise NotImplementedError
 
-    def payload(self, dim):
-        return {"c": (1,), "hint": (1,)} if self.sends else {}
+    def server(self, dim):
+        parts = {"c": Part((1,)), "hint": Part((1,))} if self.sends else {}
+        return (RefreshedServerHalf if self.two else ServerHalf)(
+            dim, parts, SeededScalars if self.seed else RoundScalars
+        )
 
-    def queries(self, dim, *, first, refreshed):
-        return 4 + 100 * first + 1000 * refreshed
+    def cost(self, dim, request, *, first):
+        return 100 * first + (1000 if request.kind == "refresh" else 4)
 
 
 class FakeEngine:
@@ -52,7 +47,9 @@ class FakeEngine:
 
     def exchange(self, requests, timeout):
         request = next(iter(requests.values()))
-        assert all(other is request for other in requests.values())
+        for other in requests.values():
+            assert (other.kind, other.round, other.scalars) == (request.kind, request.round, request.scalars)
+            assert all(other.arrays[name] is request.arrays[name] for name in {**other.arrays, **request.arrays})
         self.log.append((request.kind, request.round, tuple(requests), request))
         self._x = request.arrays.get("x", self._x)
         # backwards: the order in which replies come in must not matter
@@ -130,7 +127,7 @@ def test_one_exchange():
 
 
 def test_two_exchanges():
-    """Refresh before update, none in round 1, x once a round, the fresh average at once, carried entries next time."""
+    """Refresh before update, none in round 1, x once a round, and the fresh average at once."""
     engine = FakeEngine(payload_with="refresh")
     s = server(engine, Scripted(two=True, seed=True))
     for _ in range(3):
@@ -143,11 +140,10 @@ def test_two_exchanges():
         ("update", 3),
     ]
     sent = [request.arrays for *_, request in engine.log]
-    assert [sorted(arrays) for arrays in sent] == [["x"], ["x"], ["c", "hint"], ["hint", "x"], ["c", "hint"]]
+    assert [sorted(arrays) for arrays in sent] == [["x"], ["x"], ["c", "hint"], ["x"], ["c", "hint"]]
     assert sent[1]["x"] == pytest.approx([2.0, 12.0])  # x_1, where payloads are renewed
     assert sent[2]["c"] == pytest.approx([22.0])  # mean of 12, 22, 32: this round's, not the last one's
     assert sent[4]["c"] == pytest.approx([23.0])
-    assert sent[3]["hint"] == pytest.approx([1.0])
     assert all(request.scalars == {"seed": 99} for *_, request in engine.log)
     assert s.x == pytest.approx([6.0, 16.0])
 

@@ -230,7 +230,7 @@ def test_another_version_of_the_program(folder, monkeypatch, caplog):
 
 
 def of_another_client(header, arrays):
-    header["numbers"].pop("x_round")
+    header["numbers"].pop("refreshed")
 
 
 def unknown_kind(header, arrays):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf
+from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf, ServerHalf
 from fzoos.algorithms.line_search import FedLineSearch
 from fzoos.algorithms.trust_region import FedTrustRegion
+from fzoos.messages.message import Message
 
 __all__ = ["Auto"]
 
@@ -29,13 +30,14 @@ class Auto(Algorithm):
     """
 
     def at(self, dim: int) -> Algorithm:
-        """The algorithm for this many variables."""
+        """Return the algorithm for this number of variables."""
         return (FedTrustRegion if dim <= _FEW else FedLineSearch)(self.projected)
 
     def client(self, context: ClientContext) -> ClientHalf:
-        """The client half of the chosen algorithm."""
         return self.at(context.dim).client(context)
 
-    def queries(self, dim: int, *, first: bool, refreshed: bool) -> int:
-        """The queries of the chosen algorithm."""
-        return self.at(dim).queries(dim, first=first, refreshed=refreshed)
+    def server(self, dim: int) -> ServerHalf:
+        return self.at(dim).server(dim)
+
+    def cost(self, dim: int, request: Message, *, first: bool) -> int:
+        return self.at(dim).cost(dim, request, first=first)

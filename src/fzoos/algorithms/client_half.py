@@ -1,7 +1,4 @@
-"""The half of an algorithm that runs at a client, and what it works with.
-
-The loop around it is shared: `federation/client.py`. Local steps are in `local_steps.py`.
-"""
+"""The half of an algorithm that runs at a client, and what it works with."""
 
 from __future__ import annotations
 
@@ -12,12 +9,13 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.states import StateDict
+from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays, Message
 from fzoos.objectives.evaluator import Evaluator
 from fzoos.objectives.ledger import Purpose
 from fzoos.objectives.trajectory import Trajectory
 
-__all__ = ["ClientContext", "ClientHalf", "SteeredHalf"]
+__all__ = ["ClientContext", "ClientHalf"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,6 @@ class ClientContext:
         dim: d, the number of variables.
         clients: N, the number of clients.
         projected: whether iterates and queries are clipped to the cube.
-        largest_matrix: numbers in the largest matrix of a local step, for the choice of BLAS threads.
     """
 
     evaluator: Evaluator
@@ -40,10 +37,9 @@ class ClientContext:
     dim: int
     clients: int
     projected: bool
-    largest_matrix: int = 0
 
     def project(self, x: FloatArray, out: FloatArray | None = None) -> FloatArray:
-        """x clipped to the unit cube, if the algorithm is set to project."""
+        """Clip x to the unit cube, if the algorithm is set to project."""
         return self.evaluator.box.project(x, out) if self.projected else x
 
     @property
@@ -81,52 +77,66 @@ class ClientContext:
         return self.trajectory.add(x, values, at_server_x)
 
 
-class ClientHalf:
-    """The client half of an algorithm: what it does with the requests of a round."""
+class ClientHalf(ABC):
+    """The client half of an algorithm: it answers the requests of the server half.
+
+    An algorithm whose surrogates are conditioned on the client's queries calls `context.trajectory.store_points()`.
+
+    Args:
+        context: what it works with.
+    """
+
+    largest_matrix = 0  # numbers in the largest matrix that it multiplies with: small ones are faster on one thread
 
     def __init__(self, context: ClientContext) -> None:
         self.context = context
+        self._located: FloatArray | None = None  # the server's
+        self._located_round = 0  # the round of which it is
+        self._constraints_due = False
 
-    def refresh(self, x: FloatArray, request: Message) -> Arrays:
-        """First exchange of a round (two-exchange algorithms only): renew the payload at the server's x."""
-        raise TypeError(f"{type(self).__name__} has no refresh exchange")
+    def locate(self, request: Message) -> FloatArray:
+        """Return the server's x in the round of a request, which need not contain it.
 
-    def begin(self, x: FloatArray, request: Message) -> None:
-        """Start of a round, with the server's x and the averaged payload in the request."""
-        return
+        Raises:
+            MessageError: it cannot be known.
+        """
+        if "x" in request.arrays:
+            self._located = request.arrays["x"]
+        elif self._located is None or self._located_round != request.round:
+            self._located = self.compute_x(request)
+        self._located_round = request.round
+        return self._located
 
-    def run_round(self, x: FloatArray) -> FloatArray:
-        """What the client does in a round, from the server's x: the x with which it ends."""
-        return x
+    def compute_x(self, request: Message) -> FloatArray:
+        """Return the server's x for the first request of a round, if that does not contain it."""
+        raise MessageError(f"an {request.kind} without x, and no refresh of its round that brought it")
 
-    def end(self, x: FloatArray) -> Arrays:
-        """After that, at the x with which the round ended: the payload that travels with it."""
-        return {}
+    @abstractmethod
+    def reply(self, x: FloatArray, request: Message) -> Arrays:
+        """Return the arrays that `ServerHalf.reply_parts` declares for this request; x is the server's."""
+
+    def begin_round(self, x: FloatArray) -> None:
+        """Begin a round at the server's x, where constraints are evaluated."""
+        self._constraints_due = self.context.begin_round(x)
+
+    def query_constraints(self, x: FloatArray) -> None:
+        """Query the server's x if that has not been done in this round and there are constraints."""
+        due, self._constraints_due = self._constraints_due, False
+        if due and self.context.trajectory.violation is None:
+            self.context.query(x[None], "refresh", at_server_x=True)
 
     def rest(self) -> None:
-        """Others take part for a while: give back what can be computed again from the trajectory."""
+        """Release what can be computed again from the trajectory: other clients take part for a while."""
         return
 
     def diagnostics(self) -> dict[str, float]:
-        """What the client reports of its round besides x; without corrections their length is 0."""
-        return {"correction_length": 0.0}
-
-    def state(self) -> StateDict:
-        """Named arrays and numbers that later requests depend on, beside the trajectory and the random generator."""
+        """Return numbers that the last reply of a round reports: see `Algorithm.diagnostics`."""
         return {}
 
+    def state(self) -> StateDict:
+        """Return arrays and numbers that later requests depend on, beside the trajectory and the random generator."""
+        return {"server_x": self._located, "server_round": self._located_round}
+
     def restore(self, state: StateDict) -> None:
-        """Replace all by what `state` returned, after the trajectory was restored; what is not in it stays as it is."""
-        return
-
-
-class SteeredHalf(ClientHalf, ABC):
-    """The client half of an algorithm whose server decides where to go: see `Steering`. There are no local steps."""
-
-    def rebuild(self, request: Message) -> FloatArray:
-        """The server's x, for a first request that does not bring it, from what this client had in the last round."""
-        raise TypeError(f"{type(self).__name__} must be told x")
-
-    @abstractmethod
-    def answer(self, x: FloatArray, request: Message) -> Arrays:
-        """Second exchange of a round, with the server's x and the averages of the first in the request."""
+        """Replace all by what `state` returned, after the trajectory was restored."""
+        self._located, self._located_round = state.get("server_x"), state["server_round"]

@@ -17,18 +17,19 @@ Since G is linear in s, x_r is the mean of the clients' last x.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms.base import ClientContext, ClientHalf, ServerHalf, State
+from fzoos._util.states import StateDict, part_of, prefixed
+from fzoos.algorithms.base import ClientContext, ClientHalf, Part, Parts, State
 from fzoos.algorithms.fedzo import FiniteDifferenceAlgorithm
 from fzoos.algorithms.local_steps import GradientHalf
 from fzoos.algorithms.optimizers import Optimizer
+from fzoos.algorithms.replicated import Replica, ReplicatedServerHalf
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays, Message
 from fzoos.objectives.box import clip_to_cube
@@ -70,13 +71,6 @@ class DeComFL(FiniteDifferenceAlgorithm):
         True
     """
 
-    shares_seed: ClassVar[bool] = True
-    rebuilds: ClassVar[bool] = True
-
-    def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
-        """s_{i,1}, ..., s_{i,T}."""
-        return {"s": (self.local_steps * self.differences.count,)}
-
     def perturbations(self, state: Arrays, seed: int, round: int, t: int) -> FloatArray:
         """z_{r,t}, shape (P, d)."""
         return self.differences.draw(len(state["x"]), np.random.default_rng([seed, round, t]))
@@ -87,24 +81,25 @@ class DeComFL(FiniteDifferenceAlgorithm):
         return self.differences.factor(z.shape[1]) / len(s) * total
 
     def client(self, context: ClientContext) -> ClientHalf:
-        """The client half."""
         return _Client(context, self)
 
-    def server(self, dim: int) -> ServerHalf:
-        """The server half."""
+    def server(self, dim: int) -> ReplicatedServerHalf:
         return Replay(dim, self)
 
 
 class _Client(GradientHalf):
     def __init__(self, context: ClientContext, settings: DeComFL) -> None:
         super().__init__(context, settings)
-        self._settings = settings
+        self._settings, self._replica = settings, Replica(settings.server(context.dim))
+
+    def locate(self, request: Message) -> FloatArray:
+        return self._replica.follow(request)["x"]
 
     def begin(self, x: FloatArray, request: Message) -> None:
         super().begin(x, request)
-        self.descent.state = _moments(self._settings.optimizer, request.arrays)
-        shared = self._settings.perturbations
-        self._perturbations = partial(shared, request.arrays, int(request.scalars["seed"]), request.round)
+        state, draw = self._replica.state, self._settings.perturbations
+        self.descent.state = _moments(self._settings.optimizer, state)
+        self._perturbations = partial(draw, state, int(request.scalars["seed"]), request.round)
         self._slopes: list[FloatArray] = []  # s_{i,1}, s_{i,2}, ...
 
     def local_gradient(self, x: FloatArray) -> FloatArray:
@@ -124,8 +119,15 @@ class _Client(GradientHalf):
         """s_{i,1}, ..., s_{i,T}; the client's own x is forgotten."""
         return {"s": np.concatenate(self._slopes)}
 
+    def state(self) -> StateDict:
+        return {**super().state(), **prefixed("replica", self._replica.saved())}
 
-class Replay(ServerHalf):
+    def restore(self, state: StateDict) -> None:
+        super().restore(state)
+        self._replica.restore(part_of("replica", state))
+
+
+class Replay(ReplicatedServerHalf):
     """x_r: T steps of the optimiser from x_{r-1}, with the averaged slopes.
 
     Args:
@@ -135,23 +137,25 @@ class Replay(ServerHalf):
     """
 
     def __init__(self, dim: int, settings: DeComFL) -> None:
-        super().__init__(dim)
+        super().__init__(dim, _slopes(settings.local_steps * settings.differences.count))
         self._settings = settings
+
+    def reply_parts(self, request: Message) -> Parts:
+        return _slopes(self._settings.steps_in(request) * self._settings.differences.count)
 
     def start(self, x: FloatArray) -> State:
         """x_0, and the optimiser's first moments."""
-        return {**super().start(x), **self._entry(self._settings.optimizer.init(self.dim))}
+        return {"x": x, **self._entry(self._settings.optimizer.init(self.dim))}
 
-    def next_state(self, state: State, mean: Arrays, round: int, seed: int) -> State:
-        """x_r from x_{r-1} and s_1, ..., s_T."""
+    def step(self, state: Arrays, mean: Arrays, round: int, seed: int) -> State:
         return self.descend(state, self.gradients(state, mean, round, seed))
 
-    def gradients(self, state: State, mean: Arrays, round: int, seed: int) -> list[FloatArray]:
+    def gradients(self, state: Arrays, mean: Arrays, round: int, seed: int) -> list[FloatArray]:
         """G(s_t, z_{r,t}) for t = 1, ..., T."""
         rows = enumerate(mean["s"].reshape(-1, self._settings.differences.count), start=1)
         return [self._settings.combine(s, self._settings.perturbations(state, seed, round, t)) for t, s in rows]
 
-    def descend(self, state: State, gradients: list[FloatArray]) -> State:
+    def descend(self, state: Arrays, gradients: list[FloatArray]) -> State:
         """The optimiser's steps along them, scaled by the largest entry of the round: 1e-9 f takes the steps of f."""
         x, moments = state["x"], _moments(self._settings.optimizer, state)
         optimizer = self._settings.optimizer.scaled(max(float(np.max(np.abs(gradient))) for gradient in gradients))
@@ -167,6 +171,11 @@ class Replay(ServerHalf):
         if self._settings.optimizer.restart or not moments:
             return {}
         return {"optimizer": np.concatenate([np.ravel(part).astype(np.float64) for part in moments])}
+
+
+def _slopes(count: int) -> Parts:
+    """Declare s_{i,1}, ..., s_{i,T}."""
+    return {"s": Part((count,))}
 
 
 def _moments(optimizer: Optimizer, state: Arrays) -> tuple[Any, ...]:

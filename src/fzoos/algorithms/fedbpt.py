@@ -25,18 +25,16 @@ c, D       scalar    its rate, and the damping of sigma; chi is the expected len
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_positive
-from fzoos.algorithms.base import ClientContext, ClientHalf, PayloadPart, State
+from fzoos.algorithms.base import ClientContext, ClientHalf, Part, Round, ServerHalf, State
 from fzoos.algorithms.fedcma import SearchClient
 from fzoos.algorithms.local_steps import LocalSteps
-from fzoos.messages.message import Arrays, Message
+from fzoos.messages.message import Arrays, Kind, Message
 from fzoos.objectives.box import clip_to_cube
 
 __all__ = ["FedBPT"]
@@ -69,7 +67,7 @@ class FedBPT(LocalSteps):
         - The clients' covariance is diagonal, and their points outside the box are treated as in `FedCMA`.
         - The weights omega are factors of the ranks' weights; equal ones give the paper's.
         - No perturbed inputs against overfitting: they belong to its task.
-        - A client whose last query failed tells the largest value of its round.
+        - A client whose last query failed sends the largest value of its round.
 
     Example:
         >>> import numpy as np
@@ -83,52 +81,56 @@ class FedBPT(LocalSteps):
     population: int = 21  # lambda
     deviation: float = 0.2  # sigma
 
-    combines_replies: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count("population (lambda)", self.population, low=4)
         check_positive("deviation", self.deviation)
 
     def client(self, context: ClientContext) -> ClientHalf:
-        """The client half."""
         return _Client(context, self, self.population, self.deviation)
 
-    @property
-    def asks_x(self) -> bool:
-        """False: a search asks around x."""
-        return False
+    def server(self, dim: int) -> ServerHalf:
+        return _Server(dim, self)
 
-    def queries(self, dim: int, *, first: bool, refreshed: bool) -> int:
-        """T lambda + 1."""
-        return self.local_steps * self.population + 1
+    def cost(self, dim: int, request: Message, *, first: bool) -> int:
+        """Return T lambda + 1."""
+        return self.steps_in(request) * self.population + 1
 
-    def payload(self, dim: int) -> Mapping[str, PayloadPart]:
-        """f_i(m_i), and the root of q_i, in place of which sigma_r comes back."""
-        return {
-            "loss": PayloadPart((1,), "refuse", _INSTEAD),
-            "sigma": PayloadPart((1,), "refuse", _INSTEAD, low=0.0, high=_LARGEST),
+
+class _Server(ServerHalf):
+    """Each round is one generation of the server's CMA-ES, made of the single replies.
+
+    A reply has m_i as x, f_i(m_i) as loss, and the root of q_i as sigma, in place of which sigma_r comes back.
+    """
+
+    def __init__(self, dim: int, settings: FedBPT) -> None:
+        parts = {
+            "x": Part((dim,), stacked=True),
+            "loss": Part((1,), "refuse", _INSTEAD, stacked=True),
+            "sigma": Part((1,), "refuse", _INSTEAD, low=0.0, high=_LARGEST, stacked=True),
         }
+        super().__init__(dim, parts)
+        self._settings = settings
 
-    def combine_replies(self, kept: State, replies: Sequence[Arrays], weights: FloatArray) -> State:
-        """One generation of the server's CMA-ES."""
-        x, dim, count = kept["x"], len(kept["x"]), len(replies)
-        sigma, path = float(kept.get("sigma", np.array([self.deviation]))[0]), kept.get("path", np.zeros(dim))
-        order = np.argsort([float(reply["loss"][0]) for reply in replies], kind="stable")
+    def next_state(self, state: State, kind: Kind, mean: Arrays, round: Round) -> State:
+        settings, x, dim, count = self._settings, state["x"], self.dim, len(round.replied)
+        sigma, path = float(state.get("sigma", np.array([settings.deviation]))[0]), state.get("path", np.zeros(dim))
+        order = np.argsort(mean["loss"][:, 0], kind="stable")
+        weights = round.weights[list(round.replied)]
         w = weights[order] * (math.log(count + 0.5) - np.log(np.arange(1, count + 1)))  # Eq. (1)
         w = w / w.sum()
         mu_w = float(1.0 / np.sum(w**2))
-        means = np.stack([replies[i]["x"] for i in order])
+        means = mean["x"][order]
         new = np.clip(w @ means, means.min(axis=0), means.max(axis=0))  # Eq. (2), not out of their range by rounding
-        spread = sum(float(reply["sigma"][0]) ** 2 for reply in replies) / count / (self.population // 2)  # Eq. (3)
+        spread = sum(s**2 for s in mean["sigma"][:, 0].tolist()) / count / (settings.population // 2)  # Eq. (3)
         rate = (mu_w + 2) / (dim + mu_w + 3)
         damping = 1 + 2 * max(0.0, math.sqrt((mu_w - 1) / (dim + 1)) - 1) + rate
         follow = math.sqrt(rate * (2 - rate) * mu_w)
         path = (1 - rate) * path + follow * (new - x) / max(math.sqrt(spread), _SMALLEST)  # Eq. (4)
         chi = math.sqrt(dim) * (1 - 1 / (4 * dim) + 1 / (21 * dim**2))
         grown = sigma * math.exp(min(50.0, rate / damping * (float(np.linalg.norm(path)) / chi - 1)))  # Eq. (5)
-        sigma = min(max(grown, _SMALLEST), _HALF if self.projected else _LARGEST)
-        return {"x": clip_to_cube(new) if self.projected else new, "path": path, "sigma": np.array([sigma])}
+        sigma = min(max(grown, _SMALLEST), _HALF if settings.projected else _LARGEST)
+        return {"x": clip_to_cube(new) if settings.projected else new, "path": path, "sigma": np.array([sigma])}
 
 
 class _Client(SearchClient):
@@ -150,4 +152,4 @@ class _Client(SearchClient):
         loss = float(self.context.query_inside(x[None, :])[0])
         if not math.isfinite(loss):
             loss = self.worst if math.isfinite(self.worst) else 0.0
-        return {"loss": np.array([loss]), "sigma": np.array([min(math.sqrt(self._squares), _LARGEST)])}
+        return {"x": x, "loss": np.array([loss]), "sigma": np.array([min(math.sqrt(self._squares), _LARGEST)])}

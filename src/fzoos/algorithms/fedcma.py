@@ -25,14 +25,13 @@ are those of the smallest
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_positive
-from fzoos.algorithms.base import ClientContext, ClientHalf, PayloadPart
+from fzoos.algorithms.base import ClientContext, ClientHalf, Part, ServerHalf
 from fzoos.algorithms.local_steps import LocalSteps, LocalStepsHalf
 from fzoos.algorithms.separable_cma import SeparableCMA
 from fzoos.messages.message import Arrays, Message
@@ -96,26 +95,20 @@ class FedCMA(LocalSteps):
         check_positive("deviation", self.deviation)
 
     def client(self, context: ClientContext) -> ClientHalf:
-        """The client half."""
         return SearchClient(context, self, self.population, self.deviation)
 
-    @property
-    def asks_x(self) -> bool:
-        """False: a search asks around x."""
-        return False
+    def server(self, dim: int) -> ServerHalf:
+        """Average m and s."""
+        return ServerHalf(dim, {"s": Part((dim,), low=_SMALLEST, high=self.widest)})
 
-    def queries(self, dim: int, *, first: bool, refreshed: bool) -> int:
-        """T lambda."""
-        return self.local_steps * self.population
+    def cost(self, dim: int, request: Message, *, first: bool) -> int:
+        """Return T lambda."""
+        return self.steps_in(request) * self.population
 
     @property
     def widest(self) -> float:
         """The largest deviation that is used and sent."""
         return _HALF if self.projected else _LARGEST
-
-    def payload(self, dim: int) -> Mapping[str, PayloadPart]:
-        """s_i."""
-        return {"s": PayloadPart((dim,), low=_SMALLEST, high=self.widest)}
 
 
 class SearchClient(LocalStepsHalf):
@@ -176,8 +169,8 @@ class SearchClient(LocalStepsHalf):
         return mean
 
     def end(self, x: FloatArray) -> Arrays:
-        """s_i."""
-        return {"s": np.minimum(self._deviations[: len(x)], self._widest)}
+        """Return m_i and s_i."""
+        return {"x": x, "s": np.minimum(self._deviations[: len(x)], self._widest)}
 
 
 def _ranks(y: FloatArray) -> FloatArray:

@@ -122,7 +122,6 @@ class FedHistory(FiniteDifferenceAlgorithm):
             check_count("renew", self.renew, low=1)
 
     def client(self, context: ClientContext) -> ClientHalf:
-        """The client half."""
         return _Client(context, self)
 
 

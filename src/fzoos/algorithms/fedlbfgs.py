@@ -34,17 +34,16 @@ same sigma in all rounds y is exact.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_number, check_positive
-from fzoos._util.states import StateDict
-from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf, ServerHalf, State
+from fzoos._util.states import StateDict, part_of, prefixed
+from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf, Part, State
+from fzoos.algorithms.replicated import Replica, ReplicatedServerHalf
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays, Message
 from fzoos.objectives.box import clip_to_cube
@@ -96,9 +95,6 @@ class FedLBFGS(Algorithm):
     difference: float = 1e-3  # lambda
     reach: float = 0.15  # Delta_0
 
-    shares_seed: ClassVar[bool] = True
-    rebuilds: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         check_count("memory (m)", self.memory, low=1)
         check_positive("difference (lambda)", self.difference)
@@ -106,40 +102,34 @@ class FedLBFGS(Algorithm):
         check_positive("reach (Delta_0)", self.reach)
 
     def client(self, context: ClientContext) -> ClientHalf:
-        """The client half."""
         return _Client(context, self)
 
-    def server(self, dim: int) -> ServerHalf:
-        """The server half."""
+    def server(self, dim: int) -> ReplicatedServerHalf:
         return _QuasiNewton(dim, self)
 
-    def queries(self, dim: int, *, first: bool, refreshed: bool) -> int:
-        """d + 1."""
+    def cost(self, dim: int, request: Message, *, first: bool) -> int:
+        """Return d + 1."""
         return dim + 1
-
-    def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
-        """g_i."""
-        return {"g": (dim,)}
 
 
 class _Client(ClientHalf):
     def __init__(self, context: ClientContext, settings: FedLBFGS) -> None:
         super().__init__(context)
+        self._replica = Replica(settings.server(context.dim))
         self._lambda = settings.difference
-        self._signs = self._gradient = np.zeros(context.dim)
+        self._gradient = np.zeros(context.dim)
 
-    def begin(self, x: FloatArray, request: Message) -> None:
-        """Draw sigma, the same for all clients and rounds."""
-        self._signs = np.random.default_rng(int(request.scalars["seed"])).choice([-1.0, 1.0], len(x))
+    def locate(self, request: Message) -> FloatArray:
+        return self._replica.follow(request)["x"]
 
-    def run_round(self, x: FloatArray) -> FloatArray:
-        """The gradient; the step is everybody's."""
-        self._gradient = self._slopes(x)
-        return x
+    def reply(self, x: FloatArray, request: Message) -> Arrays:
+        """Return g_i; sigma is drawn from the shared seed, the same for all clients and rounds."""
+        signs = np.random.default_rng(int(request.scalars["seed"])).choice([-1.0, 1.0], len(x))
+        self._gradient = self._slopes(x, signs)
+        return {"g": self._gradient}
 
-    def _slopes(self, x: FloatArray) -> FloatArray:
+    def _slopes(self, x: FloatArray, signs: FloatArray) -> FloatArray:
         """g_i, Eq. (1). The order is drawn, so that where some queries fail it is not always the same coordinates."""
-        signs = self._signs
         if self.context.projected:
             there = x + self._lambda * signs
             signs = np.where((there < 0.0) | (there > 1.0), -signs, signs)
@@ -150,24 +140,22 @@ class _Client(ClientHalf):
         slopes[order] = (y[1:] - y[0]) / (self._lambda * signs[order])
         return np.where(np.isfinite(slopes), slopes, self._gradient)
 
-    def end(self, x: FloatArray) -> Arrays:
-        return {"g": self._gradient}
-
     def state(self) -> StateDict:
-        return {"gradient": self._gradient}
+        return {"gradient": self._gradient, **prefixed("replica", self._replica.saved())}
 
     def restore(self, state: StateDict) -> None:
         self._gradient = state["gradient"]
+        self._replica.restore(part_of("replica", state))
 
 
-class _QuasiNewton(ServerHalf):
+class _QuasiNewton(ReplicatedServerHalf):
     """x_r from x_{r-1} and g_r; the state has the last m points and gradients, of which pairs are the differences.
 
     Before there are so many, the points are x_0 and the gradients 0: pairs with s = 0, which are left out.
     """
 
     def __init__(self, dim: int, settings: FedLBFGS) -> None:
-        super().__init__(dim)
+        super().__init__(dim, {"g": Part((dim,))})
         self._settings = settings
 
     def start(self, x: FloatArray) -> State:
@@ -176,7 +164,7 @@ class _QuasiNewton(ServerHalf):
         delta = np.array([self._settings.reach])
         return {"x": x, "points": points, "gradients": np.zeros_like(points), "delta": delta}
 
-    def next_state(self, state: State, mean: Arrays, round: int, seed: int) -> State:
+    def step(self, state: Arrays, mean: Arrays, round: int, seed: int) -> State:
         """x_r, and what it was made of."""
         x, g = state["x"], mean["g"]
         points, gradients = np.vstack([state["points"], x]), np.vstack([state["gradients"], g])

@@ -44,7 +44,6 @@ class FedProx(FiniteDifferenceAlgorithm):
         check_number("gamma", self.gamma, 0.0)
 
     def client(self, context: ClientContext) -> ClientHalf:
-        """The client half."""
         return _Client(context, self)
 
 

@@ -8,6 +8,7 @@ from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext, ClientHalf
 from fzoos.algorithms.finite_differences import FiniteDifferences
 from fzoos.algorithms.local_steps import GradientHalf, GradientSteps
+from fzoos.messages.message import Message
 
 __all__ = ["FedZO", "FiniteDifferenceAlgorithm", "FiniteDifferenceClient"]
 
@@ -27,14 +28,9 @@ class FiniteDifferenceAlgorithm(GradientSteps):
         if not isinstance(self.differences, FiniteDifferences):
             raise TypeError(f"differences must be FiniteDifferences, got {self.differences!r}")
 
-    def queries(self, dim: int, *, first: bool, refreshed: bool) -> int:
-        """T (Q + 1), and one estimate more where the payload is refreshed."""
-        return (self.local_steps + refreshed) * self.differences.queries
-
-    @property
-    def keeps_answers(self) -> bool:
-        """Where it sends nothing but x: a step can be made from another x."""
-        return not self.rebuilds and not self.parts(1)
+    def cost(self, dim: int, request: Message, *, first: bool) -> int:
+        """Return T (Q + 1), or Q + 1 for the one estimate of a refresh."""
+        return (1 if request.kind == "refresh" else self.steps_in(request)) * self.differences.queries
 
 
 class FiniteDifferenceClient(GradientHalf):
@@ -80,5 +76,4 @@ class FedZO(FiniteDifferenceAlgorithm):
     """
 
     def client(self, context: ClientContext) -> ClientHalf:
-        """The client half."""
         return FiniteDifferenceClient(context, self)

@@ -30,16 +30,15 @@ reasons, are in the documentation under "From the paper to the code".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray, check_device, check_device_name
 from fzoos._util.checks import check_count, check_positive, check_type
 from fzoos._util.states import StateDict, part_of, prefixed
-from fzoos.algorithms.base import ClientContext, ClientHalf, PayloadPart
+from fzoos.algorithms.base import ClientContext, ClientHalf, Part, RefreshedServerHalf, SeededScalars, ServerHalf
 from fzoos.algorithms.correction_lengths import CorrectionLength, Measured, Moment, Reciprocal
 from fzoos.algorithms.local_steps import GradientHalf, GradientSteps
 from fzoos.algorithms.query_designs import ActiveQueries, uniform_around
@@ -111,8 +110,6 @@ class FZooS(GradientSteps):
     vector: Literal["adaptive", "fixed"] = "adaptive"
     device: str | None = None
 
-    shares_seed: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         super().__post_init__()
         check_type("kernel", self.kernel, Kernel)
@@ -134,45 +131,26 @@ class FZooS(GradientSteps):
             check_device_name(self.device)
 
     def client(self, context: ClientContext) -> ClientHalf:
-        """The client half; only here must the device be there: settings may come from another machine."""
+        """Make the client half; only here must the device exist: settings may come from another machine."""
         if self.device is not None:
             check_device(self.device)
         return _Client(context, self)
 
-    @property
-    def exchanges(self) -> int:
-        """2: x, then the weights; 1 without a refresh: both travel together."""
-        return 1 if self.refresh is None else 2
+    def server(self, dim: int) -> ServerHalf:
+        """Average x and w; with a refresh in two exchanges, where late weights are of use: they are a function's."""
+        late: Literal["keep", "refuse"] = "refuse" if self.refresh is None else "keep"
+        parts = {"w": Part((self.features,), late=late)}
+        if isinstance(self.length, Measured):  # ||grad phi(x_r)^T w_i||^2
+            parts["square"] = Part((1,), "refuse", 'length = { name = "Reciprocal" }', low=0.0, late=late)
+        half = ServerHalf if self.refresh is None else RefreshedServerHalf
+        return half(dim, parts, SeededScalars)
 
-    @property
-    def asks_x(self) -> bool:
-        """Whether x_r is queried."""
-        return self.refresh is not None
-
-    @property
-    def keeps_answers(self) -> bool:
-        """Whether late weights are of use: a surrogate is a function of x, so they are, if they are renewed at x_r."""
-        return self.refresh is not None
-
-    def keeps_trajectory(self, dim: int) -> bool:
-        """True: the surrogates are conditioned on it."""
-        return True
-
-    def largest_matrix(self, dim: int) -> int:
-        """The frequencies: M d numbers."""
-        return dim * self.features
-
-    def payload(self, dim: int) -> Mapping[str, PayloadPart | tuple[int, ...]]:
-        """w_i; for a measured length also ||grad phi(x_r)^T w_i||^2."""
-        square = {"square": PayloadPart((1,), "refuse", 'length = { name = "Reciprocal" }', low=0.0)}
-        return {"w": (self.features,), **(square if isinstance(self.length, Measured) else {})}
-
-    def queries(self, dim: int, *, first: bool, refreshed: bool) -> int:
-        """T iterates and the active queries between them; x_r and those around it; or, at first, x_0 and the design."""
-        count = self.local_steps + (self.local_steps - 1) * (self.active.picks if self.active else 0)
-        if refreshed:
-            return count + 1 + (self.refresh.picks if self.refresh else 0)
-        return count + (1 + self.initial if first else 0)
+    def cost(self, dim: int, request: Message, *, first: bool) -> int:
+        """Return 1 + refresh for x_r; T iterates and the active queries between them, x_0 and its design before."""
+        if request.kind == "refresh":
+            return 1 + (self.refresh.picks if self.refresh else 0)
+        steps = self.steps_in(request)
+        return steps + (steps - 1) * (self.active.picks if self.active else 0) + first * (1 + self.initial)
 
 
 class _Client(GradientHalf):
@@ -180,7 +158,9 @@ class _Client(GradientHalf):
 
     def __init__(self, context: ClientContext, settings: FZooS) -> None:
         super().__init__(context, settings)
+        context.trajectory.store_points()
         self._settings = settings
+        self.largest_matrix = context.dim * settings.features  # the frequencies
         of_surrogate = settings.kernel, settings.noise, settings.points, settings.device
         self._surrogate = LocalSurrogate(context.trajectory, *of_surrogate)
         self._fourier: FourierSurrogate | None = None
@@ -237,7 +217,7 @@ class _Client(GradientHalf):
         """x_{r,T} joins the trajectory; without a refresh w_i is made of it now and travels with x_{r,T}."""
         self.context.query(x[None], "iterate")
         self._last = x
-        return self._weights(x) if self._settings.refresh is None else {}
+        return {"x": x, **(self._weights(x) if self._settings.refresh is None else {})}
 
     def rest(self) -> None:
         """Release what can be computed again from the trajectory."""

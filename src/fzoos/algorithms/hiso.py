@@ -25,8 +25,9 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_number, check_positive
-from fzoos.algorithms.base import ServerHalf, State
+from fzoos.algorithms.base import State
 from fzoos.algorithms.decomfl import DeComFL, Replay
+from fzoos.algorithms.replicated import ReplicatedServerHalf
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays
 
@@ -95,8 +96,7 @@ class HiSo(DeComFL):
             scale /= np.sqrt(np.mean(scale**2))
         return super().perturbations(state, seed, round, t) * scale
 
-    def server(self, dim: int) -> ServerHalf:
-        """The server half."""
+    def server(self, dim: int) -> ReplicatedServerHalf:
         return _Learning(dim, self)
 
 
@@ -111,7 +111,7 @@ class _Learning(Replay):
         """x_0 and h_0."""
         return {**super().start(x), "h": np.full(self.dim, self._h0)}
 
-    def next_state(self, state: State, mean: Arrays, round: int, seed: int) -> State:
+    def step(self, state: Arrays, mean: Arrays, round: int, seed: int) -> State:
         """x_r and h_r."""
         gradients, h = self.gradients(state, mean, round, seed), state["h"]
         for g in gradients:

@@ -1,15 +1,14 @@
 """Local steps: what a client does T times in a round, between two exchanges with the server.
 
-`LocalSteps` are the settings of the algorithms that have them, and `LocalStepsHalf` is their client's loop. The steps
+`LocalSteps` holds the settings of the algorithms that have them, and `LocalStepsHalf` is their client's loop. The steps
 of `GradientSteps` and `GradientHalf` are an optimiser's, along gradient estimates; those of a search are its own.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Self
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,11 +16,10 @@ from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_type
 from fzoos._util.states import StateDict
 from fzoos.algorithms.base import Algorithm, ClientContext, ClientHalf
-from fzoos.algorithms.descent import Descent
 from fzoos.algorithms.optimizers import Adam, Optimizer
-from fzoos.messages.message import Message
+from fzoos.messages.message import Arrays, Message
 
-__all__ = ["GradientHalf", "GradientSteps", "LocalSteps", "LocalStepsHalf"]
+__all__ = ["Descent", "GradientHalf", "GradientSteps", "LocalSteps", "LocalStepsHalf"]
 
 
 @dataclass(frozen=True)
@@ -37,19 +35,16 @@ class LocalSteps(Algorithm):
     def __post_init__(self) -> None:
         check_count("local_steps", self.local_steps, low=1)
 
-    def in_round(self, scalars: Mapping[str, float]) -> Self:
-        """A cut round has fewer local steps.
+    def steps_in(self, request: Message) -> int:
+        """Return the number of local steps of a round: fewer than T where the budget cuts it.
 
         Example:
             >>> from fzoos import FedZO
-            >>> FedZO(local_steps=10).in_round({"cut": 3}).local_steps
+            >>> from fzoos.messages.message import Message
+            >>> FedZO(local_steps=10).steps_in(Message("update", 1, {}, {"cut": 3}))
             3
         """
-        return replace(self, local_steps=int(scalars["cut"])) if "cut" in scalars else self
-
-    def largest_cut(self, dim: int) -> int:
-        """T - 1."""
-        return self.local_steps - 1
+        return min(int(request.scalars.get("cut", self.local_steps)), self.local_steps)
 
 
 @dataclass(frozen=True)
@@ -62,30 +57,44 @@ class GradientSteps(LocalSteps):
 
     optimizer: Optimizer = Adam(0.01)
 
+    diagnostics: ClassVar[tuple[str, ...]] = ("correction_length",)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_type("optimizer", self.optimizer, Optimizer)
 
 
-class LocalStepsHalf(ClientHalf, ABC):
+class LocalStepsHalf(ClientHalf):
     """The client half of an algorithm with local steps.
 
     Args:
         context: what every client half works with.
-        settings: the algorithm's.
+        settings: the algorithm's settings.
     """
 
     def __init__(self, context: ClientContext, settings: LocalSteps) -> None:
         super().__init__(context)
-        self._steps_of = settings.in_round
+        self._steps_in = settings.steps_in
         self.local_steps = settings.local_steps  # T of this round: fewer in a cut one
 
-    def begin(self, x: FloatArray, request: Message) -> None:
-        """Start of a round's local steps, with the server's x and the averaged payload in the request."""
-        self.local_steps = self._steps_of(request.scalars).local_steps
+    def reply(self, x: FloatArray, request: Message) -> Arrays:
+        if request.kind == "refresh":
+            return self.refresh(x, request)
+        self.begin(x, request)
+        end = self.run_local_steps(x)
+        self.query_constraints(x)
+        return self.end(end)
 
-    def run_round(self, x: FloatArray) -> FloatArray:
-        """T local steps from x: where they end."""
+    def refresh(self, x: FloatArray, request: Message) -> Arrays:
+        """Return the arrays beside x, computed at the server's x: the first exchange of a `RefreshedServerHalf`."""
+        raise TypeError(f"{type(self).__name__} has no refresh exchange")
+
+    def begin(self, x: FloatArray, request: Message) -> None:
+        """Begin the local steps of a round at the server's x; the averaged arrays are in the request."""
+        self.local_steps = self._steps_in(request)
+
+    def run_local_steps(self, x: FloatArray) -> FloatArray:
+        """Run T local steps from x and return where they end."""
         for t in range(1, self.local_steps + 1):
             self.context.evaluator.step = t
             x = self.step(x, t)
@@ -95,19 +104,23 @@ class LocalStepsHalf(ClientHalf, ABC):
 
     @abstractmethod
     def step(self, x: FloatArray, t: int) -> FloatArray:
-        """Local step t from x: where it ends."""
+        """Return where local step t from x ends."""
 
     def explore(self, x: FloatArray) -> None:
-        """After a local step to x, but the last: queries that improve the next estimates."""
+        """Make queries that improve the next estimates, after each local step to x but the last."""
         return
+
+    def end(self, x: FloatArray) -> Arrays:
+        """Return the arrays of the reply, after the last local step to x."""
+        return {"x": x}
 
 
 class GradientHalf(LocalStepsHalf):
-    """The client half of an algorithm whose local steps follow gradient estimates: the estimate, and the payload.
+    """The client half of an algorithm whose local steps follow gradient estimates.
 
     Args:
         context: what every client half works with.
-        settings: the algorithm's.
+        settings: the algorithm's settings.
     """
 
     def __init__(self, context: ClientContext, settings: GradientSteps) -> None:
@@ -116,17 +129,16 @@ class GradientHalf(LocalStepsHalf):
         self._lengths: list[float] = []
 
     def begin(self, x: FloatArray, request: Message) -> None:
-        """Start of a round's local steps, with the server's x and the averaged payload in the request."""
         super().begin(x, request)
         self.descent.start_round(len(x))
         self._lengths = []
 
     def step(self, x: FloatArray, t: int) -> FloatArray:
-        """x - optimizer(g_hat), projected."""
+        """Return x - optimizer(g_hat), projected."""
         return self.context.project(x - self.descent(self.gradient(x, t)))
 
     def gradient(self, x: FloatArray, t: int) -> FloatArray:
-        """g_hat = g_local(x) + gamma_t * (correction_global - correction_local) (the paper's eq. 2)."""
+        """Return g_hat = g_local(x) + gamma_t * (correction_global - correction_local) (the paper's eq. 2)."""
         local = self.local_gradient(x)
         correction = self.correction(x, t)
         if correction is None:
@@ -138,14 +150,14 @@ class GradientHalf(LocalStepsHalf):
 
     @abstractmethod
     def local_gradient(self, x: FloatArray) -> FloatArray:
-        """g_local(x), the estimate of the client's own gradient."""
+        """Return g_local(x), the estimate of the client's own gradient."""
 
     def correction(self, x: FloatArray, t: int) -> tuple[float, FloatArray] | None:
-        """(gamma_t, correction_global - correction_local), or None where there is none (yet)."""
+        """Return (gamma_t, correction_global - correction_local), or None where there is none (yet)."""
         return None
 
     def diagnostics(self) -> dict[str, float]:
-        """The mean length of the corrections over the local steps."""
+        """Return the mean length of the corrections over the local steps."""
         return {"correction_length": float(np.mean(self._lengths))}
 
     def state(self) -> StateDict:
@@ -156,3 +168,34 @@ class GradientHalf(LocalStepsHalf):
         super().restore(state)
         self.descent.largest = state["largest"]
         self.descent.state = tuple(state[f"moment{k}"] for k in range(len(self.descent.state)))
+
+
+class Descent:
+    """A client's optimiser with its state.
+
+    Args:
+        optimizer: turns gradient estimates into steps.
+        dim: d, the number of variables.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos import SGD
+        >>> from fzoos.algorithms.local_steps import Descent
+        >>> Descent(SGD(0.5), dim=1)(np.array([2.0]))              # to be subtracted from x
+        array([1.])
+    """
+
+    def __init__(self, optimizer: Optimizer, dim: int) -> None:
+        self.optimizer, self.state = optimizer, optimizer.init(dim)
+        self.largest = 0.0  # entry of a gradient so far
+
+    def start_round(self, dim: int) -> None:
+        """Start from zero, if the optimiser is set to restart in every round."""
+        if self.optimizer.restart:
+            self.state = self.optimizer.init(dim)
+
+    def __call__(self, gradient: FloatArray) -> FloatArray:
+        """Return the step, to be subtracted from x."""
+        self.largest = max(self.largest, float(np.max(np.abs(gradient))))
+        self.state, step = self.optimizer.scaled(self.largest).step(self.state, gradient)
+        return step

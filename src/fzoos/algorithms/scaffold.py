@@ -6,14 +6,13 @@ in what the control vector is: a fresh estimate at the server's x (I), or the me
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.states import StateDict
-from fzoos.algorithms.base import ClientContext, ClientHalf
+from fzoos.algorithms.base import ClientContext, ClientHalf, Part, RefreshedServerHalf, ServerHalf
 from fzoos.algorithms.fedzo import FiniteDifferenceAlgorithm, FiniteDifferenceClient
 from fzoos.messages.message import Arrays, Message
 
@@ -64,7 +63,7 @@ class _AveragingClient(_ControlledClient):
 
     def end(self, x: FloatArray) -> Arrays:
         self.own = self._sum / self._count
-        return {"c": self.own}
+        return {"x": x, "c": self.own}
 
 
 @dataclass(frozen=True)
@@ -91,23 +90,12 @@ class ScaffoldI(FiniteDifferenceAlgorithm):
         672
     """
 
-    @property
-    def exchanges(self) -> int:
-        """2."""
-        return 2
-
-    @property
-    def keeps_answers(self) -> bool:
-        """True: a fresh estimate costs a fraction of a round, and is not old for long."""
-        return True
-
     def client(self, context: ClientContext) -> ClientHalf:
-        """The client half."""
         return _FreshClient(context, self)
 
-    def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
-        """c_i."""
-        return {"c": (dim,)}
+    def server(self, dim: int) -> ServerHalf:
+        """Average x and c; a late c_i is of use, since it is renewed in every round."""
+        return RefreshedServerHalf(dim, {"c": Part((dim,), late="keep")})
 
 
 @dataclass(frozen=True)
@@ -136,9 +124,8 @@ class ScaffoldII(FiniteDifferenceAlgorithm):
     """
 
     def client(self, context: ClientContext) -> ClientHalf:
-        """The client half."""
         return _AveragingClient(context, self)
 
-    def payload(self, dim: int) -> Mapping[str, tuple[int, ...]]:
-        """c_i."""
-        return {"c": (dim,)}
+    def server(self, dim: int) -> ServerHalf:
+        """Average x and c."""
+        return ServerHalf(dim, {"c": Part((dim,))})

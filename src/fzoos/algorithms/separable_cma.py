@@ -42,10 +42,7 @@ _TINY = 1e-8  # the variance that stands for one that rounding made negative
 
 
 class SeparableCMA:
-    """A search: `ask` returns a generation of points, `tell` receives their values.
-
-    The package cmaes gives the same bits. The search is written here because FedCMA reads m, sigma and C of a search,
-    which are private there, and because every algorithm of fzoos works without an optional dependency.
+    """One search: `ask` for a generation of points, then `tell` what they are worth.
 
     Args:
         mean: m of the first generation, at least two coordinates.
@@ -56,7 +53,7 @@ class SeparableCMA:
     Reference:
         R. Ros and N. Hansen, "A Simple Modification in CMA-ES Achieving Linear Time and Space Complexity", PPSN 2008.
         The rates c_1 and c_mu are those of N. Hansen, "The CMA Evolution Strategy: A Tutorial", arXiv:1604.00772, with
-        c_mu times (n + 2) / 3, as in Ros and Hansen.
+        c_mu times (n + 2) / 3, as Ros and Hansen have it; so are they in the package cmaes, which gives the same bits.
 
     Example:
         >>> import numpy as np

@@ -23,7 +23,7 @@ def aggregate(
     parts: Sequence[Arrays],
     weights: FloatArray,
     how: str = "mean",
-    votes: Mapping[str, slice] = MappingProxyType({}),
+    indicators: Mapping[str, slice] = MappingProxyType({}),
 ) -> dict[str, FloatArray]:
     """One array for each name, from all the parts, the weights renormalised over those who answered.
 
@@ -33,8 +33,8 @@ def aggregate(
         how: "mean": sum_i omega_i part_i; "median": coordinate by coordinate, weighted; "trimmed": the weighted mean
             without the smallest and the largest fifth of the clients (at least one, of three or more) in each
             coordinate; "clipped": the weighted mean, where parts that are far from the middle are brought closer.
-        votes: numbers, by the name of their array, that say yes or no, and decide as soon as they are not zero. Brought
-            closer, one site's yes is still one: with "clipped" they are trimmed.
+        indicators: by the name of an array, its entries that are 0 or 1 and decide as soon as they are not 0. A single
+            client's 1, brought closer, would still do so: with "clipped" they are trimmed.
 
     Example:
         >>> import numpy as np
@@ -47,8 +47,8 @@ def aggregate(
     stacked = {name: np.array([part[name] for part in parts]) for name in parts[0]}
     made = {name: AGGREGATES[how](values, weights) for name, values in stacked.items()}
     if how == "clipped":
-        for name in votes.keys() & made.keys():
-            made[name][votes[name]] = _trimmed(stacked[name][:, votes[name]], weights)
+        for name in indicators.keys() & made.keys():
+            made[name][indicators[name]] = _trimmed(stacked[name][:, indicators[name]], weights)
     return made
 
 

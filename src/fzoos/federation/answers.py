@@ -19,7 +19,6 @@ from typing import Any, Self
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos.federation.late_gradients import LateGradients
 from fzoos.messages.message import Arrays, Kind, Message
 
 __all__ = ["Answer", "Answers", "weight_of"]
@@ -66,7 +65,6 @@ class Answers:
         under_way: the request of each client that is busy with one.
         last: the last answer of each client, by kind and client.
         centres: the server's x at the start of the rounds that these belong to.
-        gradients: those of past rounds, where the server steers.
 
     Example:
         >>> import numpy as np
@@ -81,7 +79,6 @@ class Answers:
     under_way: dict[int, Message] = field(default_factory=dict)
     last: dict[tuple[str, int], Answer] = field(default_factory=dict)
     centres: dict[int, FloatArray] = field(default_factory=dict)
-    gradients: LateGradients = field(default_factory=LateGradients)
 
     def add(self, client: int, reply: Message, round: int) -> None:
         """A client has answered, in this round."""
@@ -94,17 +91,13 @@ class Answers:
 
     def forget(self) -> None:
         """Leave the centres that are still needed."""
-        under_way = {m.round for m in self.under_way.values()}
-        self.gradients.forget(under_way)
-        rounds = {answer.round for answer in self.last.values()} | under_way | self.gradients.needed
+        rounds = {a.round for a in self.last.values()} | {m.round for m in self.under_way.values()}
         self.centres = {round: x for round, x in self.centres.items() if round in rounds}
 
     def save(self) -> tuple[dict[str, Any], dict[str, FloatArray]]:
         """JSON values, and all numbers in one array: a file has room for few of them."""
         tables = [*(m.arrays for m in self.under_way.values()), *(a.arrays for a in self.last.values())]
         tables.append({str(round): x for round, x in self.centres.items()})
-        late, more = self.gradients.save()
-        tables.extend(more)
         values: dict[str, Any] = {
             "under_way": [[i, m.kind, m.round, dict(m.scalars), m.precision] for i, m in self.under_way.items()],
             "last": [[kind, a.client, a.round, a.pace] for (kind, _), a in self.last.items()],
@@ -112,8 +105,6 @@ class Answers:
         }
         if not self.under_way and not self.last:
             return {}, {}
-        if late:
-            values["late"] = late
         numbers = [array.ravel() for table in tables for array in table.values()]
         return values, {"all": np.concatenate([np.zeros(0), *numbers])}
 
@@ -129,8 +120,7 @@ class Answers:
         }
         last = {(kind, i): Answer(i, round, pace, next(tables)) for kind, i, round, pace in values["last"]}
         centres = {int(round): x for round, x in next(tables).items()}
-        late = LateGradients.load(values["late"], next(tables), next(tables)) if "late" in values else LateGradients()
-        return cls(under_way, last, centres, late)
+        return cls(under_way, last, centres)
 
 
 def _tables(shapes: list[dict[str, list[int]]], numbers: FloatArray) -> Iterator[dict[str, FloatArray]]:

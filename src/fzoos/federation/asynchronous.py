@@ -1,22 +1,24 @@
-"""A server that does not wait for the slowest: rounds go on when enough clients have answered.
+"""A server that does not wait for the slowest: rounds continue when enough clients have replied.
 
-An exchange sends requests to all clients that are not busy, and ends when `enough` answers have come, to its own
-requests or to earlier ones. A client that is busy is asked nothing more until it has answered. Its answer is used from
-the next average of its kind on, whatever round it belongs to, and is kept until there is a newer one: averages are over
-all clients that ever answered, not over the fast ones, whose optimum is another.
+An exchange sends requests to all clients that are not busy, and ends when `enough` replies have arrived, to its own
+requests or to earlier ones. A busy client gets no further request until it has replied. What a late reply is worth is
+declared for each of its arrays (`Part.late`):
 
-What was asked at another x is first brought to the x of today: an answer of round s in round r has
+    "keep"   it is stored until there is a newer one: averages are over all clients that ever replied, and not over the
+             fast ones, whose optimum is another
+    "once"   it is in the average of the round in which it arrives
+    "drop"   it is in no average; the server half has received it (`ServerHalf.receive`)
+
+A reply that was made at another x is first brought to the x of today: of round s, in round r it has
 
     x_i + x_{r-1} - x_{s-1}    in place of x_i: the client's step, made from here
-    its payload                as it is: functions and control vectors of another x are still those of the client
+    its other arrays           as they are: functions and control vectors of another x are still those of the client
 
-and is then averaged with the weights of `answers.py`. If all answers come in time, all numbers are those of `Server`.
+and is averaged with the weights of `answers.py`. If all replies come in time, all numbers are those of `Server`. A
+client that was too late with its reply to a refresh is not sent the update, which is the longer part, but the next
+refresh.
 
-Where a round has two exchanges, payloads correct each client's steps so that they are steps of all: the average of x is
-then over those that have just come, and only payloads are kept. A client that was too late with its refresh is not sent
-the update, which is the longer part, but the next refresh.
-
-Which clients had answered each time the server had waited is in the records: `Record.arrivals`. With it, and with
+Which clients had replied each time the server had waited is in the records: `Record.arrivals`. With it, and with
 deterministic objectives, a run can be repeated.
 """
 
@@ -27,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos.federation.aggregate import aggregate
+from fzoos.algorithms.base import Parts
 from fzoos.federation.answers import Answer, weight_of
 from fzoos.federation.exchange import AsynchronousEngine
 from fzoos.federation.server import Server, TooFewClients
@@ -62,31 +64,32 @@ class AsynchronousServer(Server):
         super().begin(plan)
 
     def moved(self, before: FloatArray) -> float:
-        """At rest, x no longer moves, and is where all those were asked whose answers count in full."""
+        """Return how far x is from `before`, and from where all replies were made that count in full."""
         state = self.state
-        opening: Kind = "payload" if self._algorithm.exchanges == 2 else "iterate"
+        opening = _REPLY[self._half.exchanges(2)[0]]
         last = [a for a in state.answers.of(opening) if weight_of(state.round - a.round, a.pace) == 1.0]
         return max(
             super(AsynchronousServer, self).moved(x) for x in [before, *(state.answers.centres[a.round] for a in last)]
         )
 
-    def _free(self, participants: tuple[int, ...]) -> tuple[int, ...]:
-        """Those that are not busy; what the others may have asked is counted as unknown."""
-        return tuple(i for i in participants if i not in self.state.answers.under_way)
+    def _is_free(self, client: int) -> bool:
+        """Whether a client is not busy; the queries that busy clients may have made are counted as unknown."""
+        return client not in self.state.answers.under_way
 
     def _due(self, plan: Plan, requests: dict[int, Message]) -> dict[int, Message]:
-        """The requests that are sent: none to who is busy, and no update without the refresh before it."""
-        free, refreshed = self._free(tuple(requests)), self.state.refreshed
-        return {i: requests[i] for i in free if refreshed is None or i in refreshed}
+        """Return the requests that are sent: none to busy clients, and no update without the refresh before it."""
+        state = self.state
+        return {i: r for i, r in requests.items() if self._is_free(i) and (state.done == 0 or i in state.answered)}
 
     def _exchange(self, plan: Plan, requests: dict[int, Message]) -> dict[int, Message]:
         """The good replies to this exchange's requests; late ones are among the answers."""
         answers, dropouts = self.state.answers, self._dropouts
         assert dropouts is not None
-        answers.centres[plan.round] = self.state.x
+        sent = (request.arrays["x"] for request in requests.values() if "x" in request.arrays)
+        answers.centres[plan.round] = next(sent, self.state.x)
         asked = due = self._due(plan, requests)
         possible, retries = len(asked) + len(answers.under_way), dropouts.retries
-        enough = min(self._wanted(next(iter(requests.values())).kind), possible)
+        enough = min(self._wanted(plan, next(iter(requests.values())).kind), possible)
         least = min(dropouts.min_clients, possible)
         came: dict[int, Message] = {}
         failures: dict[int, Exception] = {}
@@ -102,7 +105,7 @@ class AsynchronousServer(Server):
                 due = {}
                 continue
             due = {i: asked[i] for i in failures if i in asked}
-            if due and retries and self._counts.allow_retry(self.state, due, dropouts.max_queries):
+            if due and retries and self._counts.allow_retry(self.state, due.values(), dropouts.max_queries):
                 retries -= 1
                 continue
             due, enough = {}, len(came) + len(answers.under_way)
@@ -112,20 +115,24 @@ class AsynchronousServer(Server):
             if not answers.under_way:
                 return ours
 
-    def _wanted(self, kind: Kind) -> int:
-        """How many answers end an exchange."""
-        return self._enough
+    def _wanted(self, plan: Plan, kind: Kind) -> int:
+        """Return how many replies end an exchange."""
+        state, pending = self.state, [request.round for request in self.state.answers.under_way.values()]
+        round = self._round(plan.round, plan.participants, plan.cut)
+        waits = self._half.waits_for_all(state.half, kind, pending, round)
+        return len(self._weights) if waits else self._enough
 
-    def _heard(self, client: int, request: Message, reply: Message) -> None:
-        """A good answer has come, to a request of this round or of an earlier one."""
+    def _receive(self, plan: Plan, client: int, request: Message, reply: Message | None) -> None:
+        """Let the half see a single reply, or that there will be none."""
+        round, position = self._round(plan.round, plan.participants, plan.cut), plan.participants.index(client)
+        self.state.half = self._half.receive(self.state.half, request, reply, position, round)
 
     def _send(self, requests: dict[int, Message]) -> None:
-        """They are under way; until they are answered, what they may cost is planned for."""
-        state, algorithm = self.state, self._algorithm
+        """Put requests under way; until they are answered, what they may cost is planned for."""
+        state = self.state
         state.answers.under_way |= requests
         for i, request in requests.items():
-            new, refreshed = i not in state.joined, request.kind == "refresh"
-            cost = algorithm.planned(len(state.x), request.scalars, first=new, refreshed=refreshed)
+            cost = self._counts.cost(request, first=i not in state.joined)
             state.unknown[i] = max(state.unknown[i], cost)
 
     def _wait(self, plan: Plan, enough: int, came: dict[int, Message]) -> dict[int, Exception]:
@@ -144,35 +151,43 @@ class AsynchronousServer(Server):
                 failures[i] = error
                 continue
             answers.add(i, reply, plan.round)
-            self._heard(i, request, reply)
+            self._receive(plan, i, request, reply)
             came[i] = reply
             state.joined.add(i)
         for i, reason in failures.items():
-            self._fail(i, answers.under_way.pop(i), reason, outcome.counts.get(i))
+            request = answers.under_way.pop(i)
+            self._fail(i, request, reason, outcome.counts.get(i))
+            self._receive(plan, i, request, None)
         ended = outcome.replies.keys() | outcome.failures.keys()
         self._sent = (self._sent | new.keys()) - ended
         state.arrivals.append(sorted(ended))
         return failures
 
-    def _average(self, kind: Kind, replies: dict[int, Message]) -> dict[str, FloatArray]:
-        """Over all clients that ever answered such a request; of iterates that are corrected, those that just came."""
+    def _average(self, parts: Parts, kind: Kind, replies: dict[int, Message]) -> dict[str, FloatArray]:
+        """Combine the last replies of all clients as far as they count."""
         state, plan = self.state, self.state.plan
         assert plan is not None
         answers = state.answers.of(_REPLY[kind])
-        if kind == "update" and self._algorithm.exchanges == 2:
-            answers = [answer for answer in answers if answer.came == plan.round]
-            if not answers:
-                return {"x": state.x}
-        ages = [weight_of(plan.round - answer.round, answer.pace) for answer in answers]
-        weights = self._weights[[answer.client for answer in answers]] * np.array(ages)
-        mean = aggregate([self._today(answer, plan) for answer in answers], weights, self._combine)
-        if "x" in mean and self._algorithm.projected:
-            mean["x"] = clip_to_cube(mean["x"])
+        mean: dict[str, FloatArray] = {}
+        counting = {
+            "keep": answers,
+            "once": [answer for answer in answers if answer.came == plan.round],
+            "drop": [answer for answer in answers if answer.client in replies and answer.round == plan.round],
+        }
+        for late, chosen in counting.items():
+            some = {name: part for name, part in parts.items() if part.late == late}
+            if some and chosen:
+                ages = [weight_of(plan.round - answer.round, answer.pace) for answer in chosen]
+                weights = self._weights[[answer.client for answer in chosen]] * np.array(ages)
+                mean |= self._combine(some, [self._today(answer, plan) for answer in chosen], weights)
+        if "x" in parts:
+            x = mean.get("x", state.x)
+            mean["x"] = clip_to_cube(x) if self._algorithm.projected else x
         state.answers.forget()
         return mean
 
     def _today(self, answer: Answer, plan: Plan) -> Arrays:
-        """An answer as if it had been asked at today's x."""
+        """Return the arrays of a reply as if it had been made at today's x."""
         if answer.round == plan.round or "x" not in answer.arrays:
             return answer.arrays
         moved = self.state.x - self.state.answers.centres[answer.round]

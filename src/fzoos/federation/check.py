@@ -7,7 +7,7 @@ from collections.abc import Mapping, Set
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms.base import LARGEST, Algorithm, PayloadPart
+from fzoos.algorithms.base import LARGEST, Algorithm, Part, Parts, ServerHalf
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays, Message
 from fzoos.messages.precision import Precision
@@ -16,7 +16,7 @@ __all__ = ["check_precision_of", "check_reply", "check_request"]
 
 _COUNTED = frozenset({"queries", "failed", "infeasible"})  # of every algorithm
 _REPLIES = {"refresh": "payload", "update": "iterate", "value": "shared"}
-_SHARED = {"value": PayloadPart((2,), "refuse", low=(-LARGEST, 0.0), high=(LARGEST, 1.0))}  # f_i(x), whether it failed
+_SHARED = {"value": Part((2,), "refuse", low=(-LARGEST, 0.0), high=(LARGEST, 1.0))}  # f_i(x), whether it failed
 _ROUNDING: Mapping[Precision, float] = {  # how far it takes a number out of its range, over the array's largest
     "float64": 0.0,
     "float32": 2.0**-23,
@@ -26,22 +26,23 @@ _ROUNDING: Mapping[Precision, float] = {  # how far it takes a number out of its
 _MAX_QUERIES = 2**40  # the sum over all clients is still an integer of the file of runs
 
 
-def check_reply(algorithm: Algorithm, request: Message, reply: Message, dim: int, *, noisy: bool = False) -> None:
+def check_reply(
+    algorithm: Algorithm, half: ServerHalf, request: Message, reply: Message, *, noisy: bool = False
+) -> None:
     """Raise a MessageError unless this reply answers that request.
 
     Args:
-        algorithm: says what its payload looks like.
+        algorithm: its settings.
+        half: declares the arrays of the reply.
         request: the server's request.
         reply: the client's reply to it.
-        dim: d, the number of variables.
         noisy: whether arrays got noise for privacy, which takes them out of their ranges.
     """
     if reply.kind != _REPLIES[request.kind] or reply.round != request.round:
         raise MessageError(
             f"answered {request.kind!r} of round {request.round} with {reply.kind!r} of round {reply.round}"
         )
-    expected = _SHARED if request.kind == "value" else algorithm.reply_parts(dim, request)
-    _check_arrays(reply, expected, expected.keys(), noisy)
+    _check_arrays(reply, _SHARED if request.kind == "value" else half.reply_parts(request), noisy)
     queries = reply.scalars.get("queries", -1)
     if not 0 <= queries < _MAX_QUERIES or queries != int(queries):
         raise MessageError("the reply does not tell its number of queries")
@@ -51,51 +52,33 @@ def check_reply(algorithm: Algorithm, request: Message, reply: Message, dim: int
     if reply.scalars.get("infeasible", 0) not in (0, 1):
         raise MessageError("the reply does not tell whether x is feasible by 0 or 1")
     if not _COUNTED.issuperset(reply.scalars):
-        _check_scalars(reply.scalars, _COUNTED.union(algorithm.reported))
+        _check_scalars(reply.scalars, _COUNTED.union(algorithm.diagnostics))
     if not noisy:
         _check_inside(algorithm, reply)
 
 
-def check_request(algorithm: Algorithm, request: Message, dim: int, *, noisy: bool = False) -> None:
-    """Raise a MessageError unless a server of this study may ask this; `noisy` as for replies."""
+def check_request(algorithm: Algorithm, half: ServerHalf, request: Message, *, noisy: bool = False) -> None:
+    """Raise a MessageError unless a server of this study may send this; `noisy` as for replies."""
     if request.kind == "value":
-        _check_arrays(request, {"x": PayloadPart((dim,))}, {"x"}, noisy)
+        _check_arrays(request, {"x": Part((half.dim,))}, noisy)
         _check_inside(algorithm, request)
         return _check_scalars(request.scalars, set())
-    if not algorithm.protocol.requests(request.kind):
-        raise MessageError(f"{request.kind!r} is not a request of {algorithm.label}")
     if request.round < 1:
         raise MessageError(f"rounds are counted from 1, got {request.round}")
-    payload, half = algorithm.parts(dim), algorithm.server(dim)
-    if half is not None:  # all of the state, or all that it takes to rebuild it
-        state = {name: PayloadPart(array.shape) for name, array in half.start(np.zeros(dim)).items()}
-        allowed = state if "x" in request.arrays else payload
-        _check_arrays(request, allowed, set(allowed), noisy)
-    elif algorithm.steered:
-        _check_steered(algorithm, request, dim, noisy)
-    else:
-        needed = {"x"} if algorithm.protocol.requires_x(request.kind) else set()
-        _check_arrays(request, {"x": PayloadPart((dim,))} | payload, needed, noisy)
+    if request.kind not in half.exchanges(request.round):
+        raise MessageError(f"{request.kind!r} is not a request of {algorithm.label} in round {request.round}")
+    half.scalars.of(request.scalars)  # wrong numbers are refused
+    _check_arrays(request, half.request_parts(request), noisy)
     _check_inside(algorithm, request)
-    _check_scalars(request.scalars, {"seed", *algorithm.told})
-    if algorithm.shares_seed and "seed" not in request.scalars:
-        raise MessageError("the request does not tell the seed that all clients share")
 
 
-def _check_steered(algorithm: Algorithm, request: Message, dim: int, noisy: bool) -> None:
-    """x, if it is there; and what the first exchange of such a round has brought."""
-    opening = Message("refresh", request.round, {}, request.scalars)
-    payload = {} if request.kind == "refresh" else algorithm.reply_parts(dim, opening)
-    _check_arrays(request, {"x": PayloadPart((dim,))} | payload, set(payload), noisy)
-
-
-def check_precision_of(message: Message, precision: Precision, *, or_exact: bool = False) -> None:
-    """Raise a MessageError unless the message has this precision; `or_exact`: or is not rounded at all."""
-    if message.precision != precision and not (or_exact and message.precision == "float64"):
+def check_precision_of(message: Message, precision: Precision) -> None:
+    """Raise a MessageError unless the message has this precision."""
+    if message.precision != precision:
         raise MessageError(f"a message in {message.precision}, agreed is {precision}")
 
 
-def _check_arrays(message: Message, expected: Mapping[str, PayloadPart], needed: Set[str], noisy: bool) -> None:
+def _check_arrays(message: Message, expected: Parts, noisy: bool) -> None:
     for name, array in message.arrays.items():
         if name not in expected:
             raise MessageError(f"array {name!r} is not expected; these are: {', '.join(expected) or 'none'}")
@@ -105,8 +88,8 @@ def _check_arrays(message: Message, expected: Mapping[str, PayloadPart], needed:
             finite = bool(np.all(np.isfinite(array)))
             wrong = f"numbers beyond {LARGEST:g}" if finite else "NaN or infinity"
             raise MessageError(f"array {name!r} holds {wrong}")
-    if not needed <= message.arrays.keys():
-        raise MessageError(f"array {min(needed - message.arrays.keys())!r} is missing")
+    if not expected.keys() <= message.arrays.keys():
+        raise MessageError(f"array {min(expected.keys() - message.arrays.keys())!r} is missing")
     if not noisy:
         _check_ranges(message.arrays, expected, message.precision)
 
@@ -116,7 +99,7 @@ def _largest(array: FloatArray) -> float:
     return float(np.maximum.reduce(np.abs(array), axis=None, initial=0.0))
 
 
-def _check_ranges(arrays: Arrays, parts: Mapping[str, PayloadPart], precision: Precision) -> None:
+def _check_ranges(arrays: Arrays, parts: Parts, precision: Precision) -> None:
     """Raise a MessageError where a number is outside the range that its part declares."""
     for name, array in arrays.items():
         if parts[name].low == -LARGEST and parts[name].high == LARGEST:
@@ -131,7 +114,7 @@ def _check_ranges(arrays: Arrays, parts: Mapping[str, PayloadPart], precision: P
             raise MessageError(f"array {name!r} must hold numbers {bounds}, got {array[wrong][0]:g}")
 
 
-def _few_are_inside(array: FloatArray, part: PayloadPart) -> bool:
+def _few_are_inside(array: FloatArray, part: Part) -> bool:
     """Whether each of a few numbers is in its range: Python compares so few before NumPy has begun."""
     if not isinstance(part.low, tuple) or not isinstance(part.high, tuple) or array.shape != (len(part.low),):
         return False

@@ -10,12 +10,13 @@ from fzoos._util.arrays import FloatArray
 from fzoos._util.blas import one_blas_thread
 from fzoos._util.generators import generator_state, restore_generator
 from fzoos._util.states import StateDict, part_of, prefixed
-from fzoos.algorithms.base import LARGEST, ClientHalf, ServerHalf, State, SteeredHalf
-from fzoos.messages.codec import MessageError
-from fzoos.messages.message import Message
+from fzoos.algorithms.base import LARGEST, ClientHalf
+from fzoos.messages.message import Kind, Message
 from fzoos.messages.rounding import Rounding
 
 __all__ = ["Client"]
+
+_REPLY: dict[str, Kind] = {"refresh": "payload", "update": "iterate"}
 
 
 class Client:
@@ -24,7 +25,6 @@ class Client:
     Args:
         half: the algorithm's client half.
         rounding: what is done to replies before they leave.
-        server: the algorithm's server half, where it rebuilds x.
         protect: what is done to them before that, given the request and the server's x: noise is rounded, too.
     """
 
@@ -32,18 +32,16 @@ class Client:
         self,
         half: ClientHalf,
         rounding: Rounding = Rounding(),
-        server: ServerHalf | None = None,
         protect: Callable[[Message, Message, FloatArray], Message] = lambda reply, request, x: reply,
     ) -> None:
-        self._half, self._server = half, server
-        self._rounding, self._protect = rounding, protect
-        self._state: State = {}  # the server's, of this round
-        self._x_round = 0
+        self._half, self._rounding, self._protect = half, rounding, protect
+        self.x: FloatArray | None = None  # the server's, of this round
+        self._refreshed = 0  # the round of the last refresh
 
     @property
-    def x(self) -> FloatArray | None:
-        """The server's x of this round."""
-        return self._state.get("x")
+    def stores_points(self) -> bool:
+        """Whether the algorithm uses earlier queries."""
+        return self._half.context.trajectory.stores_points
 
     @property
     def queries(self) -> int:
@@ -67,15 +65,14 @@ class Client:
 
     @property
     def _counts(self) -> dict[str, float]:
-        """What every reply tells; failures only where there are any."""
+        """Numbers of every reply: failures, if any; whether x is infeasible, where there are constraints."""
+        trajectory = self._half.context.trajectory
         counts: dict[str, float] = {"queries": self.queries}
-        return counts | ({"failed": self.failed} if self.failed else {}) | self._feasibility
-
-    @property
-    def _feasibility(self) -> dict[str, float]:
-        """Whether the server's x violates a constraint of this client; nothing where there is none."""
-        violation = self._half.context.trajectory.violation
-        return {} if violation is None else {"infeasible": float(violation > 0.0)}
+        if self.failed:
+            counts["failed"] = self.failed
+        if trajectory.violation is not None:
+            counts["infeasible"] = float(trajectory.violation > 0.0)
+        return counts
 
     @property
     def generator(self) -> np.random.Generator:
@@ -103,9 +100,8 @@ class Client:
     def state(self) -> StateDict:
         """Named arrays and numbers: all that later requests depend on, beside the client's settings."""
         return {
-            "x_round": self._x_round,
+            "refreshed": self._refreshed,
             "generator": generator_state(self.generator),
-            **prefixed("server", self._state),
             **prefixed("evaluator", self._half.context.evaluator.state()),
             **prefixed("trajectory", self._half.context.trajectory.state()),
             **prefixed("half", self._half.state()),
@@ -113,7 +109,7 @@ class Client:
 
     def restore(self, state: StateDict) -> None:
         """Replace all by what `state` returned; a client that raises is of no use any more."""
-        self._x_round, self._state = int(state["x_round"]), part_of("server", state)
+        self._refreshed = int(state["refreshed"])
         restore_generator(self.generator, state["generator"])
         self._half.context.evaluator.restore(part_of("evaluator", state))
         self._half.context.trajectory.restore(part_of("trajectory", state))
@@ -128,11 +124,12 @@ class Client:
         reply = self.answer(request)
         if request.kind == "value":  # one number, exactly; with differential privacy there is none
             return reply
-        return self._rounding(self._protect(reply, request, self._state["x"]))
+        assert self.x is not None
+        return self._rounding(self._protect(reply, request, self.x))
 
     def answer(self, request: Message) -> Message:
         """The same reply before noise and rounding; for whoever answers once more only to be where it was."""
-        with one_blas_thread(self._half.context.largest_matrix):
+        with one_blas_thread(self._half.largest_matrix):
             return self._answer(request)
 
     def _answer(self, request: Message) -> Message:
@@ -143,61 +140,12 @@ class Client:
             known = abs(value) <= LARGEST
             shared = np.array([value if known else 0.0, 0.0 if known else 1.0])
             return Message("shared", request.round, {"value": shared}, self._counts)
+        self.x = x = self._half.locate(request)
+        if request.kind == "refresh" or "x" in request.arrays or self._refreshed != request.round:
+            self._half.begin_round(x)
         if request.kind == "refresh":
-            x = self._place(request)
-            self._state, self._x_round = {"x": x}, request.round
-            constrained = context.begin_round(x)
-            arrays = self._half.refresh(x, request)
-            self._ask_constraints(x, constrained)
-            return Message("payload", request.round, arrays, self._counts)
-        if self._server is not None:
-            request = self._rebuilt(self._server, request)
-        elif "x" in request.arrays:
-            self._state, self._x_round = {"x": request.arrays["x"]}, request.round
-        elif self._x_round != request.round:
-            raise MessageError("an update without x, and no refresh of its round that brought it")
-        opens = "x" in request.arrays or self._server is not None
-        return self._update(self._state["x"], request, opens and context.begin_round(self._state["x"]))
-
-    def _ask_constraints(self, x: FloatArray, constrained: bool) -> None:
-        """Whether the server's x is feasible must be known, even where the algorithm has not asked it."""
-        context = self._half.context
-        if constrained and context.trajectory.violation is None:
-            context.query(x[None], "refresh", at_server_x=True)
-
-    def _place(self, request: Message) -> FloatArray:
-        """The server's x, which a steered client may be able to work out."""
-        if "x" in request.arrays:
-            return request.arrays["x"]
-        if not isinstance(self._half, SteeredHalf) or not self._state or self._x_round != request.round - 1:
-            raise MessageError(
-                f"a refresh of round {request.round} without x, and no round before it to work it out from"
-            )
-        return self._half.rebuild(request)
-
-    def _rebuilt(self, server: ServerHalf, request: Message) -> Message:
-        """The request as if all of the state had come with it."""
-        r = request.round
-        if "x" in request.arrays:
-            self._state = dict(request.arrays)
-        elif self._x_round == r - 1 and self._state:
-            self._state = server.next_state(self._state, request.arrays, r - 1, int(request.scalars["seed"]))
-        elif self._x_round != r:
-            raise MessageError(f"an update of round {r} without x, and none of round {r - 1} to rebuild it from")
-        self._x_round = r
-        return Message(request.kind, r, self._state, request.scalars)
-
-    def _update(self, x: FloatArray, request: Message, constrained: bool) -> Message:
-        """The second exchange of a round, or the only one."""
-        half = self._half
-        if isinstance(half, SteeredHalf):
-            answer = half.answer(x, request)
-            self._ask_constraints(x, constrained)
-            return Message(
-                "iterate", request.round, answer, {"queries": self.queries, **self._feasibility, **half.diagnostics()}
-            )
-        half.begin(x, request)
-        x = half.run_round(x)
-        self._ask_constraints(self._state["x"], constrained)
-        arrays = half.end(x) if self._server is not None else {"x": x, **half.end(x)}
-        return Message("iterate", request.round, arrays, {**self._counts, **half.diagnostics()})
+            self._refreshed = request.round
+        arrays = self._half.reply(x, request)
+        self._half.query_constraints(x)
+        reported = self._half.diagnostics() if request.kind == "update" else {}
+        return Message(_REPLY[request.kind], request.round, arrays, self._counts | reported)

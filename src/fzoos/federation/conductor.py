@@ -14,7 +14,6 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos._util.files import FileLock
 from fzoos.federation.asynchronous import AsynchronousServer
-from fzoos.federation.asynchronous_steering import SteeredAsynchronousServer
 from fzoos.federation.exchange import AsynchronousEngine, Engine, Outcome
 from fzoos.federation.limits import Limits
 from fzoos.federation.privacy import Releases
@@ -82,7 +81,7 @@ class _Conductor:
         self._said: set[tuple[int, str]] = set()  # why a site did not answer: a reason is logged once
         if study.privacy_settings is not None:
             study.privacy_settings.check(study.algorithm_settings)
-        self._releases = Releases(study.algorithm_settings, len(study.sites), study.dim)
+        self._releases = Releases(study.half, len(study.sites))
         needed = study.min_clients or study.enough or study.participants
         self._server = _server_for(study, engine if study.privacy_settings is None else _announced(engine, self._ask))(
             study.algorithm_settings,
@@ -210,8 +209,7 @@ def _server_for(study: Study, engine: Engine) -> Callable[..., Server]:
             f"enough is {study.enough}, but answers that come later cannot be used here: a secure sum is over the "
             "answers of one round, and not every engine lets requests outlast an exchange. Leave enough out"
         )
-    server = SteeredAsynchronousServer if study.algorithm_settings.steered else AsynchronousServer
-    return partial(server, engine, enough=study.enough)
+    return partial(AsynchronousServer, engine, enough=study.enough)
 
 
 class _Announced:

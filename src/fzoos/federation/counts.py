@@ -1,50 +1,73 @@
-"""How many queries clients have made, by what they say and by what they can have been asked.
+"""How many queries clients have made, by what they report and by what they can have been sent.
 
-A budget is kept on other people's word. So a client's count is bounded by the plan:
+A budget is kept on other people's word. So a client's count is bounded by the requests that it got:
 
-- since its last answer a client has not asked more than a round's queries for each attempt that may have been made;
-- a count never falls, and an answered update has cost what the algorithm says that a round costs: a smaller count is a
-  lie, or belongs to a journal that was lost or is older than the server's record of it.
+- since its last reply a client has not made more queries than a request costs, for each attempt that may have been
+  made;
+- a count never falls, and a request that was answered has cost what the algorithm says: a smaller count is a lie, or
+  belongs to a journal that was lost or is older than the server's record of it.
 
-Requests that came to nothing may have been paid for all the same. A client that says why it failed says its count, too;
-of one that is silent it cannot be known until it answers again, and until then a round's queries are planned for each
-attempt (`ServerState.unknown`).
+Requests without a reply may have been paid for all the same. A client that reports why it failed reports its count,
+too. If it is silent, the count is not known until the next reply, and until then the rest of a round is planned for
+each attempt (`ServerState.unknown`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from fzoos.algorithms.base import Algorithm
+from fzoos.algorithms.base import Algorithm, ServerHalf
 from fzoos.federation.server_state import ServerState
 from fzoos.messages.codec import MessageError
+from fzoos.messages.message import Message
 
-__all__ = ["CountTooSmall", "QueryCounts"]
+__all__ = ["CountTooSmall", "QueryCounts", "cost_from"]
 
 
 class CountTooSmall(MessageError):
-    """A client counts fewer queries than it must have made."""
+    """A client reports fewer queries than it must have made."""
+
+
+def cost_from(algorithm: Algorithm, half: ServerHalf, request: Message, *, first: bool) -> int:
+    """Return the queries of a client in the rest of a round, from this request on.
+
+    Example:
+        >>> from fzoos import ScaffoldI
+        >>> from fzoos.federation.counts import cost_from
+        >>> from fzoos.messages.message import Message
+        >>> algorithm = ScaffoldI(local_steps=10)                         # 21 queries for each estimate
+        >>> cost_from(algorithm, algorithm.server(3), Message("refresh", 2), first=False)
+        231
+    """
+    if request.kind == "value":
+        return 1
+    cost = algorithm.cost(half.dim, request, first=first)
+    kinds = half.exchanges(request.round)
+    for kind in kinds[kinds.index(request.kind) + 1 :]:
+        cost += algorithm.cost(half.dim, Message(kind, request.round, {}, request.scalars), first=False)
+    return cost
 
 
 class QueryCounts:
-    """Takes the counts that clients tell into a server's state.
+    """Takes the counts that clients report into a server's state.
 
     Args:
-        algorithm: says what a round costs.
+        algorithm: says what a request costs.
         dim: d, the number of variables.
         attempts: how often a request is sent at most.
-        lost: clients whose journal may have been lost: they go on, and what they had paid is still counted.
-        shares_values: whether f_i(x) is asked after each round: the next one may then cost a query less.
+        lost: clients whose journal may have been lost: they continue, and what they had paid is still counted.
+        shares_values: whether f_i(x) is queried after each round: the next one may then cost a query less.
 
     Example:
         >>> import numpy as np
         >>> from fzoos import FedZO
         >>> from fzoos.federation.counts import QueryCounts
         >>> from fzoos.federation.server_state import ServerState
+        >>> from fzoos.messages.message import Message
         >>> state = ServerState({"x": np.zeros(3)}, np.random.default_rng(0), queries=[0])
         >>> counts = QueryCounts(FedZO(), dim=3)                           # 210 queries a round
         >>> counts.begin(state)
-        >>> counts.answered(state, 0, 2**40, update=True)
+        >>> counts.answered(state, 0, Message("update", 1), 2**40)
         'claims 1099511627776 queries; at most 210 can have been made, and are counted'
         >>> state.queries
         [210]
@@ -59,41 +82,40 @@ class QueryCounts:
         shares_values: bool = False,
     ) -> None:
         self._spared = int(shares_values)
-        self._algorithm, self._dim = algorithm, dim
+        self._algorithm, self._half = algorithm, algorithm.server(dim)
         self._attempts, self._lost = attempts, frozenset(lost)
+        self._before: list[int] = []
 
-    def cost(self, *, first: bool, refreshed: bool) -> int:
-        """Queries of a client in a round."""
-        return self._algorithm.queries(self._dim, first=first, refreshed=refreshed)
+    def cost(self, request: Message, *, first: bool) -> int:
+        """Return the queries of a client in the rest of a round, from this request on."""
+        return cost_from(self._algorithm, self._half, request, first=first)
 
-    @property
-    def most(self) -> int:
-        """Queries of a client in the dearest kind of round."""
-        refreshed = [False] if self._algorithm.exchanges == 1 else [False, True]
-        return max(self.cost(first=first, refreshed=r) for first in (False, True) for r in refreshed)
+    def most(self, request: Message) -> int:
+        """Return the same whether it is the client's first request or not, at most."""
+        return max(self.cost(request, first=first) for first in (False, True))
 
     def begin(self, state: ServerState) -> None:
-        """A round begins: what is paid from now on is paid in it."""
-        state.before = list(state.queries)
+        """Begin an exchange: its requests are paid for from now on."""
+        self._before = list(state.queries)
 
-    def answered(self, state: ServerState, client: int, claimed: int, *, update: bool) -> str | None:
-        """Take the count of a good reply; what is to be said of it, if it is not what it can be.
+    def answered(self, state: ServerState, client: int, request: Message, claimed: int) -> str | None:
+        """Take the count of a good reply; return what is wrong with it, if anything is.
 
         Raises:
             CountTooSmall: it is smaller than it can be; what must have been made is counted.
         """
         known, count = state.queries[client], state.offsets[client] + claimed
-        most = known + state.unknown[client] + self._attempts * (self.most + state.constrained)
-        least = self._least(state, client) if update else known
+        most = known + state.unknown[client] + self._attempts * (self.most(request) + state.constrained)
+        least = max(known, self._before[client] + self._least(request))
         if count < least:
             if client not in self._lost:
                 state.queries[client] = least
                 raise CountTooSmall(
                     f"it counts {count} queries and must have made {least}: its journal is lost, or older than the "
-                    "server's record. Put the right one in its place; to go on without it, name the site in the "
+                    "server's record. Put the right one in its place; to continue without it, name the site in the "
                     "study's lost_journals"
                 )
-            planned = known + state.unknown[client] + self.most  # what it has paid since then is not known
+            planned = known + state.unknown[client] + self.most(request)  # what it has paid since is not known
             state.offsets[client] += planned - count
             count = planned
         state.queries[client], state.unknown[client] = min(count, most), 0
@@ -101,24 +123,23 @@ class QueryCounts:
             return f"claims {count} queries; at most {most} can have been made, and are counted"
         return None
 
-    def _least(self, state: ServerState, client: int) -> int:
-        """What a client has made for certain when it answers an update; whether it is its first it knows better."""
-        if self._algorithm.steered:  # what it was asked depends on what was measured
-            return state.queries[client]
-        refreshed = client in (state.refreshed or ())
-        cheapest = min(self.cost(first=first, refreshed=refreshed) for first in (False, True))
-        return max(state.queries[client], state.before[client] + cheapest - self._spared)
+    def _least(self, request: Message) -> int:
+        """Return the queries that a reply to this request has cost for certain."""
+        if request.kind == "value":
+            return 0
+        costs = [self._algorithm.cost(self._half.dim, request, first=first) for first in (False, True)]
+        return max(min(costs) - self._spared, 0)
 
-    def failed(self, state: ServerState, client: int, told: int | None) -> None:
+    def failed(self, state: ServerState, client: int, request: Message, reported: int | None) -> None:
         """Take the count that came with a failure; without one, plan for what may have been paid."""
         known = state.queries[client]
-        if told is None or state.offsets[client] + told < known:
-            state.unknown[client] += self.most
+        if reported is None or state.offsets[client] + reported < known:
+            state.unknown[client] += self.most(request)
             return
-        most = known + state.unknown[client] + self._attempts * self.most
-        state.queries[client], state.unknown[client] = min(state.offsets[client] + told, most), 0
+        most = known + state.unknown[client] + self._attempts * self.most(request)
+        state.queries[client], state.unknown[client] = min(state.offsets[client] + reported, most), 0
 
-    def allow_retry(self, state: ServerState, clients: Collection[int], max_queries: int | None) -> bool:
-        """Whether the budget is enough for these clients to begin once more."""
-        more = len(clients) * self.most
+    def allow_retry(self, state: ServerState, requests: Collection[Message], max_queries: int | None) -> bool:
+        """Return whether the budget is enough for these requests to be sent again."""
+        more = sum(self.most(request) for request in requests)
         return max_queries is None or sum(state.queries) + sum(state.unknown) + more <= max_queries

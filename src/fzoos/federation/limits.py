@@ -1,4 +1,4 @@
-"""Rules that end a run early: convergence, time, bytes, a target value, and values that no longer improve."""
+"""What ends a run early: no movement, time, bytes, a value that is low enough, a value that no longer improves."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class Stop:
     """Rules that end a run before its rounds and queries are spent.
 
     Args:
-        tolerance: the run ends with the status "converged" after three rounds that moved no coordinate of x by more
-            than this share of the box; 0: never; None: the algorithm's own tolerance, which is 1e-6, or 0 for
-            algorithms whose steps do not shrink.
+        tolerance: the run ends, "converged", after three rounds that moved no coordinate of x by more than this share
+            of the box; 0: it never does; None: the algorithm's own, by default 1e-6; 0 of algorithms whose steps do not
+            shrink.
         target: the run ends when F(x) is at most this and x is not known to be infeasible.
         patience: the run ends when F(x) has had no lower value for this number of rounds; values of infeasible x do not
             count.
-        max_seconds: no round begins after this number of seconds; the monitor and the callback are not counted.
-        max_bytes: no round begins that would exceed this number of bytes of all messages, if it costs as much as the
-            most expensive round so far.
+        max_seconds: no round begins after this number of seconds, which exclude those of the monitor and the callback.
+        max_bytes: no round begins that would take all messages together beyond this number, if it costs as much as the
+            most expensive one so far.
 
     Example:
         >>> from fzoos import Stop, minimize
@@ -57,13 +57,13 @@ class Stop:
 
     @property
     def needs_values(self) -> str | None:
-        """The name of the first rule that needs F(x), if there is one."""
+        """The first rule that needs F(x), if one does."""
         names = ("target", "patience")
         return next((name for name in names if getattr(self, name) is not None), None)
 
 
 class Limits:
-    """Decides when a run ends, from the rules and the best value so far.
+    """Decides when a run ends; it remembers the best value so far.
 
     Args:
         stop: the rules.
@@ -80,7 +80,7 @@ class Limits:
         self._stop = stop
         self._best: tuple[float, int] | None = None  # the lowest F(x), of feasible x, and its round
         self._constrained = False
-        self._bytes, self._most_bytes = 0, 0  # so far, and of the most expensive round
+        self._bytes, self._dearest = 0, 0  # so far, and of the dearest round
 
     def recall(self, history: Sequence[Record]) -> None:
         """Continue after these rounds; patience counts from the last of them."""
@@ -90,21 +90,21 @@ class Limits:
             self._best = min(values), history[-1].round
         totals = [0, *(record.bytes_up + record.bytes_down for record in history)]
         self._bytes = totals[-1]
-        self._most_bytes = max((after - before for before, after in pairwise(totals)), default=0)
+        self._dearest = max((after - before for before, after in pairwise(totals)), default=0)
 
     def before(self, state: ServerState) -> str | None:
-        """Why no further round may begin; None if it may."""
+        """Why no further round is to begin, if so."""
         if self._stop.max_seconds is not None and state.seconds >= self._stop.max_seconds:
             return f"{state.seconds:.1f} seconds have passed, the budget is {self._stop.max_seconds:g}"
         total = state.bytes_up + state.bytes_down
-        if self._stop.max_bytes is not None and total + self._most_bytes > self._stop.max_bytes:
-            return f"the next round needs about {self._most_bytes} bytes, {total} of {self._stop.max_bytes} are spent"
+        if self._stop.max_bytes is not None and total + self._dearest > self._stop.max_bytes:
+            return f"the next round needs about {self._dearest} bytes, {total} of {self._stop.max_bytes} are spent"
         return None
 
     def after(self, record: Record) -> tuple[Status, str] | None:
-        """The status and the message if the run ends after this round, otherwise None."""
+        """How the run ends after this round, if it does."""
         total = record.bytes_up + record.bytes_down
-        self._most_bytes, self._bytes = max(self._most_bytes, total - self._bytes), total
+        self._dearest, self._bytes = max(self._dearest, total - self._bytes), total
         if record.feasible is not None and not self._constrained:  # what came before may have been infeasible
             self._constrained, self._best = True, None
         value: Any = None if record.feasible is False else record.monitor

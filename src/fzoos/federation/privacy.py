@@ -25,7 +25,6 @@ import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +32,7 @@ import scipy
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_number, check_positive
-from fzoos.algorithms.base import Algorithm, PayloadPart
+from fzoos.algorithms.base import Algorithm, Part, Parts, ServerHalf, declared_parts
 from fzoos.federation.journal import Journal
 from fzoos.messages.codec import MessageError, decode
 from fzoos.messages.message import Message
@@ -97,13 +96,13 @@ class Privacy:
             ImportError: dp-accounting is not installed.
             ValueError: the algorithm sends what noise would make useless.
         """
-        for name, part in algorithm.parts(1).items():
+        for name, part in declared_parts(algorithm.server(2)).items():
             if part.privacy == "refuse":
                 advice = f"; set {part.instead} in the algorithm's settings" if part.instead else ""
                 raise ValueError(f"privacy: {algorithm.label} would send {name}, of which noise leaves nothing{advice}")
         self.epsilon(0)
 
-    def protect(self, reply: Message, x: FloatArray, parts: Mapping[str, PayloadPart] | None = None) -> Message:
+    def protect(self, reply: Message, x: FloatArray, parts: Parts | None = None) -> Message:
         """The reply with its arrays clipped and noisy, and without diagnostics; x is the server's.
 
         Of single numbers (`parts` says which arrays are such) each is left out or gets noise as wide as its range: n of
@@ -135,7 +134,7 @@ class Privacy:
                 arrays[name] = self._noisy(array, self.clip if self.clip_payload is None else self.clip_payload)
         return Message(reply.kind, reply.round, arrays, {"queries": reply.scalars["queries"]})
 
-    def _numbers(self, array: FloatArray, part: PayloadPart) -> FloatArray:
+    def _numbers(self, array: FloatArray, part: Part) -> FloatArray:
         """What is left out is neutral; the others get noise, in units of half their ranges."""
         sent = np.array(part.neutral)
         told = np.isnan(sent)
@@ -210,23 +209,22 @@ class Releases:
     not answered counts, for the answer may be on its way.
 
     Args:
-        algorithm: says what its payload is.
-        sites: how many there are.
-        dim: d, the number of variables.
+        half: declares what is in the replies.
+        sites: the number of sites.
 
     Example:
         >>> import numpy as np
         >>> from fzoos import FZooS
         >>> from fzoos.messages.message import Message
         >>> from fzoos.federation.privacy import Releases
-        >>> releases = Releases(FZooS(), sites=2, dim=3)
+        >>> releases = Releases(FZooS().server(3), sites=2)
         >>> request = Message("refresh", 2, {"x": np.zeros(3)}, {"seed": 7})
         >>> releases.ask({0: request, 1: request}), releases.ask({1: request}), releases.most
         (True, False, 1)
     """
 
-    def __init__(self, algorithm: Algorithm, sites: int, dim: int) -> None:
-        self._arrays = partial(arrays_in_reply, algorithm, dim=dim)
+    def __init__(self, half: ServerHalf, sites: int) -> None:
+        self._half = half
         self._counts = [0] * sites
         self._last: list[list[Any]] = [[0, ""] for _ in range(sites)]  # round and kind of the last request
 
@@ -236,7 +234,7 @@ class Releases:
         for client, request in requests.items():
             if self._last[client] != [request.round, request.kind]:
                 self._last[client] = [request.round, request.kind]
-                self._counts[client] += self._arrays(request)
+                self._counts[client] += arrays_in_reply(self._half, request)
                 new = True
         return new
 
@@ -255,9 +253,9 @@ class Releases:
         self._counts, self._last = state.get("releases", self._counts), state.get("last", self._last)
 
 
-def arrays_in_reply(algorithm: Algorithm, request: Message, dim: int) -> int:
+def arrays_in_reply(half: ServerHalf, request: Message) -> int:
     """How many arrays leave a site with the reply to a request; those that are the same for all sites do not count."""
-    return sum(part.tells for part in algorithm.reply_parts(dim, request).values())
+    return sum(part.is_released for part in half.reply_parts(request).values())
 
 
 def sent(journal: Journal, study: Study) -> int:
@@ -283,4 +281,4 @@ def sent(journal: Journal, study: Study) -> int:
         4
     """
     answered = (decode(request.body, study.id) for request in journal.requests() if request.reply is not None)
-    return sum(arrays_in_reply(study.algorithm_settings, asked, study.dim) for asked in answered)
+    return sum(arrays_in_reply(study.half, asked) for asked in answered)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -15,15 +15,12 @@ __all__ = ["distances", "hear_constraints", "mean_scalars"]
 _COUNTED = frozenset({"queries", "failed", "infeasible"})  # of each client by itself
 
 
-def mean_scalars(
-    replies: Mapping[int, Message], weights: FloatArray, ignored: Collection[str] = ()
-) -> dict[str, float]:
-    """Weighted means of what all of them report, but for what is counted.
+def mean_scalars(replies: Mapping[int, Message], weights: FloatArray) -> dict[str, float]:
+    """Return the weighted means of the numbers that all replies report, but for what is counted.
 
     Args:
         replies: of a round, by client.
         weights: omega of all clients.
-        ignored: names of what says nothing.
 
     Example:
         >>> import numpy as np
@@ -35,7 +32,7 @@ def mean_scalars(
     """
     if not replies:
         return {}
-    names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - _COUNTED.union(ignored)
+    names = set.intersection(*(set(reply.scalars) for reply in replies.values())) - _COUNTED
     return {
         name: float(np.average([reply.scalars[name] for reply in replies.values()], weights=weights[list(replies)]))
         for name in sorted(names)

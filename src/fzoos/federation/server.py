@@ -1,37 +1,26 @@
 """The server's loop, the same for every algorithm: choose clients, exchange, average.
 
-One round r, for an algorithm of two exchanges (the first is skipped in round 1 and by the others):
+What is sent, and what becomes of the averages, is decided by the algorithm's server half (`algorithms/server_half.py`).
+A round is one or two exchanges:
 
-    refresh:  x_{r-1} -> participants;  each refreshes its payload at x_{r-1} and replies it;  the payloads are averaged
-    update:   averaged payload (and x_{r-1}, to whom it has not gone yet) -> participants;  each replies its x_i
-              x_r = sum_i omega_i x_i
+    for each exchange:  requests of the half -> participants;  their replies are checked and averaged;  next state
 
-An algorithm that rebuilds x has a server half, which server and clients run, and x does not travel:
-
-    update:   averaged payload of round r-1 -> participants that have x_{r-2};  x_{r-1} and the rest of the state -> the
-              others;  each replies its payload, whose average gives x_r here and, in round r+1, at the participants
-
-The paper puts the refresh at x_r at the end of round r. At the start of round r + 1 it is the same computation, but the
-refresh after the last round, whose payload nobody would use, is not paid for, and under partial participation the
-payload comes from the clients that are about to use it.
-
-An algorithm that `combines_replies` makes x_r of the single replies, with what it kept of earlier rounds.
-
-Averages are over those who answered, with renewed weights. Between any two exchanges all that the server knows is one
-record, its `state`, from which another server goes on exactly as this one would have.
+Averages are over the clients that replied, with their weights renormalised. Between any two exchanges all that the
+server knows is one record, its `state`, from which another server continues exactly as this one would have.
 """
 
 from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms.base import Algorithm
+from fzoos.algorithms.base import Algorithm, Parts, Recipient, Round
 from fzoos.federation.aggregate import aggregate
 from fzoos.federation.check import check_precision_of, check_reply
 from fzoos.federation.counts import CountTooSmall, QueryCounts
@@ -40,7 +29,7 @@ from fzoos.federation.exchange import Engine, Outcome, Undelivered
 from fzoos.federation.reports import distances, hear_constraints, mean_scalars
 from fzoos.federation.server_state import Plan, ServerState
 from fzoos.messages.codec import RemoteFailure
-from fzoos.messages.message import Kind, Message
+from fzoos.messages.message import Arrays, Kind, Message
 from fzoos.messages.rounding import Rounding
 from fzoos.objectives.box import clip_to_cube
 
@@ -84,27 +73,20 @@ class Server:
         share_values: bool = False,
         on_failure: Callable[[int, int, Exception], None] = lambda client, round, error: None,
     ) -> None:
-        self._engine, self._algorithm = engine, algorithm
-        self._weights, self._participants = weights, participants
-        self._seed = {"seed": shared_seed} if algorithm.shares_seed else {}
-        self._dropouts, self._combine, self._rounding = dropouts, combine, rounding
-        self._on_failure, self._noisy, self._share_values = on_failure, noisy, share_values
+        self._engine, self._algorithm, self._half = engine, algorithm, algorithm.server(len(x))
+        self._weights, self._participants, self._seed = weights, participants, shared_seed
+        self._dropouts, self._rounding, self._on_failure = dropouts, rounding, on_failure
+        self._noisy, self._share_values = noisy, share_values
+        self._aggregate = partial(aggregate, how=combine)
         attempts, lost = (1, ()) if dropouts is None else (1 + dropouts.retries, dropouts.lost)
         self._counts = QueryCounts(algorithm, len(x), attempts, lost, share_values)
-        self._half = algorithm.server(len(x))
-        self._steering = algorithm.steering(len(x))
-        self._places: tuple[tuple[int, ...], dict[int, tuple[int, float]]] = (), {}  # of participants: turn and share
-        start = self._half or self._steering
-        shared = {"x": x} if start is None else start.start(x)
         count = len(weights)
-        self.state = ServerState(shared, rng, queries=[0] * count, distances=[None] * count)
+        self.state = ServerState(self._half.start(x), rng, queries=[0] * count, distances=[None] * count)
 
     @property
     def x(self) -> FloatArray:
-        """x_r, in the unit cube; with constraints the last x that was feasible for all when it was asked, if any."""
-        if self.state.constrained:
-            return self.state.asked["x"]
-        return self.state.x if self._steering is None else self._steering.reported(self.state.shared)
+        """x_r, in the unit cube; with constraints the last x that was feasible for all when it was queried, if any."""
+        return self.state.asked["x"] if self.state.constrained else self._half.reported_x(self.state.half)
 
     @property
     def round(self) -> int:
@@ -118,13 +100,13 @@ class Server:
 
     @property
     def _everybody(self) -> list[int]:
-        """All who are ever asked: a client of weight zero would be asked for nothing."""
+        """All clients that ever get a request: one of weight zero would get it for nothing."""
         return [int(i) for i in np.flatnonzero(self._weights)]
 
     def plan(self) -> Plan:
         """Draw the next round's participants and say what the round will cost in queries."""
         state = self.state
-        if state.plan is not None:  # it has begun, and goes on
+        if state.plan is not None:  # it has begun, and continues
             return state.plan
         chosen = self._everybody
         if self._participants < len(chosen):
@@ -133,40 +115,29 @@ class Server:
         return Plan(state.round + 1, participants, self._cost(participants))
 
     def cut(self, plan: Plan, most: int) -> Plan | None:
-        """The largest part of a planned round that costs so many queries at most, if there is any."""
-        largest = self._algorithm.largest_cut(len(self.state.x))
-        sizes = range(1, largest + 1)
-        cut = bisect_right(sizes, most, key=lambda size: self._cost(plan.participants, size))
-        queries = self._cost(plan.participants, cut) if cut else 0  # a part that asks nothing may be free of charge
+        """Return the largest part of a planned round that costs at most `most` queries, if there is any."""
+        cut = bisect_right(range(1, most + 1), most, key=lambda size: self._cost(plan.participants, size))
+        queries = self._cost(plan.participants, cut) if cut else 0  # a part without queries may be free of charge
         return replace(plan, queries=queries, cut=cut) if queries else None
 
     def _cost(self, participants: tuple[int, ...], cut: int = 0) -> int:
-        """Queries of the next round, all of it or cut."""
-        state, part = self.state, {"cut": cut} if cut else {}
-        refreshed = self._algorithm.protocol.refreshes(state.round + 1)
-        queries = len(participants) * (state.constrained and not self._algorithm.asks_x) + sum(
-            self._algorithm.planned(
-                len(state.x),
-                {**self._told(participants, i), **part},
-                first=i not in state.joined,
-                refreshed=refreshed,
-            )
-            for i in self._free(participants)
-        )
-        # At most: who begins the next round at x_r has asked there already.
+        """Return the queries of the next round, whole or cut, at most: shared values and constraints may be free."""
+        state, half, round = self.state, self._half, self._round(self.state.round + 1, participants, cut)
+        kind = half.exchanges(round.number)[0]
+        queries = len(participants) * state.constrained
+        for i, recipient in self._recipients(participants).items():
+            if self._is_free(i):
+                request = Message(kind, round.number, {}, half.request(state.half, kind, recipient, round).scalars)
+                queries += self._counts.cost(request, first=i not in state.joined)
         return queries + (len(self._everybody) if self._share_values else 0)
 
     def moved(self, before: FloatArray) -> float:
-        """How far x is from `before`, in the coordinate in which it is furthest: at rest, it no longer moves.
+        """Return how far x is from `before`: a run converges when x no longer moves."""
+        return self._half.moved(self.state.half, before)
 
-        A round that only looked in vain is no rest.
-        """
-        looked = 0.0 if self._steering is None else self._steering.looked(self.state.shared)
-        return max(float(np.max(np.abs(self.state.x - before), initial=0.0)), looked)
-
-    def _free(self, participants: tuple[int, ...]) -> tuple[int, ...]:
-        """Those of them that can be asked."""
-        return participants
+    def _is_free(self, client: int) -> bool:
+        """Whether a client can get a request."""
+        return True
 
     def run(self, plan: Plan) -> None:
         """Carry out a planned round, or what is left of it; afterwards x is x_r."""
@@ -175,12 +146,8 @@ class Server:
             self.advance()
 
     def begin(self, plan: Plan) -> None:
-        """Begin a planned round, or go on with it."""
-        if self.state.plan is None:
-            self._counts.begin(self.state)
+        """Begin a planned round, or continue it."""
         self.state.plan = plan
-        if plan.cut and self._steering is not None:
-            self.state.shared = self._steering.cut(self.state.shared, plan.cut)
 
     def advance(self) -> None:
         """Carry out the next exchange of the round that has begun; the last one completes it."""
@@ -188,107 +155,90 @@ class Server:
         if plan is None:
             raise RuntimeError("no round has begun")
         try:
+            self._counts.begin(self.state)
             if self.state.sharing:
                 self._share(plan)
-            elif self._algorithm.protocol.refreshes(plan.round) and self.state.refreshed is None:
-                self._refresh(plan)
             else:
-                self._update(plan)
+                self._advance(plan)
         finally:
             self.state.seconds += time.perf_counter() - started
 
-    def _told(self, participants: tuple[int, ...], client: int) -> Mapping[str, float]:
-        """The numbers that go with the requests to a client."""
-        if self._steering is None:
-            plan = self.state.plan
-            return {**self._seed, "cut": plan.cut} if plan is not None and plan.cut else self._seed
-        if self._places[0] is not participants:
-            weights = self._weights[list(participants)]
-            shares = (weights / weights.sum()).tolist()
-            self._places = participants, dict(zip(participants, enumerate(shares), strict=True))
-        turn, share = self._places[1][client]
-        told = self._steering.scalars(self.state.shared, self._seed["seed"], turn, len(participants), share)
-        if self.state.constrained and "constrained" in self._algorithm.told:
-            return {**told, "constrained": 1, "share": share}
-        return told
-
-    def _steer(self, plan: Plan) -> None:
-        """First exchange of a steered round: x goes to those who cannot work it out."""
-        state, steering = self.state, self._steering
-        assert steering is not None
-        exact = steering.rebuilds(state.shared)  # whoever works x out from it must have it exactly
-        if not exact:
-            state.shared = {**state.shared, **self._rounding.arrays({"x": state.x}, plan.round)}
-        requests = {}
-        for i in plan.participants:
-            short = exact and i in state.up_to_date
-            message = Message("refresh", plan.round, {} if short else {"x": state.x}, self._told(plan.participants, i))
-            requests[i] = message if exact and not short else self._rounding(message)
+    def _advance(self, plan: Plan) -> None:
+        """Carry out an exchange of the algorithm: requests, replies, their average, the state after it."""
+        state, half = self.state, self._half
+        kinds = half.exchanges(plan.round)
+        kind, last = kinds[state.done], state.done + 1 == len(kinds)
+        round = self._round(plan.round, plan.participants, plan.cut)
+        requests = self._requests(kind, round, plan.participants)
         replies = self._exchange(plan, requests)
-        mean = self._average("refresh", replies)
-        state.payload = self._rounding.arrays(mean, plan.round)  # the numbers that clients will get
-        state.refreshed = list(replies)
+        if last:
+            hear_constraints(state, replies, set(self._everybody))
+        before = {"x": self.x, "place": state.x}
+        parts = half.reply_parts(next(iter(requests.values())))
+        mean = self._average(parts, kind, replies)
+        if self._noisy and "x" in mean:
+            mean["x"] = clip_to_cube(mean["x"])  # noisy replies leave the box, to both sides
+        if state.done == 0:  # the numbers that clients will receive
+            sent = {name: array for name, array in mean.items() if name != "x" and not parts[name].stacked}
+            mean |= self._rounding.arrays(sent, plan.round + last)
+        received_x = next((r.arrays["x"] for r in requests.values() if "x" in r.arrays), None)
+        replied = tuple(k for k, i in enumerate(plan.participants) if i in replies)
+        round = replace(round, replied=replied, received_x=received_x)
+        state.half = half.next_state(state.half, kind, mean, round)
+        state.done, state.answered = state.done + 1, list(replies)
+        if last:
+            self._complete(plan, replies, before)
 
-    def _refresh(self, plan: Plan) -> None:
-        if self._steering is not None:
-            return self._steer(plan)
-        state = self.state
-        carried = {name: state.payload[name] for name in self._algorithm.carried if name in state.payload}
-        request = self._request("refresh", plan, {"x": state.x, **carried})
-        replies = self._exchange(plan, dict.fromkeys(plan.participants, request))
-        state.payload = self._average("refresh", replies)
-        state.refreshed = list(replies)
+    def _round(self, number: int, participants: tuple[int, ...], cut: int) -> Round:
+        weights = self._weights[list(participants)]
+        return Round(number, self._seed, weights, cut, self.state.constrained, aggregate=self._aggregate)
 
-    def _update(self, plan: Plan) -> None:
-        state = self.state
-        known = set(state.refreshed or ())  # they have x already
-        if self._steering is None:
-            known |= state.up_to_date  # or can rebuild it
-        if self._steering is not None:
-            requests, exact = {}, self._steering.rebuilds(state.shared)
-            for i in plan.participants:
-                x = {} if i in known else {"x": state.x}
-                message = Message("update", plan.round, {**x, **state.payload}, self._told(plan.participants, i))
-                requests[i] = message if exact and x else self._rounding(message)  # it will work x out from this one
-            return self._complete(plan, self._exchange(plan, requests))
-        short = self._request("update", plan, state.payload)
-        if self._half is None:
-            full = self._request("update", plan, {**state.shared, **state.payload})
-        else:  # whoever rebuilds x from it must have it exactly
-            full = Message("update", plan.round, state.shared, self._told(plan.participants, plan.participants[0]))
-        replies = self._exchange(plan, {i: short if i in known else full for i in plan.participants})
-        self._complete(plan, replies)
+    def _recipients(self, participants: tuple[int, ...]) -> dict[int, Recipient]:
+        """Return the participants as the half sees them."""
+        state, weights = self.state, self._weights[list(participants)]
+        shares = (weights / weights.sum()).tolist()
+        return {
+            i: Recipient(k, shares[k], i in state.answered, i in state.up_to_date) for k, i in enumerate(participants)
+        }
 
-    def _complete(self, plan: Plan, replies: dict[int, Message]) -> None:
-        """x_r, the payload and what is reported of the round; from here on it is over."""
+    def _requests(self, kind: Kind, round: Round, participants: tuple[int, ...]) -> dict[int, Message]:
+        """Return the requests as they are sent; an array that many clients get is rounded once."""
+        rounded: dict[int, FloatArray] = {}
+        requests = {}
+        for i, recipient in self._recipients(participants).items():
+            made = self._half.request(self.state.half, kind, recipient, round)
+            requests[i] = Message(kind, round.number, made.arrays, made.scalars)
+            if made.exact or self._rounding.precision == "float64":
+                continue
+            for name, array in made.arrays.items():
+                if id(array) not in rounded:
+                    rounded[id(array)] = self._rounding.arrays({name: array}, round.number)[name]
+            arrays = {name: rounded[id(array)] for name, array in made.arrays.items()}
+            requests[i] = replace(requests[i], arrays=arrays, precision=self._rounding.precision)
+        return requests
+
+    def _average(self, parts: Parts, kind: Kind, replies: dict[int, Message]) -> dict[str, FloatArray]:
+        """Combine the arrays of the replies as their declarations say."""
+        return self._combine(parts, [reply.arrays for reply in replies.values()], self._weights[list(replies)])
+
+    def _combine(self, parts: Parts, arrays: list[Arrays], weights: FloatArray) -> dict[str, FloatArray]:
+        stacked = {name: np.stack([one[name] for one in arrays]) for name, part in parts.items() if part.stacked}
+        if len(stacked) == len(parts):
+            return stacked
+        rest = [{name: one[name] for name in parts if name not in stacked} for one in arrays]
+        indicators = {name: part.indicators for name, part in parts.items() if part.indicators is not None}
+        return stacked | self._aggregate(rest, weights, indicators=indicators)
+
+    def _complete(self, plan: Plan, replies: dict[int, Message], before: dict[str, FloatArray]) -> None:
+        """Store what is reported of the round; from here on it is over."""
         state = self.state
-        hear_constraints(state, replies, set(self._everybody))
-        previous = {"x": self.x, "place": state.x}
-        mean = self._combined(replies) if self._algorithm.combines_replies else self._average("update", replies)
-        if self._steering is not None:
-            averages, seed = {**state.payload, **mean}, self._seed["seed"]
-            if self._noisy and "x" in averages:
-                averages["x"] = clip_to_cube(averages["x"])
-            state.shared = self._steering.next_state(state.shared, averages, seed, len(replies))
-            state.up_to_date, mean = set(replies), {}
-        elif self._half is None:
-            x = mean.pop("x")
-            state.shared = {"x": clip_to_cube(x) if self._noisy else x}  # noisy replies leave the box, to both sides
-        else:  # from the numbers that the clients will get
-            mean = self._rounding.arrays(mean, plan.round + 1)
-            state.shared = self._half.next_state(state.shared, mean, plan.round, self._seed["seed"])
-            state.up_to_date = set() if plan.cut else set(replies)  # whose shorter messages are no request
-        if mean:
-            state.payload = mean
+        state.up_to_date = set(replies)
         state.joined.update(replies)
-        # Without local steps there is none to correct, and the length of corrections is a 0 that says nothing.
-        state.diagnostics = mean_scalars(
-            replies, self._weights, ("correction_length",) if self._algorithm.steered else ()
-        )
+        state.diagnostics = mean_scalars(replies, self._weights)
         state.distances = distances(replies, self.x, len(self._weights))
-        state.refreshed, state.sharing = None, self._share_values
+        state.done, state.answered, state.sharing = 0, [], self._share_values
         if self._share_values:
-            state.previous = previous
+            state.previous = before
         else:
             state.round, state.plan = plan.round, None
 
@@ -303,22 +253,6 @@ class Server:
         state.value = float(value) if known else None
         state.round, state.plan, state.sharing, state.previous = plan.round, None, False, {}
 
-    def _average(self, kind: Kind, replies: dict[int, Message]) -> dict[str, FloatArray]:
-        parts = [reply.arrays for reply in replies.values()]
-        return aggregate(parts, self._weights[list(replies)], self._combine, self._algorithm.votes)
-
-    def _combined(self, replies: dict[int, Message]) -> dict[str, FloatArray]:
-        """x and what goes out, as the algorithm makes them; what else it made stays here."""
-        parts = [reply.arrays for reply in replies.values()]
-        made = self._algorithm.combine_replies({**self.state.kept, "x": self.x}, parts, self._weights[list(replies)])
-        outgoing = {"x", *self._algorithm.shapes(len(self.x))}
-        self.state.kept = {name: array for name, array in made.items() if name != "x"}
-        return {name: array for name, array in made.items() if name in outgoing}
-
-    def _request(self, kind: Kind, plan: Plan, arrays: dict[str, FloatArray]) -> Message:
-        told = self._told(plan.participants, plan.participants[0])  # the same to all of them
-        return self._rounding(Message(kind, plan.round, arrays, told))
-
     def _exchange(self, plan: Plan, requests: dict[int, Message]) -> dict[int, Message]:
         """The good replies, in the order of the clients; tried again while there are too few."""
         replies: dict[int, Message] = {}
@@ -332,7 +266,7 @@ class Server:
                 return {i: replies[i] for i in requests if i in replies}
             if self._dropouts is None:
                 raise next(failures[i] for i in sorted(failures))
-            if not self._counts.allow_retry(self.state, failures, self._dropouts.max_queries):
+            if not self._counts.allow_retry(self.state, [requests[i] for i in failures], self._dropouts.max_queries):
                 break
         kind = next(iter(requests.values())).kind
         raise TooFewClients(kind, plan.round, len(replies), needed, failures)
@@ -361,7 +295,7 @@ class Server:
         """Count and check a reply; raises a ValueError where it is not good."""
         self.state.bytes_up += reply.nbytes
         check_precision_of(reply, "float64" if request.kind == "value" else self._rounding.precision)
-        check_reply(self._algorithm, request, reply, len(self.state.x), noisy=self._noisy)
+        check_reply(self._algorithm, self._half, request, reply, noisy=self._noisy)
         self._count(client, request, int(reply.scalars["queries"]))
         self.state.failed[client] = max(self.state.failed.get(client, 0), int(reply.scalars.get("failed", 0)))
 
@@ -369,7 +303,7 @@ class Server:
         """Take note of a failure, and of the count that came with it or that the engine knows."""
         told = reason.queries if isinstance(reason, RemoteFailure) else known
         if not isinstance(reason, Undelivered | CountTooSmall):
-            self._counts.failed(self.state, client, told)
+            self._counts.failed(self.state, client, request, told)
         self._on_failure(client, request.round, reason)
 
     def _count(self, client: int, request: Message, claimed: int) -> None:
@@ -378,6 +312,6 @@ class Server:
         if self._dropouts is None:
             state.queries[client] = max(state.queries[client], claimed)
             return
-        doubt = self._counts.answered(state, client, claimed, update=request.kind == "update")
+        doubt = self._counts.answered(state, client, request, claimed)
         if doubt is not None:
             self._on_failure(client, request.round, ValueError(doubt))

@@ -1,7 +1,7 @@
 """What the server knows between two exchanges: one record, saved and restored as it is.
 
-On disk it is JSON values and named arrays. A field of arrays, such as `payload`, becomes one array for each entry, such
-as `payload_c`; every other field is a JSON value of its own name.
+On disk it is JSON values and named arrays. A field of arrays, such as `half`, becomes one array for each entry, such as
+`half_x`; every other field is a JSON value of its own name.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ class Plan:
         round: r, the number of the round, from 1.
         participants: indices of the clients.
         queries: what it will cost all of them together.
-        cut: how much of a round there is, where the budget leaves less than a whole one (`Algorithm.largest_cut`); 0:
-            all of it.
+        cut: the size to which the budget cuts the round; 0: it is whole.
     """
 
     round: int
@@ -61,23 +60,21 @@ class ServerState:
     """The server between two exchanges; another server goes on from it exactly as this one would have.
 
     Args:
-        shared: x_r, in the unit cube, and what else server and clients have alike where an algorithm rebuilds x.
+        half: the state of the algorithm's server half: x_r, in the unit cube, and other named arrays.
         generator: draws the participants.
         queries: of each client, as it last reported.
         round: r, of the last complete round.
-        payload: the last average of what clients send beside x.
-        kept: what only the server has, where an algorithm combines the replies in its own way.
         plan: of the round that has begun; None between two rounds.
-        refreshed: who answered its refresh; None as long as there was none.
+        done: how many of its exchanges are complete.
+        answered: the clients that replied to the last of them.
         joined: clients whose first round is over.
-        up_to_date: who took part in the last round, and can rebuild x_r from the payload.
+        up_to_date: clients that replied to the last exchange of the last round.
         bytes_up: from the clients so far.
         bytes_down: to the clients so far.
         seconds: spent in exchanges so far.
         diagnostics: of the last round, means over the clients.
         distances: of each client's x from the mean in the last round; None where none came.
         moves: of the last three rounds, the largest of any coordinate of x in the unit cube.
-        before: the queries of each client when the round began.
         unknown: queries that each client may have made beyond those, in requests that it did not answer.
         offsets: queries of each client in a journal that was lost.
         failed: queries that failed, of each client that reported.
@@ -103,14 +100,13 @@ class ServerState:
         ({1}, array([0.5]), True)
     """
 
-    shared: State = field(metadata=_ARRAYS)
+    half: State = field(metadata=_ARRAYS)
     generator: np.random.Generator = field(metadata={"restore": _restored_generator})
     queries: list[int]
     round: int = 0
-    payload: dict[str, FloatArray] = field(default_factory=dict, metadata=_ARRAYS)
-    kept: State = field(default_factory=dict, metadata=_ARRAYS)
     plan: Plan | None = field(default=None, metadata={"restore": _restored_plan})
-    refreshed: list[int] | None = None
+    done: int = 0
+    answered: list[int] = field(default_factory=list)
     joined: set[int] = field(default_factory=set, metadata=_SET)
     up_to_date: set[int] = field(default_factory=set, metadata=_SET)
     bytes_up: int = 0
@@ -119,7 +115,6 @@ class ServerState:
     diagnostics: dict[str, float] = field(default_factory=dict)
     distances: list[float | None] = field(default_factory=list)
     moves: list[float] = field(default_factory=list)
-    before: list[int] = field(default_factory=list)
     unknown: list[int] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
     failed: dict[int, int] = field(default_factory=dict, metadata={"restore": _restored_counts})
@@ -134,14 +129,14 @@ class ServerState:
     answers: Answers = field(default_factory=Answers)
 
     def __post_init__(self) -> None:
-        for name in ("before", "unknown", "offsets"):  # none so far
+        for name in ("unknown", "offsets"):  # none so far
             if not getattr(self, name):
                 setattr(self, name, [0] * len(self.queries))
 
     @property
     def x(self) -> FloatArray:
         """x_r, in the unit cube."""
-        return self.shared["x"]
+        return self.half["x"]
 
     def save(self) -> tuple[dict[str, Any], dict[str, FloatArray]]:
         """JSON values and arrays."""

@@ -98,18 +98,9 @@ class Setting:
             pool=pool,
         )
         rng = np.random.default_rng(seed)
-        context = ClientContext(
-            evaluator,
-            Trajectory(self.box.dim, self.algorithm.keeps_trajectory(self.box.dim)),
-            rng,
-            self.box.dim,
-            self.clients,
-            self.algorithm.projected,
-            self.algorithm.largest_matrix(self.box.dim),
-        )
-        server = self.algorithm.server(self.box.dim)
-        rounding = Rounding(self.precision, seed)
-        return Client(self.algorithm.client(context), rounding, server, self.protect)
+        trajectory = Trajectory(self.box.dim, stores=False)  # the client half may need points
+        context = ClientContext(evaluator, trajectory, rng, self.box.dim, self.clients, self.algorithm.projected)
+        return Client(self.algorithm.client(context), Rounding(self.precision, seed), self.protect)
 
 
 def check_weights(weights: Any, count: int) -> FloatArray:

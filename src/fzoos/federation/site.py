@@ -20,6 +20,7 @@ import numpy as np
 
 from fzoos._util.checks import check_count, check_positive
 from fzoos.federation.client import Client
+from fzoos.federation.counts import cost_from
 from fzoos.federation.journal import Journal, JournalError, Request
 from fzoos.federation.ledger import OTHER_VERSION, BudgetError, SiteLedger
 from fzoos.federation.privacy import arrays_in_reply, sent
@@ -220,14 +221,13 @@ class StudySite:
         """Refuse a round that the budget does not allow before its first query."""
         if self._budget is None:
             return
-        algorithm = self._study.algorithm_settings
-        first, refreshed = self._journal.generator is None, request.kind == "refresh"
-        cost = algorithm.planned(self._study.box.dim, request.scalars, first=first, refreshed=refreshed)
-        cost += self._study.share_values
+        half = self._study.half
+        if request.kind == "value" or request.kind in half.exchanges(request.round)[1:]:
+            return  # decided at the round's first request
+        first = self._journal.generator is None
+        cost = cost_from(self._study.algorithm_settings, half, request, first=first) + self._study.share_values
         if known is not None and not known.replied:  # some were made before a crash
             cost -= len(self._journal.queries(known.id))
-        if request.kind == "value" or (request.kind == "update" and algorithm.protocol.refreshes(request.round)):
-            return  # decided at the round's first request
         if self.queries + cost > self._budget:
             raise BudgetError(
                 f"round {request.round} needs {cost} queries; {self.queries} of the site's {self._budget} are spent"
@@ -240,7 +240,7 @@ class StudySite:
             return
         study = self._study
         before = sent(self._journal, study)
-        more = arrays_in_reply(study.algorithm_settings, request, study.dim)
+        more = arrays_in_reply(study.half, request)
         epsilon = privacy.epsilon(before + more)
         if epsilon > self._max_epsilon:
             raise BudgetError(

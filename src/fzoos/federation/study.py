@@ -16,7 +16,7 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_positive
 from fzoos.algorithms import ALGORITHMS
-from fzoos.algorithms.base import Algorithm
+from fzoos.algorithms.base import Algorithm, ServerHalf, declared_parts
 from fzoos.federation.aggregate import AGGREGATES
 from fzoos.federation.check import check_precision_of, check_request
 from fzoos.federation.client import Client
@@ -192,7 +192,7 @@ class Study:
         object.__setattr__(self, "dim", len(start))
         for name in ("algorithm_settings", "privacy_settings", "omega", "participants"):
             getattr(self, name)  # each checks what it is made of
-        if self.aggregate != "mean" and self.algorithm_settings.combines_replies:
+        if self.aggregate != "mean" and any(part.stacked for part in declared_parts(self.half).values()):
             label = self.algorithm_settings.label
             raise ValueError(f"aggregate is {self.aggregate!r}, but {label} combines replies in its own way")
         if self.enough is not None:
@@ -209,8 +209,10 @@ class Study:
             raise ValueError("enough and share_values exclude each other: F(x) needs a value of every site")
         if self.min_clients is not None and self.min_clients > enough:
             raise ValueError(f"min_clients is {self.min_clients}, but an exchange is over when {enough} have answered")
-        if not self.algorithm_settings.keeps_answers:
-            others = ", ".join(cls.label for cls in ALGORITHMS.values() if cls().keeps_answers)
+        if not _allows_late_replies(self.half):
+            others = ", ".join(
+                kind.label for kind in ALGORITHMS.values() if _allows_late_replies(kind().server(self.dim))
+            )
             raise ValueError(
                 f"enough is {enough}, but {label} has no use for late answers: leave it out, or take one of {others}"
             )
@@ -314,25 +316,28 @@ class Study:
         )
         return setting.client(index, objective, seeds.clients[index], ledger)
 
+    @cached_property
+    def half(self) -> ServerHalf:
+        """The server half of the algorithm, which declares the messages."""
+        return self.algorithm_settings.server(self.dim)
+
     def check(self, request: Message) -> None:
-        """Raise a MessageError unless a server of this study may ask this."""
+        """Raise a MessageError unless a server of this study may send this request."""
         if request.kind == "value" and not self.share_values:
             raise MessageError("this study does not share values")
-        exact = self.algorithm_settings.rebuilds or self.algorithm_settings.steered or request.kind == "value"
-        check_precision_of(request, self.precision, or_exact=exact)
-        check_request(
-            self.algorithm_settings,
-            request,
-            self.box.dim,
-            noisy=self.privacy is not None,
-        )
+        if request.precision != "float64":  # some requests must be exact
+            check_precision_of(request, self.precision)
+        check_request(self.algorithm_settings, self.half, request, noisy=self.privacy is not None)
 
     def protect(self, reply: Message, request: Message, x: FloatArray) -> Message:
         """A reply as it may leave a site; x is the server's, in the cube."""
         if self.privacy_settings is None:
             return reply
-        parts = self.algorithm_settings.reply_parts(self.dim, request)
-        return self.privacy_settings.protect(reply, x, parts)
+        return self.privacy_settings.protect(reply, x, self.half.reply_parts(request))
+
+
+def _allows_late_replies(half: ServerHalf) -> bool:
+    return all(part.late != "refuse" for part in declared_parts(half).values())
 
 
 def _number(text: str) -> int | float:

@@ -1,4 +1,4 @@
-"""Messages between server and clients: named arrays and scalars, their size, and their encoding as bytes."""
+"""What travels between server and clients: named arrays and scalars that know their size, as bytes and back."""
 
 from fzoos._util.lazy_package import load_on_use
 

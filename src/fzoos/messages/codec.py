@@ -1,15 +1,15 @@
-"""Messages as bytes: a JSON header and the bytes of the arrays. Decoding runs no code and checks everything.
+"""Messages as bytes: a JSON header and the arrays' own bytes. Reading never runs anything and checks everything.
 
     4 bytes    b"FZM1"
     4 bytes    length of the header, little-endian
     header     JSON: {"kind", "round", "study", "scalars": {name: number}, "arrays": {name: shape}}, and "precision"
                where it is not "float64"
-               or, for a failure, {"failure", "study"} and perhaps "queries"
+               or, for a reply that says why there is none, {"failure", "study"}
     arrays     one after another in the header's order, little-endian, in the message's precision: float64; float32;
                float16 after an int16 e, values times 2^e; or "stochastic": smallest and largest number, float64, and a
                byte k for each: k / 255 of the way from the one to the other (of one or two numbers: float64)
 
-About 200 bytes are framing, which `Message.nbytes` does not count.
+The bytes beside the content, some 200, are the framing that `Message.nbytes` leaves out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fzoos.messages.precision import PRECISIONS, Precision, read, size, write
 __all__ = ["MAX_BYTES", "MessageError", "RemoteFailure", "decode", "encode", "encode_failure", "pack", "unpack"]
 
 MAX_BYTES = 64 * 2**20
-"""Longer messages are refused."""
+"""A longer message is refused unread."""
 
 _MAGIC = b"FZM1"
 _MAX_HEADER = 64 * 2**10
@@ -39,11 +39,11 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 class MessageError(ValueError):
-    """Bytes are not a message of this study; the text says why."""
+    """Bytes that are not a message of this study, with the reason."""
 
 
 class RemoteFailure(RuntimeError):
-    """A client has failed: its reason, and the number of its queries so far if it has reported it."""
+    """What a client replied in place of an answer: why it has none, and how many queries it has made, if it says so."""
 
     def __init__(self, reason: str, queries: int | None = None) -> None:
         super().__init__(reason)
@@ -51,14 +51,14 @@ class RemoteFailure(RuntimeError):
 
 
 def encode(message: Message, study: str) -> bytes:
-    """Encode a message as bytes.
+    """A message as bytes.
 
     Args:
-        message: the message, rounded to its precision.
+        message: what to send, rounded to its precision.
         study: id of the study it belongs to.
 
     Raises:
-        ValueError: it was not rounded, so that different numbers would arrive.
+        ValueError: it was not rounded, and other numbers would arrive.
 
     Example:
         >>> import numpy as np
@@ -73,23 +73,23 @@ def encode(message: Message, study: str) -> bytes:
 
 
 def encode_failure(reason: str, study: str, queries: int | None = None) -> bytes:
-    """Encode a client's failure as bytes.
+    """A reply that says why there is none.
 
     Args:
-        reason: the reason in words.
+        reason: in words.
         study: id of the study.
-        queries: the number of the client's queries so far, those of the failed request included.
+        queries: how many the client has made so far: the request that failed may have been paid for.
     """
     count = {} if queries is None else {"queries": queries}
     return pack({"failure": reason[:_MAX_REASON], "study": study, **count}, {})
 
 
 def decode(data: bytes, study: str) -> Message:
-    """Decode a message.
+    """The message in these bytes.
 
     Raises:
-        MessageError: the bytes are not a valid message of this study.
-        RemoteFailure: the bytes report a client's failure.
+        MessageError: they are not a valid message, or one of another study.
+        RemoteFailure: they are a client's reason for not answering.
     """
     header, arrays = unpack(data)
     if header.get("study") != study:
@@ -115,7 +115,7 @@ def decode(data: bytes, study: str) -> Message:
 
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, FloatArray], precision: Precision = "float64") -> bytes:
-    """Encode a header of JSON values, and named float64 arrays that were rounded to this precision."""
+    """A header of JSON values, and named float64 arrays that were rounded to this precision, as bytes."""
     shapes = {name: list(array.shape) for name, array in arrays.items()}
     named = {} if precision == "float64" else {"precision": precision}
     text = json.dumps({**header, **named, "arrays": shapes}, separators=(",", ":"), allow_nan=False).encode()
@@ -126,7 +126,7 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, FloatArray], precision:
 def unpack(
     data: bytes, limit: int = MAX_BYTES, max_header: int = _MAX_HEADER, max_arrays: int = _MAX_ARRAYS
 ) -> tuple[dict[str, Any], dict[str, FloatArray]]:
-    """Decode the header (without "arrays") and the arrays of `pack`; raise a MessageError for anything else."""
+    """Header (without "arrays") and arrays of what `pack` wrote; a MessageError for anything else."""
     if not isinstance(data, bytes):
         raise MessageError(f"a message is bytes, got {type(data).__name__}")
     if len(data) > limit:
@@ -170,8 +170,8 @@ def _arrays(shapes: dict[str, Any], data: bytes, start: int, precision: Precisio
         if end > len(data):
             raise MessageError(f"array {name!r} of shape {shape} goes beyond the end of the message")
         if count == 0 and math.prod(max(n, 1) for n in shape) > len(data):
-            raise MessageError(f"array {name!r} has the shape {shape}, but no elements")  # which NumPy refuses
-        if 8 * count > limit - sum(array.nbytes for array in found.values()):  # whatever their encoding
+            raise MessageError(f"array {name!r} has the shape {shape}, and nothing in it")  # NumPy cannot hold it
+        if 8 * count > limit - sum(array.nbytes for array in found.values()):  # however few bytes they came in
             raise MessageError(f"array {name!r} of shape {shape} and those before it are longer than {limit:,} bytes")
         try:
             found[name] = read(data[start:end], precision, shape)
@@ -206,7 +206,7 @@ def _is_count(value: Any) -> bool:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name occurs twice")
+        raise ValueError("a name comes twice")
     return found
 
 
@@ -215,7 +215,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _printable(text: str) -> str:
-    """Text of another machine without escape sequences, line breaks and surrogates: safe to print, log and store."""
+    """Foreign text, safe in a terminal, a log and a database: no escape sequences, line breaks or surrogates."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 

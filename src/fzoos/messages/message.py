@@ -1,4 +1,4 @@
-"""Messages between the server and clients: named arrays and scalars."""
+"""Messages: named arrays and scalars that know their size in bytes. Data, never code."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Message:
         kind: "refresh", "update" and "value" are the server's requests, "payload", "iterate" and "shared" the client's
             replies to them.
         round: the round it belongs to.
-        arrays: the arrays by name: float64, rounded to the precision.
-        scalars: numbers by name, 8 bytes each.
-        precision: how the arrays are encoded; see `precision.py`.
+        arrays: what is sent: float64, rounded to the precision.
+        scalars: numbers sent beside the arrays, 8 bytes each.
+        precision: how finely the arrays travel; see `precision.py`.
 
     Example:
         >>> import numpy as np
@@ -44,5 +44,5 @@ class Message:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of content; the kind, the round and the framing of a transport are not counted."""
+        """Bytes of content; the kind, the round and a transport's framing are not counted."""
         return sum(size(array.size, self.precision) for array in self.arrays.values()) + 8 * len(self.scalars)

@@ -1,7 +1,7 @@
-"""The precision of the arrays in a message: how numbers are rounded, counted in bytes and encoded.
+"""How finely the numbers of a message travel: what arrays become, how long they are, and how they are written.
 
 ============  ================  ======================================================================================
-precision     bytes for n       what a number v becomes
+precision     bytes of n        what a number v becomes
 ============  ================  ======================================================================================
 "float64"     8 n               v
 "float32"     4 n               the nearest float32: 24 bits
@@ -12,9 +12,9 @@ precision     bytes for n       what a number v becomes
                                 on average that is v. One or two numbers travel as they are: 8 n bytes
 ============  ================  ======================================================================================
 
-Numbers in [0, 1] stay in [0, 1], and zeros and ones are exact: x does not leave the cube. Rounding is idempotent,
-because the extremes of an array, which determine its scale or its levels, are themselves representable. So a message is
-rounded once, and is then used, encoded and decoded without a change.
+An array of numbers in [0, 1] stays there, and its zeros and ones stay what they are: x does not leave the cube. What
+has been rounded is not changed by rounding it again: the extremes of an array, which its scale or its levels are made
+of, are themselves such numbers. So a message is rounded once, then computed with, written and read without a change.
 """
 
 from __future__ import annotations
@@ -40,33 +40,33 @@ _TOP = 15  # float16 goes up to 2^16: the largest number of an array is put betw
 
 
 def check_precision(value: Any) -> None:
-    """Raise a ValueError unless the value is a precision."""
+    """Raise unless this is a precision."""
     if not isinstance(value, str) or value not in PRECISIONS:
         raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {value!r}")
 
 
 def size(count: int, precision: Precision) -> int:
-    """Bytes of an array with `count` numbers.
+    """Bytes of an array of so many numbers.
 
     Example:
         >>> from fzoos.messages.precision import PRECISIONS, size
         >>> [size(300, precision) for precision in PRECISIONS]
         [2400, 1200, 602, 316]
     """
-    encoding = _encoding(precision, count)
-    return _PER_ARRAY[encoding] + _PER_NUMBER[encoding] * count
+    kept = _kept(precision, count)
+    return _PER_ARRAY[kept] + _PER_NUMBER[kept] * count
 
 
 def rounded(array: FloatArray, precision: Precision, rng: np.random.Generator | None = None) -> FloatArray:
-    """Round an array to the numbers that will arrive, as float64.
+    """The numbers as they will arrive, float64.
 
     Args:
-        array: the array to send.
-        precision: the precision it is sent in.
-        rng: the random generator, needed by "stochastic" only.
+        array: what is to be sent.
+        precision: how finely the array travels.
+        rng: what "stochastic" draws from; the others need none.
 
     Raises:
-        ValueError: a number is NaN, infinite or too large for the precision.
+        ValueError: there is NaN or infinity, or what would become infinity.
 
     Example:
         >>> import numpy as np
@@ -80,7 +80,7 @@ def rounded(array: FloatArray, precision: Precision, rng: np.random.Generator | 
         raise ValueError("stochastic rounding needs a random generator")
     _check_finite(array)
     with np.errstate(over="ignore", invalid="ignore"):
-        if rng is not None and _encoding(precision, array.size) == "stochastic":
+        if rng is not None and _kept(precision, array.size) == "stochastic":
             found = _stochastic(array, rng)
         else:
             found = _read(_write(array, precision), precision, array.shape)
@@ -90,10 +90,10 @@ def rounded(array: FloatArray, precision: Precision, rng: np.random.Generator | 
 
 
 def write(array: FloatArray, precision: Precision) -> bytes:
-    """Encode a rounded array as bytes.
+    """A rounded array as bytes.
 
     Raises:
-        ValueError: it has not been rounded to this precision, so that different numbers would arrive.
+        ValueError: it has not been rounded to this precision, so that other numbers would arrive.
     """
     if precision == "float64":
         return _write(array, precision)
@@ -106,15 +106,15 @@ def write(array: FloatArray, precision: Precision) -> bytes:
 
 
 def read(data: bytes, precision: Precision, shape: Sequence[int]) -> FloatArray:
-    """Decode the array that `write` has encoded.
+    """The array that `write` wrote.
 
     Args:
-        data: the bytes, `size` of them.
+        data: `size` bytes.
         precision: the precision that the array was written in.
         shape: the array's shape.
 
     Raises:
-        ValueError: the bytes are not what `write` returns for any array.
+        ValueError: `write` does not write that.
 
     Example:
         >>> import numpy as np
@@ -133,55 +133,55 @@ def read(data: bytes, precision: Precision, shape: Sequence[int]) -> FloatArray:
     return array
 
 
-def _encoding(precision: Precision, count: int) -> Precision:
-    """The encoding of an array: one or two numbers would not be shorter as levels."""
+def _kept(precision: Precision, count: int) -> Precision:
+    """How an array is written: two numbers are not shorter as two levels, which are these numbers."""
     return "float64" if precision == "stochastic" and count <= 2 else precision
 
 
 def _write(array: FloatArray, precision: Precision) -> bytes:
-    encoding = _encoding(precision, array.size)
-    if encoding == "stochastic":
+    kept = _kept(precision, array.size)
+    if kept == "stochastic":
         low, top = _ends(array)
         codes = np.searchsorted(_levels(low, top), array.ravel())
         return np.array([low, top], "<f8").tobytes() + codes.astype(np.uint8).tobytes()
-    if encoding == "float16":
+    if kept == "float16":
         exponent = _exponent(array)
         return np.array(exponent, "<i2").tobytes() + np.ldexp(array, -exponent).astype("<f2").tobytes()
-    return np.ascontiguousarray(array, "<f4" if encoding == "float32" else "<f8").tobytes()
+    return np.ascontiguousarray(array, "<f4" if kept == "float32" else "<f8").tobytes()
 
 
 def _read(data: bytes, precision: Precision, shape: Sequence[int]) -> FloatArray:
     count = math.prod(shape)
-    encoding = _encoding(precision, count)
-    if encoding == "stochastic":
+    kept = _kept(precision, count)
+    if kept == "stochastic":
         low, top = np.frombuffer(data, "<f8", 2).tolist()
         return _levels(low, top)[np.frombuffer(data, np.uint8, count, 16)].reshape(shape)
-    if encoding == "float16":
+    if kept == "float16":
         exponent = int(np.frombuffer(data, "<i2", 1)[0])
         return np.ldexp(np.frombuffer(data, "<f2", count, 2).astype(np.float64), exponent).reshape(shape)
-    return np.frombuffer(data, "<f4" if encoding == "float32" else "<f8", count).astype(np.float64).reshape(shape)
+    return np.frombuffer(data, "<f4" if kept == "float32" else "<f8", count).astype(np.float64).reshape(shape)
 
 
 def _exponent(array: FloatArray) -> int:
-    """The exponent e of "float16", from the largest number after rounding, so that a rounded array has the same e."""
+    """e of "float16", from the largest number as it is after rounding: a rounded array has the same."""
     fraction, exponent = math.frexp(float(np.max(np.abs(array), initial=0.0)))
     return exponent + math.frexp(float(np.float16(fraction)))[1] - _TOP
 
 
 def _ends(array: FloatArray) -> tuple[float, float]:
-    """The smallest and the largest number; -0.0 becomes 0.0."""
+    """Smallest and largest number; -0.0 is 0.0."""
     return float(array.min()) + 0.0, float(array.max()) + 0.0
 
 
 def _levels(low: float, top: float) -> FloatArray:
-    """256 non-decreasing numbers, of which the first and the last are exactly `low` and `top`."""
+    """256 numbers that do not fall, the first and the last exactly these two."""
     levels: FloatArray = np.minimum(low + (top - low) * _FRACTIONS, top)
     levels[-1] = top
     return levels
 
 
 def _stochastic(array: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Round v in [a, b) to b with probability (v - a) / (b - a), otherwise to a."""
+    """v becomes b with probability (v - a) / (b - a), otherwise a."""
     levels = _levels(*_ends(array))
     below: NDArray[np.intp] = np.clip(np.searchsorted(levels, array, side="right") - 1, 0, 254)
     a, b = levels[below], levels[below + 1]

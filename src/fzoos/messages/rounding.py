@@ -1,8 +1,8 @@
 """Rounding of messages before they are sent: their arrays become the numbers that will arrive.
 
 The random numbers of stochastic rounding are a function of the sender's seed, the round and the array's name. So
-there is no state to store: a message that is repeated after a crash, or sent to another client, is the same, and all
-other random numbers of a run are the same for any precision.
+there is no state to store: a message that is made again after a crash, or sent to one client more, is the same, and all
+other random numbers of a run are those of any other precision.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Rounding:
     """Rounds messages to a precision.
 
     Args:
-        precision: the precision of the arrays; scalars are not changed.
+        precision: how finely arrays travel; scalars stay as they are.
         seed: the sender's seed; needed by "stochastic" only.
 
     Example:
@@ -46,13 +46,13 @@ class Rounding:
             raise ValueError("precision 'stochastic' needs a seed")
 
     def __call__(self, message: Message) -> Message:
-        """Return the message as it will arrive."""
+        """The message as it will arrive."""
         if self.precision == message.precision == "float64":
             return message
         return replace(message, arrays=self.arrays(message.arrays, message.round), precision=self.precision)
 
     def arrays(self, arrays: Arrays, round: int) -> dict[str, FloatArray]:
-        """Return the arrays as they will arrive in a message of this round; rounded arrays do not change.
+        """These arrays as they will arrive in a message of this round; those that were rounded stay as they are.
 
         Raises:
             MessageError: an array holds NaN, infinity or numbers too large for the precision.

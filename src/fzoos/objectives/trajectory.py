@@ -54,6 +54,15 @@ class Trajectory:
         self.lagrangian: AugmentedLagrangian | None = None
         self.version = 0
 
+    def store_points(self) -> None:
+        """Store points and observations from now on: surrogates are conditioned on them."""
+        self._stores = True
+
+    @property
+    def stores_points(self) -> bool:
+        """Whether points and observations are stored."""
+        return self._stores
+
     def add(self, x: FloatArray, values: FloatArray, at_server_x: bool = False) -> FloatArray:
         """Add points, and return what is observed there, shape (n,); NaN marks a failed one.
 

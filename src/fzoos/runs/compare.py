@@ -18,7 +18,7 @@ AXES: dict[str, Callable[[Record], float]] = {
 
 
 def flatten(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Nested settings as one flat dict, with dots in the names.
+    """Settings within settings as one list, with dots in their names.
 
     Example:
         >>> from fzoos.runs.compare import flatten
@@ -35,7 +35,7 @@ def flatten(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def differing(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The settings that differ between runs, with their value in each run; None if a run does not have the setting.
+    """The settings that are not the same in all runs, with their value in each; None where a run does not have it.
 
     Example:
         >>> from fzoos.runs.compare import differing
@@ -49,15 +49,15 @@ def differing(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def at_equal(results: Sequence[Result], axis: str, parts: int = 4) -> list[tuple[int, list[float | None]]]:
-    """F of each run at equal cost: at a quarter, a half, ... of the total cost of the cheapest run.
+    """F of each run at equal cost: at a quarter, a half, ... of the total cost of the cheapest of them.
 
     Args:
         results: the results of the runs.
         axis: the cost to compare at: "rounds", "queries" or "bytes".
-        parts: the number of costs, which are equally spaced.
+        parts: the number of costs, at equal distances.
 
     Returns:
-        Each cost, with F of each run after its last round that cost no more; None if there is none, or no monitor.
+        The cost, and F of each run in the last round that cost no more; None where there is none, or no monitor.
 
     Example:
         >>> from fzoos.runs.compare import at_equal

@@ -1,4 +1,4 @@
-"""Tables and plots of runs: F - F* against rounds, queries and bytes."""
+"""What is shown of finished runs: a table, and a plot of F - F* against rounds, queries and bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Curves = Mapping[str, tuple[FloatArray, FloatArray]]
 
 COLOURS = (
     *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000"),  # Okabe & Ito 2008
-    *("#882255", "#999933", "#332288", "#8C6239", "#F0C808", "#7A7A7A", "#E6194B"),  # as many again, distinct from them
+    *("#882255", "#999933", "#332288", "#8C6239", "#F0C808", "#7A7A7A", "#E6194B"),  # as many again, unlike them
     *("#A6D854", "#B15BFF", "#00CED1", "#7A0000", "#FFB3BA", "#1B4D1B"),
 )
 _MARKERS = "os^Dv<>PX"
@@ -34,7 +34,7 @@ DASHES: tuple[Any, ...] = ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), "-")
 
 @dataclass(frozen=True)
 class Trial:
-    """A run of an algorithm whose monitor was F, with F at x0 (round 0) and the smallest value of F.
+    """One run of an algorithm, with F at x0 (round 0) and the smallest value of F; the run's monitor was F.
 
     Example:
         >>> from fzoos import FedZO, minimize
@@ -66,7 +66,7 @@ class Trial:
 
     @property
     def is_attacked(self) -> bool:
-        """Whether an attack has succeeded: its margin is below zero."""
+        """Whether the attack has succeeded: its margin is below zero."""
         return self.quantity == "margin" and bool(self.values[-1] < 0.0)
 
     @property
@@ -81,18 +81,18 @@ class Trial:
         return np.array([0, *sent], dtype=np.float64)
 
 
-def colour_of(index: int) -> str:
-    """The colour of a line by its index: `COLOURS`, then others, so that no two lines have the same colour.
+def colour_of(place: int) -> str:
+    """The colour of a line: `COLOURS`, then others, so that no two lines have the same.
 
     Example:
         >>> from fzoos.runs.plots import colour_of
-        >>> colour_of(0), len({colour_of(index) for index in range(60)})
+        >>> colour_of(0), len({colour_of(place) for place in range(60)})
         ('#0072B2', 60)
     """
-    if index < len(COLOURS):
-        return COLOURS[index]
-    hue = (index * 0.6180339887) % 1.0  # the golden ratio: far from those just before
-    red, green, blue = colorsys.hls_to_rgb(hue, (0.38, 0.55)[index % 2], 0.65)
+    if place < len(COLOURS):
+        return COLOURS[place]
+    hue = (place * 0.6180339887) % 1.0  # the golden ratio: far from those just before
+    red, green, blue = colorsys.hls_to_rgb(hue, (0.38, 0.55)[place % 2], 0.65)
     return f"#{round(255 * red):02X}{round(255 * green):02X}{round(255 * blue):02X}"
 
 
@@ -104,7 +104,7 @@ def _by_label(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
 
 
 def table(trials: Sequence[Trial], title: str) -> Table:
-    """A table with one row per algorithm, which shows the means over its trials."""
+    """One row per algorithm; where it has several trials, their means."""
     from rich.table import Table
 
     view = Table(title=title, title_justify="left", caption_justify="left")
@@ -134,7 +134,7 @@ def _second_heading(trials: Sequence[Trial]) -> str:
 
 
 def _second(group: Sequence[Trial]) -> str:
-    """The second column: attacked images, accuracy, or F - F* at the end; the lowest F if F* is not known."""
+    """The attacked images, the accuracy, or F - F* at the end; where F* is not known, the lowest F."""
     if group[0].quantity == "margin":
         return f"{sum(trial.is_attacked for trial in group)} of {len(group)}"
     accuracies = [trial.accuracy[1] for trial in group if trial.accuracy]
@@ -145,7 +145,7 @@ def _second(group: Sequence[Trial]) -> str:
 
 
 def check_plot_path(path: Path) -> None:
-    """Raise a ValueError if a plot cannot be written to this path; call it before a run."""
+    """Raise a ValueError if a plot could not be written there; called before a run, not after it."""
     if not path.parent.is_dir() or path.is_dir():
         raise ValueError(f"the plot cannot be written to {path}: no such directory, or a directory itself")
     if path.suffix not in (".png", ".pdf", ".svg"):
@@ -153,9 +153,9 @@ def check_plot_path(path: Path) -> None:
 
 
 def plot(trials: Sequence[Trial], path: Path, title: str) -> None:
-    """Plot F - F*, or F if F* is not known, against rounds, queries and bytes, with one line per algorithm.
+    """Draw F - F*, or F where F* is not known, against rounds, queries and bytes, a line for each algorithm.
 
-    For attacks, the share of attacked images is plotted, or the margin if there is only one image.
+    Of attacks on several images it is the share of the images that are attacked, of one image the margin.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -171,28 +171,28 @@ def plot(trials: Sequence[Trial], path: Path, title: str) -> None:
         curves[label] = np.mean(costs, axis=0), np.stack([trial.gap[:length] for trial in group])
     known = all(trial.minimum is not None for trial in trials)
     ends = sorted(float(values[:, -1].mean()) for _, values in curves.values())
-    # The best line may leave the picture a decade below the second best, because the others would look alike beside it.
+    # The best line may leave the picture, a decade below the second best: the others could not be told apart beside it.
     ylim = (0.1 * ends[1], None) if known and len(ends) > 2 and ends[1] > 0.0 else None
     plot_curves({title: curves}, path, ylabel="F − F*" if known else "F", log=known, xlabels=xlabels, ylim=ylim)
 
 
 def _plot_attacks(trials: Sequence[Trial], path: Path, title: str, xlabels: tuple[str, ...]) -> None:
-    """Plot attacks: one that has succeeded has no further cost, and its image stays attacked."""
+    """An attack that has succeeded costs nothing more, and its image stays attacked."""
     groups = _by_label(trials)
     several = any(len(group) > 1 for group in groups.values())
     curves = {}
     for label, group in groups.items():
         length = max(len(trial.values) for trial in group)
-        costs = [(_padded(trial.queries, length), _padded(trial.bytes, length)) for trial in group]
-        margins = np.stack([_padded(trial.values, length) for trial in group])
+        costs = [(_held(trial.queries, length), _held(trial.bytes, length)) for trial in group]
+        margins = np.stack([_held(trial.values, length) for trial in group])
         share = np.mean(margins < 0.0, axis=0, keepdims=True)
         curves[label] = np.mean(costs, axis=0), share if several else margins
     ylabel, ylim = ("share of the images attacked", (-0.02, 1.02)) if several else ("margin", None)
     plot_curves({title: curves}, path, ylabel=ylabel, log=False, xlabels=xlabels, ylim=ylim)
 
 
-def _padded(values: FloatArray, length: int) -> FloatArray:
-    """Values, padded to a length by repeating the last one."""
+def _held(values: FloatArray, length: int) -> FloatArray:
+    """Values followed by the last one, up to a length."""
     return np.pad(values, (0, length - len(values)), mode="edge")
 
 
@@ -208,21 +208,21 @@ def plot_curves(
     labels: Sequence[str] = (),
     own_axes: bool = False,
 ) -> None:
-    """Plot one or more sets of curves, each against rounds and against costs, and write the figure to `path`.
+    """Draw one or more sets of curves, each against rounds and against costs, and write the figure to `path`.
 
-    A line is the mean over the trials; if there are several, a band shows the standard error.
+    A line is the mean over the trials; where there are several, the band is the standard error to both sides.
 
     Args:
         panels: title to curves; curves are label to queries, shape (n,), or several costs, shape (costs, n), and
             values, shape (trials, n).
         path: a .png, .pdf or .svg file.
-        ylabel: the label of the vertical axes.
+        ylabel: what the values are.
         log: whether the vertical axis is logarithmic.
         xlabels: the labels of the horizontal axes: of rounds and of each cost.
-        start: the number of the first round.
+        start: number of the first round.
         ylim: range of the vertical axes; None, for both or for one end: that of the values.
-        labels: the order of the curves that determines their colours and markers; other curves follow.
-        own_axes: whether each panel has its own vertical axis; the plots of one panel always share one.
+        labels: curves whose places in this order give them their colours and markers; others come after them.
+        own_axes: whether each panel has a vertical axis of its own; the plots of one panel share theirs in any case.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -253,7 +253,7 @@ def plot_curves(
     figure.legend(
         [shown[label] for label in drawn], drawn, loc="outside lower center", ncols=3 if one else 6, frameon=False
     )
-    undated = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}  # the same curves give the same file
+    undated = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}  # the same curves are the same file
     figure.savefig(path, dpi=150, metadata=undated.get(Path(path).suffix.lower()))
 
 
@@ -263,7 +263,7 @@ def _draw(curves: Curves, start: int, row: Sequence[Any], labels: Sequence[str])
         marker, dashes = (styles[i % len(styles)] for styles in (_MARKERS, DASHES))
         places = [start + np.arange(values.shape[1]), *np.atleast_2d(costs)]
         apart = max(1, values.shape[1] // 8)
-        every = (i % apart, apart)  # lines that coincide still show their own markers
+        every = (i % apart, apart)  # lines that lie on each other keep their own markers
         mean = values.mean(axis=0)
         for axes, x in zip(row, places, strict=True):
             axes.plot(x, mean, label=label, color=colour_of(i), marker=marker, markevery=every, ls=dashes)

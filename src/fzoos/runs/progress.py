@@ -15,7 +15,7 @@ __all__ = ["RoundProgress", "round_columns", "status"]
 
 
 def round_columns(console: Console | None = None) -> Progress:
-    """A progress display of rich, whose tasks count rounds and show F, queries, bytes and the time left."""
+    """A rich progress display whose tasks count rounds and show F, queries, bytes and the time left."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -37,13 +37,13 @@ def round_columns(console: Console | None = None) -> Progress:
 
 
 def status(record: Record, quantity: str = "F") -> str:
-    """The monitored quantity (if there is one), the queries and the bytes of a record as short text."""
+    """The monitored quantity (if there is one), queries and bytes of a record, as short text."""
     value = "" if record.monitor is None else f"{quantity} {record.monitor:.4g}  "
     return f"{value}{record.queries:,} queries  {(record.bytes_up + record.bytes_down) / 1e6:.2f} MB"
 
 
 class RoundProgress:
-    """The progress bar of a run; it does nothing if it is not enabled."""
+    """Shows one bar for one run; does nothing if not enabled."""
 
     def __init__(self, rounds: int, enabled: bool) -> None:
         self._progress: Progress | None = None
@@ -60,7 +60,7 @@ class RoundProgress:
         return self
 
     def show(self, record: Record) -> None:
-        """Advance the bar to a record."""
+        """Advance to a record."""
         if self._progress is not None:
             self._progress.update(self._task, completed=record.round, status=status(record))
 

@@ -1,4 +1,4 @@
-"""The page of the dashboard as one file, which needs no server and can be mailed and archived."""
+"""The page of the dashboard as one file: no server, nothing to fetch, for mail and archive."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _COORDINATES = 10  # of a point
 
 
 def markdown(runs: list[tuple[str, dict[str, Any], Result]]) -> str:
-    """A report in Markdown: totals, settings, F at equal cost, and for each run some of its rounds and its clients.
+    """A report in Markdown: totals, settings, F at equal cost, and of each run some rounds and all clients.
 
     Args:
         runs: a label, the settings and the result of each run.
@@ -46,7 +46,7 @@ def markdown(runs: list[tuple[str, dict[str, Any], Result]]) -> str:
 
 
 def number(value: float | None) -> str:
-    """A number as it is shown in tables: four digits, or a dash if it is not known.
+    """F, a length or a distance, in a table.
 
     Example:
         >>> from fzoos.runs.text import number
@@ -57,7 +57,7 @@ def number(value: float | None) -> str:
 
 
 def one_line(text: object) -> str:
-    """Text from a file on one line, without line breaks and terminal control sequences.
+    """Names and messages come from files: no line breaks, no terminal control sequences.
 
     Example:
         >>> from fzoos.runs.text import one_line
@@ -103,7 +103,7 @@ def result_facts(result: Result, extra: Mapping[str, Any], clients: Sequence[str
 
 
 def short_x(x: FloatArray) -> str:
-    """A point as text: its first coordinates.
+    """The first coordinates of a point.
 
     Example:
         >>> import numpy as np
@@ -115,7 +115,7 @@ def short_x(x: FloatArray) -> str:
 
 
 def value_text(value: Any, length: int = 60) -> str:
-    """The value of a setting as text, shortened if it is long.
+    """The value of a setting, shortened where it is long.
 
     Example:
         >>> from fzoos.runs.text import value_text
@@ -131,7 +131,7 @@ def value_text(value: Any, length: int = 60) -> str:
 
 
 def rounds_shown(history: Sequence[Record], count: int = _SHOWN) -> list[Record]:
-    """A number of equally spaced rounds, which include the first and the last.
+    """Some of the rounds at equal distances, the first and the last among them.
 
     Example:
         >>> from fzoos import Record
@@ -170,7 +170,7 @@ def _equal_cost(runs: Sequence[tuple[str, dict[str, Any], Result]]) -> str:
 
 
 def _settings(runs: Sequence[tuple[str, dict[str, Any], Result]]) -> str:
-    """The settings that all runs share; those that differ have their own table."""
+    """Of all runs; those that differ have their own table."""
     if not runs:
         return ""
     own = differing([settings for _, settings, _ in runs])
@@ -218,7 +218,7 @@ def _table(words: Sequence[str], numbers: Sequence[str], rows: Iterable[Sequence
 
 
 def _cell(text: str) -> str:
-    """Text that stays in its cell and is not interpreted as markup."""
+    """Text that stays in its cell and is not taken for markup."""
     line = one_line(text)
     for sign in "\\|<`":
         line = line.replace(sign, "\\" + sign)

@@ -103,12 +103,11 @@ class EndingChecks(Checks):
         one_by_one: Objective = lambda x: float("nan")  # noqa: E731
         batches: Objective = lambda x: np.full(len(x), np.nan)  # noqa: E731
         for vectorized in (False, True):
-            fails = [batches if vectorized else one_by_one] * 2
-            result = self.run(fails, x0, on_failure="skip", vectorized=vectorized)
+            recorder = Recorder([batches if vectorized else one_by_one] * 2)
+            result = self.run(recorder.objectives, x0, on_failure="skip", vectorized=vectorized)
             assert result.status == "completed"
             close(result.x, x0, 1e-12)
-            if not self.algorithm.steered:  # what such a one asks depends on the values
-                assert result.queries == self.run(bowls(TARGETS[:2])).queries
+            assert result.queries == sum(len(np.atleast_2d(x)) for _, _, x in recorder.points) > 0
 
     def test_skip_one_client(self) -> None:
         """A client whose every query fails stays at the server's x; the others still move it."""

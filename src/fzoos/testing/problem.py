@@ -15,6 +15,7 @@ from fzoos.algorithms.optimizers import Adam, Optimizer
 from fzoos.minimize import minimize
 from fzoos.objectives.box import Objective
 from fzoos.result import Record, Result
+from fzoos.testing.quick import queries_of_a_round
 
 __all__ = ["DIM", "TARGETS", "Checks", "Recorder", "bowl", "bowls", "close", "run_checks", "same", "with_steps"]
 
@@ -117,8 +118,7 @@ class Checks:
 
     def queries_later(self, local_steps: int, round: int = 2) -> int:
         """Queries of a client in a round that is not its first."""
-        refreshed = self.algorithm.exchanges == 2 and round > 1
-        return with_steps(self.algorithm, local_steps).queries(DIM, first=False, refreshed=refreshed)
+        return queries_of_a_round(with_steps(self.algorithm, local_steps), DIM, round)
 
 
 def run_checks(checks: object, what: object) -> None:

@@ -5,18 +5,23 @@ from __future__ import annotations
 from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any
 
-from fzoos.algorithms.base import Algorithm
+import numpy as np
+
+from fzoos.algorithms.base import Algorithm, Recipient, Round
+from fzoos.federation.counts import cost_from
+from fzoos.messages.message import Message
 
 __all__ = ["as_table", "make_quick", "queries_of_a_round"]
 
 _SMALL = (2, 4, 8, 16, 32)
 
 
-def queries_of_a_round(algorithm: Algorithm, dim: int) -> int:
-    """Queries of a client in the dearest kind of round."""
-    refreshed = [False] if algorithm.exchanges == 1 else [False, True]
-    kinds = [(first, refresh) for first in (False, True) for refresh in refreshed]
-    return max(algorithm.queries(dim, first=first, refreshed=refresh) for first, refresh in kinds)
+def queries_of_a_round(algorithm: Algorithm, dim: int, number: int, *, first: bool = False) -> int:
+    """Return the queries of a client in a whole round, as they are planned before anything is measured."""
+    half = algorithm.server(dim)
+    kind, state = half.exchanges(number)[0], half.start(np.full(dim, 0.5))
+    request = half.request(state, kind, Recipient(0, 0.5), Round(number, 0, np.ones(2)))
+    return cost_from(algorithm, half, Message(kind, number, {}, request.scalars), first=first)
 
 
 def make_quick(algorithm: Algorithm, dim: int = 2, limit: int = 12) -> Algorithm:
@@ -38,7 +43,7 @@ def make_quick(algorithm: Algorithm, dim: int = 2, limit: int = 12) -> Algorithm
         >>> make_quick(FedTrustRegion()) == FedTrustRegion()             # in two dimensions it is cheap
         True
     """
-    if queries_of_a_round(algorithm, dim) <= limit:
+    if max(queries_of_a_round(algorithm, dim, number, first=number == 1) for number in (1, 2)) <= limit:
         return algorithm
     made: Algorithm = _with_small_numbers(algorithm)
     return made

@@ -10,6 +10,10 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.local_steps import GradientSteps
+from fzoos.engines.local import LocalEngine
+from fzoos.federation.server import Server
+from fzoos.federation.setup import Seeds, Setting
+from fzoos.objectives.box import Box
 from fzoos.result import Record
 from fzoos.testing.problem import DIM, TARGETS, Checks, Recorder, bowls, close, with_steps
 
@@ -68,7 +72,7 @@ class SizeChecks(Checks):
         assert np.array_equal(result.x, xs[-1])
         assert [record.monitor for record in result.history] == [1.5] * 4
         for record in result.history:
-            assert ("correction_length" in record.diagnostics) is not self.algorithm.steered
+            assert set(record.diagnostics) <= set(self.algorithm.diagnostics)
 
     def test_no_rounds(self) -> None:
         """With rounds = 0 nothing is asked and x is x0."""
@@ -79,17 +83,23 @@ class SizeChecks(Checks):
         assert (result.status, result.history) == ("completed", ())
 
     def test_query_plan(self) -> None:
-        """What an algorithm says it will cost (`queries`) is what it costs, in its first and in later rounds.
-
-        What a steered round costs depends on what was measured before it; `test_budget` then has its plan.
-        """
-        if self.algorithm.steered:
-            return
-        result = self.run(rounds=3)
-        first = with_steps(self.algorithm, 3).queries(DIM, first=True, refreshed=False)
-        later = self.queries_later(3)
-        expected = [3 * first, 3 * (first + later), 3 * (first + 2 * later)]
-        assert [record.queries for record in result.history] == expected
+        """What an algorithm says it will cost (`cost`) is what it costs, in its first and in later rounds."""
+        algorithm, box, seeds = with_steps(self.algorithm, 3).at(DIM), Box.of((-1, 1), DIM), Seeds.of(0, 3)
+        setting = Setting(box, algorithm, 3)
+        clients = [setting.client(i, f, seeds.clients[i]) for i, f in enumerate(bowls())]
+        server = Server(
+            LocalEngine(clients),
+            algorithm,
+            box.to_cube(np.zeros(DIM)),
+            weights=np.full(3, 1 / 3),
+            participants=3,
+            shared_seed=seeds.shared,
+            rng=np.random.default_rng(seeds.server),
+        )
+        for _ in range(4):
+            plan, before = server.plan(), sum(server.state.queries)
+            server.run(plan)
+            assert sum(server.state.queries) - before == plan.queries
 
     def test_bounds(self) -> None:
         """No query, no server's x and no result is outside the bounds, not by a rounding error, though F falls towards

@@ -9,6 +9,7 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms import FZooS
 from fzoos.algorithms.base import ClientContext, ClientHalf
+from fzoos.messages.message import Message
 from fzoos.objectives.ledger import Purpose
 
 __all__ = ["WithoutIterates"]
@@ -23,18 +24,19 @@ class WithoutIterates(FZooS):
 
     Example:
         >>> from fzoos_experiments.paper.ablations import WithoutIterates
-        >>> WithoutIterates().queries(dim=300, first=False, refreshed=True)       # FZooS makes 106
-        96
+        >>> from fzoos.messages.message import Message
+        >>> WithoutIterates().cost(300, Message("update", 2), first=False)       # FZooS makes 55
+        45
     """
 
     def client(self, context: ClientContext) -> ClientHalf:
         """The client half of FZooS, whose queries of a single point other than x_r are dropped."""
         return super().client(_Context(**vars(context)))
 
-    def queries(self, dim: int, *, first: bool, refreshed: bool) -> int:
-        """T iterates fewer, and x_0."""
-        less = self.local_steps + (1 if first and not refreshed else 0)
-        return super().queries(dim, first=first, refreshed=refreshed) - less
+    def cost(self, dim: int, request: Message, *, first: bool) -> int:
+        """Return T fewer for the iterates, and one fewer for x_0."""
+        less = self.steps_in(request) + first if request.kind == "update" else 0
+        return super().cost(dim, request, first=first) - less
 
 
 @dataclass(frozen=True)

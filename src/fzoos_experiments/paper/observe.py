@@ -12,6 +12,7 @@ from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import ClientContext, ClientHalf
 from fzoos.algorithms.local_steps import GradientHalf, GradientSteps
 from fzoos.minimize import minimize
+from fzoos.testing.quick import queries_of_a_round
 
 __all__ = ["Estimate", "cosines", "observed"]
 
@@ -117,10 +118,7 @@ def cosines(
     )
     if result.status == "interrupted":
         raise KeyboardInterrupt
-    first, both = (
-        replace(algorithm, local_steps=steps).queries(task.dim, first=False, refreshed=algorithm.exchanges == 2)
-        for steps in (1, 2)
-    )
+    first, both = (queries_of_a_round(replace(algorithm, local_steps=steps), task.dim, 2) for steps in (1, 2))
     return [
         {
             "step": t,

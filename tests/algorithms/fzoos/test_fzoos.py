@@ -47,7 +47,7 @@ def test_no_correction_in_round_one():
 def test_exchanges(two):
     """Two exchanges with refresh queries, one without; M floats travel each way, and never a query."""
     algorithm = settings() if two else settings(refresh=None)
-    assert algorithm.exchanges == (2 if two else 1)
+    assert len(algorithm.server(D).exchanges(2)) == (2 if two else 1)
     federation = Federation(algorithm).run(3)
     kinds = [request.kind for request, _ in federation.wire]
     assert kinds == (["update", *["refresh", "update"] * 2] if two else ["update"] * 3)
@@ -193,7 +193,7 @@ def test_the_defaults_are_the_settings_of_the_experiments():
     assert fzoos.refresh == ActiveQueries(candidates=200, picks=50, radius=None)
     assert fzoos.length == Reciprocal()
     assert fzoos.vector == "adaptive"
-    assert fzoos.exchanges == 2
+    assert fzoos.server(3).exchanges(2) == ("refresh", "update")
     assert (fzoos.local_steps, fzoos.optimizer) == (10, Adam(0.01))
     assert (FedZO().differences.count, FedZO().differences.step) == (20, 0.01)
     assert FedZO().differences.directions == "gaussian"

@@ -79,9 +79,10 @@ def test_what_is_needed(missing):
 
 
 def test_there_and_back():
-    """What has its usual value does not travel; the rest comes back as it was, and strangers are left to others."""
+    """What has its usual value does not travel; the rest comes back as it was, and strangers are refused."""
     assert Control(7, Mode.SHARED, 0.1).scalars() == {"seed": 7, "mode": Mode.SHARED, "radius": 0.1}
     full = Control(7, Mode.DEALT, 0.2, 1e-3, 0.7, 5, 8, 40, 16, 2, 0.3, 9, 1, 4, 0.25)
     assert set(full.scalars()) == set(Control.names())
     assert Control.of({name: float(value) for name, value in full.scalars().items()}) == full
-    assert Control.of(GOOD | {"queries": 3}) == Control.of(GOOD)
+    with pytest.raises(MessageError, match="scalar 'queries' is not expected"):
+        Control.of(GOOD | {"queries": 3})

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fzoos import FedLineSearch, minimize
+from fzoos.algorithms.base import Recipient, Round
 from fzoos.algorithms.line_search.client import LINE, StarNumbers, halves
 from fzoos.algorithms.line_search.control import Control, Mode
 from fzoos.algorithms.line_search.directions import block, common_rows, star_rows
@@ -51,6 +52,18 @@ def mean_of(server, state, differ=0.0, lines=None, **star):
     }
 
 
+def after(server, state, mean, participants):
+    """The state after a round with the averages of both exchanges."""
+    round = Round(1, SEED, np.ones(participants), replied=tuple(range(participants)))
+    return server.next_state(state, "update", mean, round)
+
+
+def sends_x(server, state):
+    """Whether a client that was in the last round is sent x."""
+    recipient = Recipient(0, 1 / 3, in_last_round=True)
+    return "x" in server.request(state, "refresh", recipient, Round(2, SEED, np.ones(3))).arrays
+
+
 def walk(differ, participants, rounds, server=None):
     """The controls of so many rounds; `differ` is a number, or one for each round."""
     server = server or half()
@@ -58,7 +71,7 @@ def walk(differ, participants, rounds, server=None):
     for r in range(rounds):
         found.append(told(server, state))
         each = differ[r] if isinstance(differ, list) else differ
-        state = server.next_state(state, mean_of(server, state, each), SEED, participants)
+        state = after(server, state, mean_of(server, state, each), participants)
     return [*found, told(server, state)]
 
 
@@ -67,7 +80,7 @@ def test_the_first_round():
     server = StarServer(51, True)
     first = server.control(server.start(np.zeros(51)), 3)
     assert first == Control(3, Mode.SHARED, 0.1, reach=0.2 * math.sqrt(51), pilot=16)
-    assert not server.rebuilds(server.start(np.zeros(51)))
+    assert sends_x(server, server.start(np.zeros(51)))
 
 
 @pytest.mark.parametrize("participants", [1, 2, 5])
@@ -84,7 +97,7 @@ def test_nothing_is_known_of_zero_gradients():
     server = half()
     state = server.start(X)
     mean = mean_of(server, state) | {"fresh": np.zeros(D)}
-    assert told(server, server.next_state(state, mean, SEED, 5)).mode is Mode.SHARED
+    assert told(server, after(server, state, mean, 5)).mode is Mode.SHARED
 
 
 def test_a_basis_is_used_up():
@@ -114,17 +127,17 @@ def test_the_size_of_stars():
 def test_from_dealt_to_shared_the_scales_stay():
     """What a dealt star measured was how much the clients differ: radius and ridge are kept, L is the step."""
     server = half()
-    state = server.next_state(server.start(X), mean_of(server, server.start(X)), SEED, 3)
+    state = after(server, server.start(X), mean_of(server, server.start(X)), 3)
     assert told(server, state).mode is Mode.DEALT
     before = Scales(*state["scales"])
     lines = np.stack([(T - 0.7) ** 2 - 0.49, np.ones(len(LINE))])
     shown = {"wide_seen": 0.1, "wide_predicted": 1.0, "wide_square": 1.0}
     shown |= {"narrow_seen": 0.1, "narrow_predicted": 1.0, "narrow_square": 1.0}
     mean = mean_of(server, state, 9.0, lines, **shown)
-    after = server.next_state(state, mean, SEED, 3)
-    scales = Scales(*after["scales"])
+    then = after(server, state, mean, 3)
+    scales = Scales(*then["scales"])
     assert scales == before._replace(reach=pytest.approx(0.7 * before.reach), size=scales.size, ratio=scales.ratio)
-    stays = server.next_state(state, mean_of(server, state, 0.0, lines, **shown), SEED, 3)
+    stays = after(server, state, mean_of(server, state, 0.0, lines, **shown), 3)
     assert Scales(*stays["scales"]).ridge == pytest.approx(0.9 / 0.1 * (before.radius**2 * D) / (D / 4))  # q = 0.1
 
 
@@ -133,7 +146,7 @@ def test_a_pilot_moves_nothing():
     server = half()
     down = np.stack([-T, np.ones(len(LINE))])
     for differ, mode in ((9.0, Mode.SHARED), (0.0, Mode.DEALT)):
-        state = server.next_state(server.start(X), mean_of(server, server.start(X), differ, down), SEED, 3)
+        state = after(server, server.start(X), mean_of(server, server.start(X), differ, down), 3)
         assert np.array_equal(state["x"], X)
         assert told(server, state).mode is mode
         assert told(server, state).reach == told(server, server.start(X)).reach
@@ -143,43 +156,47 @@ def test_a_pilot_moves_nothing():
 def test_the_step(line):
     """x moves along -fresh or -memory to the parabola's minimum; line and length are what clients are told."""
     server = half()
-    state = server.next_state(server.start(X), mean_of(server, server.start(X), 9.0), SEED, 3)
+    state = after(server, server.start(X), mean_of(server, server.start(X), 9.0), 3)
     reach = told(server, state).reach
     rows = np.ones((2, len(LINE)))
     rows[line - 1] = (T - 0.3) ** 2 - 0.09
-    after = server.next_state(state, mean_of(server, state, 9.0, rows), SEED, 3)
+    then = after(server, state, mean_of(server, state, 9.0, rows), 3)
     gradient = (FRESH, MEMORY)[line - 1]
     expected = X - 0.3 * reach * gradient / np.linalg.norm(gradient)
-    assert after["x"] == pytest.approx(expected, abs=1e-12)
-    assert (told(server, after).line, told(server, after).length) == (line, pytest.approx(0.3 * reach))
-    assert server.rebuilds(after)
-    assert np.array_equal(server.reported(after), after["x"])
+    assert then["x"] == pytest.approx(expected, abs=1e-12)
+    assert (told(server, then).line, told(server, then).length) == (line, pytest.approx(0.3 * reach))
+    assert not sends_x(server, then)
+    assert np.array_equal(server.reported_x(then), then["x"])
 
 
 def test_the_pairs_of_a_shared_star():
     """q is what a pair shows over what its part of fresh predicts, 2 H |part|: half of it is q = 1/2, and its ridge."""
     server = half(projected=False)
-    state = server.next_state(server.start(X), mean_of(server, server.start(X), 9.0), SEED, 3)
+    state = after(server, server.start(X), mean_of(server, server.start(X), 9.0), 3)
     control = told(server, state)
     length = control.radius * math.sqrt(D)
     parts = halves(common_rows(control, D), FRESH)
     predicted = np.array([2 * length * np.linalg.norm(part) for part in parts])
     mean = mean_of(server, state, 9.0) | {"pair": predicted / 2}
-    after = Scales(*server.next_state(state, mean, SEED, 3)["scales"])
-    assert after.ridge == pytest.approx(length**2 / (D / 4))
-    assert (after.best, after.best_radius) == (pytest.approx(0.5), control.radius)
+    scales = Scales(*after(server, state, mean, 3)["scales"])
+    assert scales.ridge == pytest.approx(length**2 / (D / 4))
+    assert (scales.best, scales.best_radius) == (pytest.approx(0.5), control.radius)
 
 
 def test_a_round_in_vain_is_no_rest():
     """No place is better: it has looked as far as the star, until star and lines are as small as they become."""
     server = half()
-    state = server.next_state(server.start(X), mean_of(server, server.start(X), 9.0), SEED, 3)
-    assert server.looked(state) == told(server, state).radius
+    state = after(server, server.start(X), mean_of(server, server.start(X), 9.0), 3)
+
+    def looked(state):
+        return server.moved(state, state["x"])
+
+    assert looked(state) == told(server, state).radius
     better = mean_of(server, state, 9.0, np.stack([(T - 0.7) ** 2 - 0.49, np.ones(len(LINE))]))
-    assert server.looked(server.next_state(state, better, SEED, 3)) == 0.0  # it moved
+    assert looked(after(server, state, better, 3)) == 0.0  # it moved
     smallest = Scales(radius=1e-3, reach=LINE[0] * 1e-3 * math.sqrt(D), best=0.5, first=0.0)
-    assert server.looked({**state, "scales": np.array(smallest)}) == 0.0
-    assert server.looked({**state, "scales": np.array(smallest._replace(reach=1.0))}) == 1e-3
+    assert looked({**state, "scales": np.array(smallest)}) == 0.0
+    assert looked({**state, "scales": np.array(smallest._replace(reach=1.0))}) == 1e-3
 
 
 def test_somebody_failed():
@@ -187,30 +204,30 @@ def test_somebody_failed():
     what is reported is a place at which everybody had a value."""
     server = half()
     first = server.start(X)
-    second = server.next_state(first, mean_of(server, first, 9.0), SEED, 3)
+    second = after(server, first, mean_of(server, first, 9.0), 3)
     down = np.stack([-T, np.ones(len(LINE))])
-    third = server.next_state(second, mean_of(server, second, 9.0, down), SEED, 3)
+    third = after(server, second, mean_of(server, second, 9.0, down), 3)
     assert not np.array_equal(third["x"], X)
     assert np.array_equal(third["good"], X)
-    fourth = server.next_state(third, mean_of(server, third, 9.0, down, failed=0.2), SEED, 3)
+    fourth = after(server, third, mean_of(server, third, 9.0, down, failed=0.2), 3)
     assert np.array_equal(fourth["x"], X)
-    assert not server.rebuilds(fourth)
+    assert sends_x(server, fourth)
     assert Scales(*fourth["scales"]).reach == LINE[0] * Scales(*third["scales"]).reach
     assert Scales(*fourth["scales"]).radius == Scales(*third["scales"]).radius
-    fifth = server.next_state(fourth, mean_of(server, fourth, 9.0, down), SEED, 3)
+    fifth = after(server, fourth, mean_of(server, fourth, 9.0, down), 3)
     assert not np.array_equal(fifth["x"], X)
-    assert np.array_equal(server.reported(fifth), X)
-    assert server.rebuilds(fifth)
+    assert np.array_equal(server.reported_x(fifth), X)
+    assert not sends_x(server, fifth)
 
 
 def test_what_each_participant_is_told():
     """Turn, participants and share, but not where one is alone: it asks a shared star."""
     server = half()
-    state = server.next_state(server.start(X), mean_of(server, server.start(X)), SEED, 3)
-    alone = server.scalars(state, SEED, 0, 1, 1.0)
+    state = after(server, server.start(X), mean_of(server, server.start(X)), 3)
+    alone = server.request(state, "refresh", Recipient(0, 1.0), Round(2, SEED, np.ones(1))).scalars
     assert not alone.keys() & {"turn", "participants", "share", "pilot"}
     assert alone["mode"] is Mode.SHARED
-    more = server.scalars(state, SEED, 2, 3, 0.25)
+    more = server.request(state, "refresh", Recipient(2, 0.25), Round(2, SEED, np.ones(3))).scalars
     assert more["mode"] is Mode.DEALT
     assert (more["turn"], more["participants"], more["share"]) == (2, 3, 0.25)
 
@@ -310,8 +327,8 @@ def test_who_misses_an_exchange(kind, precision):
     for r in range(1, 6):
         server.begin(server.plan())
         server.advance()
-        assert set(server.state.refreshed) == ({0, 2} if (r, kind) == (3, "refresh") else {0, 1, 2})
-        for i in server.state.refreshed:
+        assert set(server.state.answered) == ({0, 2} if (r, kind) == (3, "refresh") else {0, 1, 2})
+        for i in server.state.answered:
             assert clients[i].x.tobytes() == server.state.x.tobytes()
         server.advance()
         assert server.state.up_to_date == ({0, 2} if (r, kind) == (3, "update") else {0, 1, 2})

@@ -51,6 +51,18 @@ def update(control, mean):
     return Message("update", 0, mean, control.scalars())
 
 
+def planned(control):
+    """The queries of a round."""
+    messages = [Message(kind, 1, {}, control.scalars()) for kind in ("refresh", "update")]
+    return sum(FedLineSearch().cost(D, message, first=True) for message in messages)
+
+
+def located(client, control):
+    """Where a client that was at X in round 1 finds x in round 2."""
+    client.locate(Message("refresh", 1, {"x": X}))
+    return client.locate(refresh(control, 2))
+
+
 def star_points(rows, x, length):
     """x, and arms of two lengths by turns, two on one side and two on the other."""
     arms = [(-1.0 if j // 2 % 2 == 0 else 1.0) * SPREAD ** (-0.5 if j % 2 else 0.5) for j in range(len(rows))]
@@ -86,8 +98,8 @@ def test_what_is_asked(mode):
         units = [part / np.linalg.norm(part) for part in halves(rows, slope)]
         pairs = [X + sign * length * unit for unit in units for sign in (1.0, -1.0)]
         np.testing.assert_allclose(asked[len(expected) :], pairs, atol=1e-9)
-    client.answer(X, update(told, reply))
-    assert len(asked) == FedLineSearch().planned(D, told.scalars(), first=True, refreshed=True)
+    client.update(X, update(told, reply))
+    assert len(asked) == planned(told)
 
 
 def test_fresh_and_memory():
@@ -118,7 +130,7 @@ def test_what_only_one_client_asked():
         told = {"turn": 1, "participants": 2, "share": 1.0}
         dealt = control(Mode.DEALT, **told)
         client, asked = make()
-        client.answer(X + 0.05, update(dealt, client.refresh(X + 0.05, refresh(dealt))))
+        client.update(X + 0.05, update(dealt, client.refresh(X + 0.05, refresh(dealt))))
         alone = 16 + len(star_rows(dealt, D)[0]) - 16 + 4
         shared, last = (
             len(asked) - 2 * len(LINE),
@@ -179,7 +191,7 @@ def test_lines():
     client.refresh(X, refresh(control()))
     before, rng = len(asked), np.random.default_rng(1)
     mean = {"fresh": rng.standard_normal(D), "memory": rng.standard_normal(D), "star": np.array(StarNumbers())}
-    reply = client.answer(X, update(control(), mean))
+    reply = client.update(X, update(control(), mean))
     unit = {name: mean[name] / np.linalg.norm(mean[name]) for name in ("fresh", "memory")}
     places = [X - 0.3 * t * unit[name] for name in ("fresh", "memory") for t in LINE]
     length = 0.02 * math.sqrt(D)
@@ -198,12 +210,12 @@ def test_rebuilt():
     client, asked = make()
     reply = client.refresh(X, refresh(control()))
     before = len(asked)
-    client.answer(X, update(control(), reply))
+    client.update(X, update(control(), reply))
     for line, k in ((1, 2), (2, len(LINE) + 2)):
-        there = client.rebuild(refresh(control(line=line, length=0.3 * LINE[2])))
+        there = located(client, control(line=line, length=0.3 * LINE[2]))
         assert np.array_equal(there, asked[before + k])
-    assert np.array_equal(client.rebuild(refresh(control(line=0))), X)
-    far = client.rebuild(refresh(control(line=1, length=100.0)))
+    assert np.array_equal(located(client, control(line=0)), X)
+    far = located(client, control(line=1, length=100.0))
     assert far.min() == 0.0
     assert far.max() == 1.0
 
@@ -212,21 +224,21 @@ def test_a_line_that_there_was_not():
     """In the first round no server may speak of a line."""
     client, _ = make()
     with pytest.raises(MessageError, match="there was no line 1"):
-        client.rebuild(refresh(control(line=1, length=0.1)))
+        located(client, control(line=1, length=0.1))
 
 
 def test_who_missed_the_star():
     """Asks x first, and answers like the others; from then on it can work x out."""
     client, asked = make()
     mean = {"fresh": A, "memory": C, "star": np.array(StarNumbers())}
-    reply = client.answer(X, update(control(), mean))
+    reply = client.update(X, update(control(), {"x": X, **mean}))
     assert np.array_equal(asked[0], X)
     assert len(asked) == 1 + 2 * len(LINE) + 4
     other, _ = make()
     other.refresh(X, refresh(control()))
-    assert np.array_equal(other.answer(X, update(control(), mean))["lines"], reply["lines"])
+    assert np.array_equal(other.update(X, update(control(), mean))["lines"], reply["lines"])
     told = control(line=2, length=0.1)
-    assert np.array_equal(other.rebuild(refresh(told)), client.rebuild(refresh(told)))
+    assert np.array_equal(located(other, told), located(client, told))
 
 
 def test_failures_on_the_lines():
@@ -235,7 +247,7 @@ def test_failures_on_the_lines():
     client, _ = make(lambda u: math.nan if (X - u) @ unit > 0.1 else function(u))
     client.refresh(X, refresh(control()))
     mean = {"fresh": A, "memory": -A, "star": np.array(StarNumbers())}
-    reply = client.answer(X, update(control(radius=0.1), mean))  # the places are 0.09, 0.3, 0.9; H = 0.49
+    reply = client.update(X, update(control(radius=0.1), mean))  # the places are 0.09, 0.3, 0.9; H = 0.49
     assert reply["failed"].tolist() == [0, 1, 1, 0, 0, 0]
     assert np.array_equal(reply["lines"][1:3], np.zeros(2))
     assert reply["lines"][0] != 0.0
@@ -253,10 +265,10 @@ def test_no_value_at_x(mode):
     assert not np.any(reply["fresh"])
     assert not np.any(reply["memory"])
     assert numbers(reply).failed == 0.0
-    answer = client.answer(X, update(told, reply))
+    answer = client.update(X, update(told, reply))
     assert not np.any(answer["failed"])
     assert not np.any(answer["lines"])
-    assert len(asked) == FedLineSearch().planned(D, told.scalars(), first=True, refreshed=True)
+    assert len(asked) == planned(told)
     broken[0] = False
     assert numbers(client.refresh(X, refresh(told))).failed == 0.0
     broken[0] = True
@@ -274,11 +286,11 @@ def test_somebody_failed():
     client.refresh(X, refresh(control()))
     before = len(asked)
     mean = {"fresh": A, "memory": A, "star": np.array(StarNumbers(failed=0.2))}
-    reply = client.answer(X, update(control(), mean))
+    reply = client.update(X, update(control(), mean))
     assert len(asked) == before
     assert np.array_equal(reply["failed"], np.ones(2 * len(LINE)))
     with pytest.raises(MessageError, match="there was no line 1"):
-        client.rebuild(refresh(control(line=1, length=0.1)))
+        located(client, control(line=1, length=0.1))
 
 
 def test_outliers_are_not_used():
@@ -394,7 +406,6 @@ def test_many_dimensions_end_to_end(monkeypatch):
     start, kept = np.sum((0.2 - centres.mean(axis=0)) ** 2), run()
     for where in (star, module):
         monkeypatch.setattr(where, "TOGETHER", 30)
-    assert not FedLineSearch().keeps_trajectory(80)
     known = [WithPrior(f, (np.zeros((1, 80)), np.zeros(1))) for f in functions]
     with pytest.raises(ValueError, match="FedLineSearch cannot use WithPrior"):
         minimize(known, np.full(80, 0.2), bounds=(0, 1))

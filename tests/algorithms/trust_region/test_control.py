@@ -53,9 +53,10 @@ def test_what_is_needed(missing):
 
 
 def test_there_and_back():
-    """What has its usual value does not travel; the rest comes back as it was, and strangers are left to others."""
+    """What has its usual value does not travel; the rest comes back as it was, and strangers are refused."""
     assert RegionControl(7, 0.1).scalars() == GOOD
     full = RegionControl(7, 0.2, 1, 0.25, 9, 1, 15)
     assert set(full.scalars()) == set(RegionControl.names())
     assert RegionControl.of({name: float(value) for name, value in full.scalars().items()}) == full
-    assert RegionControl.of(GOOD | {"queries": 3}) == RegionControl.of(GOOD)
+    with pytest.raises(MessageError, match="scalar 'queries' is not expected"):
+        RegionControl.of(GOOD | {"queries": 3})

@@ -60,7 +60,7 @@ def play(client, rounds, rest=0, start=0.5):
         told = RegionControl(1, 0.1).scalars()
         reply = client.refresh(x, Message("refresh", round, {}, told))
         sent.append(reply["gradient"])
-        x = client.answer(x, Message("update", round, reply, told))["x"]
+        x = client.update(x, Message("update", round, reply, told))["x"]
     return np.array(sent)
 
 

@@ -69,7 +69,7 @@ def test_what_is_asked(dim):
     np.testing.assert_allclose(offsets[1:] @ offsets[1:].T, np.eye(dim), atol=1e-12)
     assert len(asked) == dim + 1
     before = len(asked)
-    there = client.answer(x, update(averaged(reply)))["x"]
+    there = client.update(x, update(averaged(reply)))["x"]
     assert len(asked) == before
     client.refresh(there, refresh(0.05))
     assert np.array_equal(asked[before], there)
@@ -167,7 +167,7 @@ def test_one_round_is_danes(gradient):
     client, _ = make()
     reply = client.refresh(X, refresh())
     mean = averaged(reply, gradient)
-    found = client.answer(X, update(mean))["x"]
+    found = client.update(X, update(mean))["x"]
     slope, process = mean["gradient"] - reply["gradient"], client.process
 
     def local(p):
@@ -184,7 +184,7 @@ def test_the_box():
     client, _ = make(lambda u: float(u[0] - u[1]))
     x = np.array([0.0, 1.0])
     reply = client.refresh(x, refresh())
-    assert np.array_equal(client.answer(x, update(averaged(reply)))["x"], x)
+    assert np.array_equal(client.update(x, update(averaged(reply)))["x"], x)
 
 
 def test_one_client_has_no_excess():
@@ -193,7 +193,7 @@ def test_one_client_has_no_excess():
     x = X
     for _ in range(4):
         reply = client.refresh(x, refresh())
-        start, x = x, client.answer(x, update(averaged(reply)))["x"]
+        start, x = x, client.update(x, update(averaged(reply)))["x"]
     excess = client._excess.process(client.process)
     for p in start + DELTA * np.random.default_rng(0).uniform(-1, 1, (5, 2)):
         assert abs(excess(p)[0] - excess(start)[0]) < 1e-6 * abs(client.process(p)[0] - client.process(start)[0])
@@ -253,7 +253,7 @@ def test_a_centre_that_failed_here():
     """Says so, and asks for half of Delta; g_i is still the surrogate's."""
     client, _ = make(lambda u: math.nan if u[0] > 0.55 else bowl(u))
     reply = client.refresh(X, refresh())
-    client.answer(X, update(averaged(reply)))
+    client.update(X, update(averaged(reply)))
     there = client.refresh(X + np.array([0.1, 0.0]), refresh())
     assert numbers(there).failed == 1.0
     assert numbers(there).log_delta == pytest.approx(math.log(DELTA / 2))
@@ -267,7 +267,7 @@ def test_an_objective_that_has_broken(everywhere):
     fails = []
     client, asked = make(lambda u: math.nan if fails and (everywhere or np.any(u != X)) else bowl(u))
     reply = client.refresh(X, refresh())
-    client.answer(X, update(averaged(reply)))
+    client.update(X, update(averaged(reply)))
     first = len(asked)
     fails.append(True)
     there = [numbers(client.refresh(X + 0.01 * k, refresh())) for k in range(1, 6)]
@@ -287,11 +287,11 @@ def test_a_centre_that_somebody_rejects(own):
     """x_i is within Delta of the last centre that everybody accepted; the one that failed leaves no gradient behind."""
     client, _ = make(lambda u: math.nan if own and u[0] > 0.59 else bowl(u))
     reply = client.refresh(X, refresh())
-    client.answer(X, update(averaged(reply)))
+    client.update(X, update(averaged(reply)))
     bad = X + np.array([0.1, 0.1])
     reply = client.refresh(bad, refresh())
     assert numbers(reply).failed == own
-    x = client.answer(bad, update(averaged(reply, delta=0.03, failed=0.2)))["x"]
+    x = client.update(bad, update(averaged(reply, delta=0.03, failed=0.2)))["x"]
     assert np.max(np.abs(x - X)) <= 0.03 + 1e-12
     assert len(client._walk) == 1
     assert [row[0].tolist() for row in client._excess._rows] == [X.tolist()]
@@ -304,7 +304,7 @@ def test_no_value_at_all():
         reply = client.refresh(X, refresh())
         assert not np.any(reply["gradient"])
         assert numbers(reply) == RegionNumbers(math.log(DELTA))
-        assert np.array_equal(client.answer(X, update(averaged(reply, (1.0, 1.0))))["x"], X)
+        assert np.array_equal(client.update(X, update(averaged(reply, (1.0, 1.0))))["x"], X)
     assert len(asked) == 3 + 2
 
 
@@ -383,7 +383,7 @@ def test_an_outlier_later():
     x = X
     for _ in range(6):
         reply = client.refresh(x, refresh(0.05))
-        x = client.answer(x, update(averaged(reply, delta=0.05), 0.05))["x"]
+        x = client.update(x, update(averaged(reply, delta=0.05), 0.05))["x"]
     truth = np.array([2 * (x[0] - 0.35) + 0.3 * x[1], 2 * (x[1] - 0.6) + 0.3 * x[0]])
     spoil[0] = True
     client._neighbours.ask(x)

@@ -17,6 +17,7 @@ from fzoos.algorithms import ALGORITHMS
 from fzoos.algorithms.local_steps import LocalSteps
 from fzoos.engines import LocalStudy
 from fzoos.federation.study import Study
+from fzoos.testing.quick import queries_of_a_round
 
 DIM, ROUNDS, STEPS = 100, 4, 5
 TABLES = {
@@ -53,10 +54,7 @@ class Box:
 
 def planned(study, rounds):
     """Queries of a site in its first rounds."""
-    algorithm = study.algorithm_settings
-    return sum(
-        algorithm.queries(DIM, first=r == 1, refreshed=algorithm.protocol.refreshes(r)) for r in range(1, rounds + 1)
-    )
+    return sum(queries_of_a_round(study.algorithm_settings, DIM, r, first=r == 1) for r in range(1, rounds + 1))
 
 
 def begin(name, folder):

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from fzoos._util.arrays import FloatArray
 from fzoos._util.heap import keep_freed_memory
 from fzoos._util.states import StateDict, part_of, prefixed
-from fzoos.algorithms.base import LARGEST, ClientContext, SteeredHalf
+from fzoos.algorithms.base import LARGEST, ClientContext, ClientHalf
 from fzoos.algorithms.line_search.control import Control, Mode
 from fzoos.algorithms.line_search.directions import common_rows, star_rows
 from fzoos.algorithms.line_search.memory import Memory
@@ -87,7 +87,7 @@ class _Carried(NamedTuple):
         return _Carried(slope.gradient + moved - (directions @ moved) @ directions, x, mode)
 
 
-class StarClient(SteeredHalf):
+class StarClient(ClientHalf):
     """Star and lines of one client.
 
     Args:
@@ -97,6 +97,8 @@ class StarClient(SteeredHalf):
     def __init__(self, context: ClientContext) -> None:
         super().__init__(context)
         self._context = context
+        if looks_back(context.dim):
+            context.trajectory.store_points()
         self._memory, self._kernel = Memory(context.trajectory), CachedKernel()
         self._round = -1  # of the last star
         self._centre = math.nan  # f_i(x)
@@ -104,6 +106,9 @@ class StarClient(SteeredHalf):
         self._x = np.zeros(context.dim)
         self._lines: list[FloatArray] = []  # of the last round
         self._carried = _Carried()
+
+    def reply(self, x: FloatArray, request: Message) -> Arrays:
+        return self.refresh(x, request) if request.kind == "refresh" else self.update(x, request)
 
     def refresh(self, x: FloatArray, request: Message) -> Arrays:
         """Exchange 1: the star."""
@@ -192,7 +197,7 @@ class StarClient(SteeredHalf):
             found[f"{name}_square"] = float(part @ part) / max(1, len(rows[k::2]))
         return found
 
-    def answer(self, x: FloatArray, request: Message) -> Arrays:
+    def update(self, x: FloatArray, request: Message) -> Arrays:
         """Exchange 2: the lines."""
         control, mean = Control.of(request.scalars), request.arrays
         context = self._context
@@ -205,7 +210,7 @@ class StarClient(SteeredHalf):
         if control.mode is not Mode.DEALT:
             parts = halves(common_rows(control, len(x)), mean["fresh"])
             points.append(_pairs(x, control.radius * math.sqrt(len(x)), parts))
-        if x is not self._x and not np.array_equal(x, self._x):  # it missed the star
+        if "x" in request.arrays:  # it missed the star
             self._x, self._centre = x, float(context.query(x[None], "active", at_server_x=True)[0])
         asked = np.concatenate(points)
         values = context.query_inside(context.project(asked, asked), "active")
@@ -222,8 +227,11 @@ class StarClient(SteeredHalf):
             sent["pair"] = np.where(np.isnan(pairs), 0.0, pairs)
         return sent
 
-    def rebuild(self, request: Message) -> FloatArray:
-        """The server's x, from the one before and the move that the server tells."""
+    def compute_x(self, request: Message) -> FloatArray:
+        """Return the server's x, from the one before and the move that the server sends."""
+        r = request.round
+        if request.kind != "refresh" or self._located is None or self._located_round != r - 1:
+            raise MessageError(f"a {request.kind} of round {r} without x, and no round before it to compute it from")
         control = Control.of(request.scalars)
         if not control.line:
             return self._x
@@ -236,9 +244,10 @@ class StarClient(SteeredHalf):
         lines, (gradient, x, mode) = np.reshape(self._lines, (-1, self._context.dim)), self._carried
         carried = {} if mode is None else {"gradient": gradient, "gradient_x": x, "gradient_mode": int(mode)}
         parts = {**prefixed("memory", self._memory.state()), **prefixed("cache", self._kernel.state())}
-        return {**own, "lines": lines, **carried, **parts}
+        return {**super().state(), **own, "lines": lines, **carried, **parts}
 
     def restore(self, state: StateDict) -> None:
+        super().restore(state)
         self._round, self._centre, self._had_centre = state["round"], float(state["value"]), bool(state["had_value"])
         self._x, self._lines = state["x"], list(state["lines"])
         self._carried = _Carried()

@@ -1,4 +1,4 @@
-"""What the server of the line search tells the clients with every request: the same for all but the last three.
+"""The numbers that the server of the line search sends with every request: the same for all but the last three.
 
 All decisions are the server's: two machines that differ in the last bit would not always decide alike.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from fzoos.algorithms.steered_numbers import Instructions, number, whole
+from fzoos.algorithms.scalars import Scalars, number, whole
 from fzoos.messages.codec import MessageError
 
 __all__ = ["Control", "Mode"]
@@ -22,7 +22,7 @@ class Mode(IntEnum):
 
 
 @dataclass(frozen=True)
-class Control(Instructions):
+class Control(Scalars):
     """The numbers.
 
     Args:

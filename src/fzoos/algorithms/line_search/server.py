@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms.base import State, Steering
-from fzoos.algorithms.line_search.client import LINE, StarNumbers, halves, inward
+from fzoos.algorithms.base import LARGEST, Part, Parts, Recipient, Request, Round, ServerHalf, State
+from fzoos.algorithms.line_search.client import HIGH, LINE, LOW, PRIVATE, StarNumbers, halves, inward
 from fzoos.algorithms.line_search.control import Control, Mode
 from fzoos.algorithms.line_search.directions import COMMON, common_rows, next_used, star_size
 from fzoos.algorithms.line_search.lines import Step, best_step, differences
@@ -27,7 +27,7 @@ from fzoos.algorithms.line_search.scales import (
     next_size,
     resting,
 )
-from fzoos.messages.message import Arrays
+from fzoos.messages.message import Arrays, Kind, Message
 from fzoos.objectives.box import clip_to_cube
 from fzoos.surrogates.trend import Slope
 
@@ -46,12 +46,12 @@ class _Numbers(NamedTuple):
     used: float = 0.0
     line: float = 0.0
     length: float = 0.0
-    told: float = 0.0  # whether the last participants can work out x from line and length
+    sent: float = 0.0  # whether the last participants can compute x from line and length
     careful: float = 0.0  # whether somebody has had no value at a centre
 
 
-class StarServer(Steering):
-    """State: x, the last centre at which nobody failed, and the numbers of `_Numbers` and `Scales`.
+class StarServer(ServerHalf):
+    """State: x, the last centre at which nobody failed, the numbers of `_Numbers` and `Scales`, and averages.
 
     Args:
         dim: d, the number of variables.
@@ -59,47 +59,73 @@ class StarServer(Steering):
     """
 
     def __init__(self, dim: int, projected: bool) -> None:
+        super().__init__(dim)
+        self.scalars = Control
         self._dim, self._projected = dim, projected
+        numbers = Part((len(LOW),), "numbers", low=LOW, high=HIGH, neutral=PRIVATE, indicators=slice(-1, None))
+        self._gradients = {"fresh": Part((dim,)), "memory": Part((dim,)), "star": numbers}
 
     def start(self, x: FloatArray) -> State:
-        """A pilot."""
         reach = FIRST_REACH * FIRST_RADIUS * math.sqrt(self._dim)
         return _state(x, x, _Numbers(Mode.SHARED), Scales(reach=reach))
 
-    def control(self, state: State, seed: int) -> Control:
-        """What all participants of the next round are told."""
-        return self._told(state, seed)[0]
+    def exchanges(self, round: int) -> tuple[Kind, ...]:
+        return "refresh", "update"
 
-    def _told(self, state: State, seed: int) -> tuple[Control, Mapping[str, float]]:
-        cut = int(state["cut"][0]) if "cut" in state else 0
-        return _told_by(_Numbers(*state["numbers"].tolist()), Scales(*state["scales"].tolist()), cut, seed, self._dim)
+    def control(self, state: State, seed: int, cut: int = 0) -> Control:
+        """Return the numbers that all participants of the next round receive."""
+        return self._shared(state, seed, cut)[0]
 
-    def scalars(self, state: State, seed: int, turn: int, participants: int, share: float) -> dict[str, float]:
-        """The same as numbers, for one of them; for a single one there is nothing to deal."""
-        told = self._told(state, seed)[1]
+    def _shared(self, state: State, seed: int, cut: int) -> tuple[Control, Mapping[str, float]]:
+        return _control_of(
+            _Numbers(*state["numbers"].tolist()), Scales(*state["scales"].tolist()), cut, seed, self._dim
+        )
+
+    def request(self, state: State, kind: Kind, recipient: Recipient, round: Round) -> Request:
+        """Send x to who cannot compute it, exactly if others can; in the second exchange the averages of the first."""
+        computed = bool(_Numbers(*state["numbers"].tolist()).sent)
+        has_x = recipient.in_round if kind == "update" else computed and recipient.in_last_round
+        averages = {name: state[name] for name in self._gradients if name in state} if kind == "update" else {}
+        x = {} if has_x else {"x": state["x"]}
+        return Request({**x, **averages}, self._scalars(state, recipient, round), exact=computed and not has_x)
+
+    def _scalars(self, state: State, recipient: Recipient, round: Round) -> dict[str, float]:
+        """Return the numbers for one client; for a single one there is nothing to split."""
+        shared = self._shared(state, round.seed, round.cut)[1]
+        participants = len(round.weights)
         if participants == 1:
-            return {**told, "mode": Mode.SHARED} if told["mode"] == Mode.DEALT else dict(told)
-        return {**told, "turn": turn, "participants": participants, "share": share}
+            return {**shared, "mode": Mode.SHARED} if shared["mode"] == Mode.DEALT else dict(shared)
+        return {**shared, "turn": recipient.position, "participants": participants, "share": recipient.weight}
 
-    def rebuilds(self, state: State) -> bool:
-        """Whether participants of the last round need not be told x."""
-        return bool(_Numbers(*state["numbers"].tolist()).told)
-
-    def reported(self, state: State) -> FloatArray:
-        """x; once somebody had no value at a centre, the last one at which everybody had."""
+    def reported_x(self, state: State) -> FloatArray:
+        """Return x; once somebody had no value at a centre, the last one at which everybody had."""
         return state["good"] if _Numbers(*state["numbers"].tolist()).careful else state["x"]
 
-    def looked(self, state: State) -> float:
-        """Where no place on the lines was better, how wide the star was, unless that says that x is a minimum."""
-        numbers, scales = _Numbers(*state["numbers"].tolist()), Scales(*state["scales"].tolist())
-        if numbers.line or resting(scales, self._dim):
-            return 0.0
-        return scales.radius
+    def moved(self, state: State, before: FloatArray) -> float:
+        """Return how far x has moved, or the star's radius where no place on the lines was better.
 
-    def next_state(self, state: State, mean: Arrays, seed: int, participants: int) -> State:
-        """The state after a round, from the averages of both exchanges."""
-        mode = Mode.SHARED if "pair" in mean else Mode.DEALT  # as it was told
-        return self._after_lines(state, mean, replace(self.control(state, seed), mode=mode), participants)
+        Unless that says that x is a minimum, the next round looks elsewhere.
+        """
+        numbers, scales = _Numbers(*state["numbers"].tolist()), Scales(*state["scales"].tolist())
+        in_vain = 0.0 if numbers.line or resting(scales, self._dim) else scales.radius
+        return max(super().moved(state, before), in_vain)
+
+    def reply_parts(self, request: Message) -> Parts:
+        if request.kind == "refresh":
+            return self._gradients
+        return _LINES if Control.of(request.scalars).mode is Mode.DEALT else {"pair": _PAIR, **_LINES}
+
+    def request_parts(self, request: Message) -> Parts:
+        x = {"x": Part((self.dim,))} if "x" in request.arrays else {}
+        return {**x, **(self._gradients if request.kind == "update" else {})}
+
+    def next_state(self, state: State, kind: Kind, mean: Arrays, round: Round) -> State:
+        if kind == "refresh":
+            x = state["x"] if round.received_x is None else round.received_x
+            return {**state, "x": x, **mean}
+        mode = Mode.SHARED if "pair" in mean else Mode.DEALT  # as it was sent
+        control = replace(self.control(state, round.seed, round.cut), mode=mode)
+        return self._after_lines(state, {**state, **mean}, control, len(round.replied))
 
     def _after_lines(self, state: State, mean: Arrays, control: Control, participants: int) -> State:
         x, star, scales = state["x"], StarNumbers(*mean["star"]), Scales(*state["scales"].tolist())
@@ -130,7 +156,7 @@ class StarServer(Steering):
         most = _MOST_REACH * math.sqrt(self._dim) if self._projected else _ANY_REACH
         after = after._replace(reach=min(after.reach, most))
         careful = _Numbers(*state["numbers"].tolist()).careful
-        numbers = self._next(control, mode)._replace(line=step.line, length=step.length, told=1.0, careful=careful)
+        numbers = self._next(control, mode)._replace(line=step.line, length=step.length, sent=1.0, careful=careful)
         return _state(there, x, numbers, after)
 
     def _moved(self, x: FloatArray, mean: Arrays, step: Step) -> FloatArray:
@@ -141,11 +167,11 @@ class StarServer(Steering):
         return clip_to_cube(there) if self._projected else there
 
     def _quality(self, x: FloatArray, mean: Arrays, slope: Slope, control: Control) -> Quality | None:
-        """q by the pairs that all asked; dealt, by least squares over the clients' own; None: nothing was told."""
+        """q by the pairs that all asked; dealt, by least squares over the clients' own; None: nothing was sent."""
         star, length = StarNumbers(*mean["star"]), control.radius * math.sqrt(self._dim)
         if control.mode is Mode.DEALT:
-            told = (star.wide_seen, star.wide_predicted), (star.narrow_seen, star.narrow_predicted)
-            wide, narrow = (_share(seen, predicted) for seen, predicted in told)
+            pairs = (star.wide_seen, star.wide_predicted), (star.narrow_seen, star.narrow_predicted)
+            wide, narrow = (_share(seen, predicted) for seen, predicted in pairs)
             count = star_size(control, self._dim)
             return Quality(length, count, wide, narrow, star.wide_square, star.narrow_square)
         if star.curvature == 0.0 and not np.any(mean["pair"]) and np.any(slope.gradient):
@@ -175,11 +201,11 @@ class StarServer(Steering):
         return _Numbers(mode, control.sweep + (not rest), used if rest else 0)
 
 
-@lru_cache(maxsize=8)  # every participant is told the same in both exchanges
-def _told_by(
+@lru_cache(maxsize=8)  # every participant gets the same in both exchanges
+def _control_of(
     numbers: _Numbers, scales: Scales, cut: int, seed: int, dim: int
 ) -> tuple[Control, MappingProxyType[str, float]]:
-    """What all participants are told, and the same as it travels."""
+    """Return the numbers that all participants receive, as a record and as they are sent."""
     control = Control(
         seed,
         Mode(int(numbers.mode)),
@@ -204,3 +230,14 @@ def _share(seen: float, predicted: float) -> float:
 
 def _state(x: FloatArray, good: FloatArray, numbers: _Numbers, scales: Scales) -> State:
     return {"x": x, "good": good, "numbers": np.array(numbers), "scales": np.array(scales)}
+
+
+def _numbers(low: float, high: float, count: int, indicators: slice | None = None) -> Part:
+    return Part(
+        (count,), "numbers", low=(low,) * count, high=(high,) * count, neutral=(0.0,) * count, indicators=indicators
+    )
+
+
+_COUNT = 2 * len(LINE)
+_PAIR = _numbers(-LARGEST, LARGEST, 2)
+_LINES = {"lines": Part((_COUNT,)), "failed": _numbers(0.0, 1.0, _COUNT, slice(None))}

@@ -23,7 +23,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.states import StateDict, part_of, prefixed
-from fzoos.algorithms.base import ClientContext, SteeredHalf
+from fzoos.algorithms.base import ClientContext, ClientHalf
 from fzoos.algorithms.trust_region.control import RegionControl
 from fzoos.algorithms.trust_region.excess import Excess
 from fzoos.algorithms.trust_region.minimum import least_point
@@ -94,7 +94,7 @@ def first_directions(control: RegionControl, dim: int) -> int:
     return control.directions(dim, least=(dim + 1) // 2)
 
 
-class RegionClient(SteeredHalf):
+class RegionClient(ClientHalf):
     """The trust region of one client.
 
     Args:
@@ -104,6 +104,7 @@ class RegionClient(SteeredHalf):
     def __init__(self, context: ClientContext) -> None:
         super().__init__(context)
         self._context = context
+        context.trajectory.store_points()
         self._neighbours = Neighbours(context)
         self._excess = Excess(context.dim)
         self._multipliers = Multipliers(context)
@@ -114,8 +115,11 @@ class RegionClient(SteeredHalf):
         self._answered = -1  # round
         self.process: RegionProcess | LagrangianProcess | None = None
 
+    def reply(self, x: FloatArray, request: Message) -> Arrays:
+        return self.refresh(x, request) if request.kind == "refresh" else self.update(x, request)
+
     def refresh(self, x: FloatArray, request: Message) -> Arrays:
-        """Exchange 1: ask at x and around it."""
+        """Exchange 1: query x and around it."""
         control, round = RegionControl.of(request.scalars), request.round
         if round != self._answered + 1:  # a client that slept has given its factor back, and must compute as if it had
             self._neighbours.release()
@@ -187,7 +191,7 @@ class RegionClient(SteeredHalf):
             power = -1.0 if move < _SMALL * delta and not self._multipliers.violated else 0.0
         return 0.0 if power < 0.0 and change < 2.0 * sigma else power
 
-    def answer(self, x: FloatArray, request: Message) -> Arrays:
+    def update(self, x: FloatArray, request: Message) -> Arrays:
         """Exchange 2: the minimum of the corrected surrogate in the region."""
         control, mean, round = RegionControl.of(request.scalars), request.arrays, request.round
         delta, process, self._answered = delta_of(mean), self.process, round
@@ -240,6 +244,7 @@ class RegionClient(SteeredHalf):
         elif process is not None:
             surrogate = prefixed("lagrangian", process.state())
         return {
+            **super().state(),
             **own,
             "answered": self._answered,
             **surrogate,
@@ -249,6 +254,7 @@ class RegionClient(SteeredHalf):
         }
 
     def restore(self, state: StateDict) -> None:
+        super().restore(state)
         self._walk, self._good, self._silent = list(state["walk"]), state.get("good"), state["silent"]
         self._gradient, self._answered, self.process = state["gradient"], state["answered"], None
         multipliers = self._context.trajectory.lagrangian

@@ -1,20 +1,20 @@
-"""What the server of the trust region tells the clients with every request."""
+"""The numbers that the server of the trust region sends with every request."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fzoos.algorithms.steered_numbers import Instructions, number, whole
+from fzoos.algorithms.scalars import Scalars, number, whole
 
 __all__ = ["RegionControl"]
 
 
 @dataclass(frozen=True)
-class RegionControl(Instructions):
+class RegionControl(Scalars):
     """The numbers.
 
     Args:
-        seed: the one that all share; the server wants every steered algorithm to send it.
+        seed: the seed that all share.
         radius: Delta, half the width of the region, as a share of the box.
         constrained: 1 where somebody has constraints.
         share: omega_i, of this client among the participants.

@@ -10,6 +10,7 @@ import numpy as np
 from flwr.serverapp import Grid
 
 from fzoos._util.arrays import FloatArray
+from fzoos.algorithms.base import declared_parts
 from fzoos.engines.flower.nodes import Nodes
 from fzoos.engines.flower.secure_client import enough_for_a_sum
 from fzoos.engines.flower.secure_server import secure_aggregate
@@ -48,7 +49,7 @@ class SecureFlowerEngine:
     ) -> None:
         if study.aggregate != "mean":
             raise ValueError(f"aggregate is {study.aggregate!r}, but of sums only a mean can be made")
-        if study.algorithm_settings.combines_replies:
+        if any(part.stacked for part in declared_parts(study.half).values()):
             raise ValueError(
                 f"{study.algorithm_settings.label} needs the single replies, but of secure sums there are none"
             )
@@ -90,26 +91,33 @@ class SecureFlowerEngine:
         )
         outcome.failures.update({clients[node]: error for node, error in result.failures.items()})
         if result.mean is not None:
-            self._distribute(result.mean, {clients[node]: clear for node, clear in result.reported.items()}, outcome)
+            reported = {clients[node]: clear for node, clear in result.reported.items()}
+            self._distribute(result.mean, reported, requests, outcome)
         return outcome
 
-    def _distribute(self, mean: FloatArray, reported: Mapping[int, Mapping[str, Any]], outcome: Outcome) -> None:
+    def _distribute(
+        self,
+        mean: FloatArray,
+        reported: Mapping[int, Mapping[str, Any]],
+        requests: Mapping[int, Message],
+        outcome: Outcome,
+    ) -> None:
         """Store the average as the reply of every site whose vector is in it."""
         for client, clear in reported.items():
             try:
                 bare = codec.decode(clear["reply"], self._study.id)
                 arrays = Layout.parse(str(clear["layout"])).split(mean)
-                arrays = self._within_ranges(arrays)
+                arrays = self._within_ranges(arrays, requests[client])
                 outcome.replies[client] = Message(bare.kind, bare.round, arrays, bare.scalars)
             except Exception as error:
                 outcome.failures[client] = error
 
-    def _within_ranges(self, arrays: dict[str, FloatArray]) -> dict[str, FloatArray]:
+    def _within_ranges(self, arrays: dict[str, FloatArray], request: Message) -> dict[str, FloatArray]:
         """The arrays within the ranges that their parts declare: rounding may have taken them out a little."""
         study = self._study
-        if study.privacy is not None:
+        if study.privacy is not None or request.kind == "value":
             return arrays
-        ranges = {name: (part.low, part.high) for name, part in study.algorithm_settings.parts(study.dim).items()}
+        ranges = {name: (part.low, part.high) for name, part in study.half.reply_parts(request).items()}
         if study.algorithm_settings.projected:
             ranges["x"] = (0.0, 1.0)
         return {name: np.clip(array, *ranges[name]) if name in ranges else array for name, array in arrays.items()}

@@ -1,4 +1,4 @@
-"""Who may see and change the page, and what a browser may do with it."""
+"""Access to the page, and what a browser may do with it."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Rejects requests that are not meant for this page, and adds security headers to every response.
+    """Rejects requests that are not meant for this page, and adds the security headers to every answer.
 
     A page of another site can make a browser send requests to this machine under a name of its own (DNS rebinding), so
     a page that needs no token answers only to names of this machine. With a token the name does not matter: a browser
     sends the cookie to the name under which it got it, and to no other.
 
     Args:
-        app: the application to guard.
-        token: the secret that a visitor must give, first as `?token=`, then as a cookie; None: no secret.
-        local: whether only requests for names of this machine are accepted.
+        app: what is guarded.
+        token: the token that a visitor must give, first as `?token=`, from then on as a cookie; None: nothing.
+        local: whether only names of this machine are answered to.
         cookie: the cookie's name; browsers do not keep ports apart, so it should contain the port.
     """
 
@@ -62,7 +62,7 @@ class Guard:
         self._app, self._token, self._local, self._cookie = app, token, local, cookie
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond to a request, or pass it to the application."""
+        """Answer a request, or pass it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -106,11 +106,11 @@ def refuse_change(headers: Headers, secret: str) -> str | None:
 
     A page of another site can make a visitor's browser send requests here, with the visitor's cookie if it is on
     another port of the same machine. What it cannot do is to have our origin, to send JSON or a header of its own
-    without being allowed to, or to read the secret, which only our own page has. All of them are checked.
+    without being allowed to, or to read the secret, which only our own page has. Each is asked for.
 
     Args:
-        headers: of a request that has passed the guard.
-        secret: the secret that our own page has.
+        headers: of the request, which the guard has let pass.
+        secret: what our own page was given.
 
     Example:
         >>> from starlette.datastructures import Headers
@@ -119,21 +119,21 @@ def refuse_change(headers: Headers, secret: str) -> str | None:
         >>> refuse_change(Headers(ours | {"x-fzoos-secret": "s3cret"}), "s3cret") is None
         True
         >>> refuse_change(Headers(ours | {"x-fzoos-secret": "s3cret", "origin": "http://evil.example"}), "s3cret")
-        'changes are accepted from this page only'
+        'changes are taken from this page only'
     """
     host, origin = headers.get("host", ""), headers.get("origin", "")
     ours = bool(host) and origin in (f"http://{host}", f"https://{host}")  # https: behind a proxy
     if not ours or headers.get("sec-fetch-site", "same-origin") != "same-origin":
-        return "changes are accepted from this page only"
+        return "changes are taken from this page only"
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        return "changes must be sent as application/json"
+        return "changes are sent as application/json"
     if not secrets.compare_digest(headers.get(SECRET_HEADER, "").encode(), secret.encode()):
-        return "the dashboard was restarted: reload this page"
+        return "this page is of an earlier start of the dashboard: load it again"
     return None
 
 
 def _name(host: str) -> str:
-    """The name in a Host header, without port and brackets; empty if the header is malformed."""
+    """A Host header without its port and brackets; empty where it is not of that form."""
     name, bracket, rest = host[1:].partition("]") if host.startswith("[") else ("", "", host)
     if not bracket:
         name, colon, port = host.partition(":")

@@ -49,15 +49,15 @@ def application(
     stopping: Callable[[], bool] = lambda: False,
     edit: bool = False,
 ) -> Starlette:
-    """The dashboard as an ASGI application.
+    """The page as an ASGI application.
 
     Args:
         index: finds the runs and reads them.
-        token: the secret that a visitor must give; None: none is needed.
-        local: whether only requests for names of this machine are accepted.
-        cookie: the name of the cookie that holds the token.
-        stopping: returns whether the server is shutting down, which ends the streams.
-        edit: whether runs may be renamed, tagged and deleted, which needs a token.
+        token: the token that a visitor must give; None: none is needed.
+        local: whether it answers to names of this machine only.
+        cookie: the name of the cookie that keeps the token.
+        stopping: whether the server is about to end; streams end when it is.
+        edit: whether runs may be renamed, tagged and deleted; a token is then needed.
 
     Raises:
         ValueError: there is no token, but runs may be changed.
@@ -72,7 +72,7 @@ def application(
 
     if edit and token is None:
         raise ValueError("a page that can change runs needs a token")
-    secret = secrets.token_urlsafe(24)  # new at each start; only our own page has it
+    secret = secrets.token_urlsafe(24)  # of this start: only our own page has it
 
     async def page(request: Request) -> Response:
         text = files("fzoos.runs.dashboard").joinpath("static", "index.html").read_text(encoding="utf-8")
@@ -213,18 +213,18 @@ def serve(
     announce: Callable[[str, int], object] = print,
     edit: bool = False,
 ) -> None:
-    """Serve the dashboard until Ctrl-C.
+    """Serve the page until Ctrl-C.
 
     Args:
         index: finds the runs and reads them.
-        host: the address to listen at. Other machines need a token, which is generated if none is given.
+        host: the address to listen at. Beyond this machine a token is needed; it is made if none is given.
         port: the first port to try; 0: any.
-        token: the secret that a visitor must give; None: none is needed if only this machine can reach the page.
-        announce: called with the address and the port as soon as the page can be opened.
-        edit: whether runs may be renamed, tagged and deleted, which needs a token even on this machine.
+        token: the token that a visitor must give; None: none is needed if only this machine can reach the page.
+        announce: called with the address and the port, once the page can be opened.
+        edit: whether runs may be renamed, tagged and deleted; with a token, also on this machine.
 
     Raises:
-        ValueError: the token is too short, or has characters that an address cannot contain.
+        ValueError: the token is too short, or could not be part of an address.
         OSError: nothing can listen there.
     """
     local = is_loopback(host)
@@ -243,9 +243,9 @@ def serve(
 
 
 def token_for(host: str, token: str | None, edit: bool = False) -> str | None:
-    """The token that a visitor must give: the given one, or a new one if other machines can reach the page.
+    """The token that a visitor must know: the given one, or a new one if the page is seen beyond this machine.
 
-    A page that can change runs always needs one, because other users may be logged in on this machine.
+    A page that can change runs always has one: other people may be logged in on this machine.
 
     Example:
         >>> from fzoos.runs.dashboard.server import token_for

@@ -9,9 +9,9 @@ import pytest
 
 from fzoos import FedTrustRegion
 from fzoos.algorithms.trust_region.client import RegionNumbers
-from fzoos.federation.asynchronous_steering import SteeredAsynchronousServer
+from fzoos.algorithms.trust_region.late_gradients import LateGradients
+from fzoos.federation.asynchronous import AsynchronousServer
 from fzoos.federation.exchange import Outcome
-from fzoos.federation.late_gradients import LateGradients
 from fzoos.federation.server import Dropouts
 from fzoos.federation.server_state import ServerState
 from fzoos.federation.study import Study
@@ -25,62 +25,64 @@ def vector(*numbers):
     return np.array(numbers, dtype=float)
 
 
+def make_late(rows, **more):
+    """The clients' gradients by round, None where one is not known, in two dimensions."""
+    late = LateGradients.of({}, WEIGHTS[: len(next(iter(rows.values())))], 2)
+    for round, gradients in rows.items():
+        row = late.row(round)
+        for i, gradient in enumerate(gradients):
+            if gradient is not None:
+                late.gradients[row, i] = gradient
+    for name, value in more.items():
+        setattr(late, name, value)
+    return late
+
+
 def test_a_missing_gradient_moves_like_the_others():
     """g_2 was (9, 9) in round 1. Clients 0 and 1, of weights 2 : 1, have since moved by (3, 0) and (0, 6): the mean is
     (2, 2). Client 1 alone is known at both in round 3: it moved by (0, 1)."""
-    late = LateGradients()
-    for i, g in enumerate([vector(1, 1), vector(2, 2), vector(9, 9)]):
-        late.add(1, i, g)
-    late.add(2, 0, vector(4, 1))
-    late.add(2, 1, vector(2, 8))
-    assert late.filled(2, WEIGHTS)[2].tolist() == [11, 11]
-    late.add(3, 1, vector(2, 3))
-    assert late.filled(3, WEIGHTS)[2].tolist() == [9, 10]
-    late.absent.add(2)
-    assert list(late.filled(2, WEIGHTS)) == [0, 1]  # who is gone is left out
-    assert late.filled(3, WEIGHTS)[0].tolist() == [4, -4]  # client 1 moved by (0, -5) since round 2
+    late = make_late({1: [(1, 1), (2, 2), (9, 9)], 2: [(4, 1), (2, 8), None], 3: [None, (2, 3), None]})
+    assert late.filled(1)[2].tolist() == [11, 11]
+    assert make_late({1: [(1, 1), (2, 2), (9, 9)], 3: [None, (2, 3), None]}).filled(1)[2].tolist() == [9, 10]
+    late.absent[2] = 1.0
+    assert list(late.filled(1)) == [0, 1]  # who is gone is left out
+    assert late.filled(2)[0].tolist() == [4, -4]  # client 1 moved by (0, -5) since round 2
 
 
 def test_an_exact_prediction_of_quadratics_that_bend_alike():
     """f_i = x.A x / 2 + b_i.x: gradients differ by constants, so that what is predicted is what would have come."""
     rng = np.random.default_rng(0)
-    root, b, x, y = rng.normal(size=(3, 3)), rng.normal(size=(3, 3)), rng.normal(size=3), rng.normal(size=3)
-    late = LateGradients()
-    for i in range(3):
-        late.add(1, i, root @ root.T @ x + b[i])
-    for i in range(2):
-        late.add(2, i, root @ root.T @ y + b[i])
-    np.testing.assert_allclose(late.filled(2, WEIGHTS)[2], root @ root.T @ y + b[2], rtol=1e-12)
+    root, b, x, y = rng.normal(size=(2, 2)), rng.normal(size=(3, 2)), rng.normal(size=2), rng.normal(size=2)
+    at_x, at_y = ([root @ root.T @ z + b_i for b_i in b] for z in (x, y))
+    late = make_late({1: at_x, 2: [*at_y[:2], None]})
+    np.testing.assert_allclose(late.filled(1)[2], at_y[2], rtol=1e-12)
 
 
 @pytest.mark.parametrize(("off", "power"), [(0.0, 1.0), (1.2, 0.0), (0.6, 0.5), (100.0, -1.0)])
 def test_the_distance_by_hand(off, power):
     """Client 2 of weight 1/4, known in rounds 1 and 3. The others moved by (1, 0) from 0: so does G. What came
     is off by `off`: e = off / 4 over 1, p = 1 - e / 0.3, and R = |x_3 - x_1| 2^p = 0.2 * 2^p."""
-    late, centres = LateGradients(), {1: vector(0, 0), 2: vector(0.1, 0), 3: vector(0.2, 0.1)}
-    for i in range(3):
-        late.add(1, i, vector(0, 0))
-        if i < 2:
-            late.add(2, i, vector(0.5, 0))
-    for i in range(2):
-        late.add(3, i, vector(1, 0))
-    late.add(3, 2, vector(1, off))
-    late.judge(3, centres, WEIGHTS)
-    assert list(late.radii) == [2]  # the others were in time
+    late = make_late(
+        {1: [(0, 0)] * 3, 2: [(0.5, 0), (0.5, 0), None], 3: [(1, 0), (1, 0), (1, off)]},
+        centres=np.array([(0, 0), (0.1, 0), (0.2, 0.1)]),
+    )
+    late.measure_radii(2)
+    assert np.isnan(late.radii).tolist() == [True, True, False]  # the others were in time
     assert late.radii[2] == pytest.approx(0.2 * 2.0**power, rel=1e-12)
 
 
-def test_x_stays_within_reach():
+def test_x_stays_within_the_radius():
     """R = 0.1 around (0.5, 0.5), of a client that is late; beyond it, no further than x is already."""
-    late = LateGradients({1: {0: vector(0, 0), 1: vector(0, 0)}}, radii={0: 0.1, 1: 0.01})
-    centres = {1: vector(0.5, 0.5)}
 
-    def there(x, fresh):
-        return late.within_reach(vector(0.9, 0.45), vector(*x), fresh, centres).tolist()
+    def there(x, first):
+        rows = {1: [(0, 0), (0, 0)], 2: [first, (0, 0)]}
+        centres = np.array([(0.5, 0.5), x])
+        late = make_late(rows, radii=np.array([0.1, 0.01]), centres=centres)
+        return late.within_radii(vector(0.9, 0.45), vector(*x), 1).tolist()
 
-    assert there((0.5, 0.5), [1]) == [0.6, 0.45]
-    assert there((0.7, 0.5), [1]) == pytest.approx([0.7, 0.45])
-    assert there((0.5, 0.5), [0, 1]) == [0.9, 0.45]
+    assert there((0.5, 0.5), None) == [0.6, 0.45]
+    assert there((0.7, 0.5), None) == pytest.approx([0.7, 0.45])
+    assert there((0.5, 0.5), (0, 0)) == [0.9, 0.45]
 
 
 class Clocked:
@@ -122,7 +124,7 @@ def make(functions, pace=6, enough=SITES - 1, **settings):
     )
     clients = [study.client(i, f) for i, f in enumerate(functions)]
     engine = Clocked(lambda i, request: clients[i].handle(request), pace, SITES - 1)
-    server = SteeredAsynchronousServer(
+    server = AsynchronousServer(
         engine,
         FedTrustRegion(),
         np.full(DIM, 0.5),
@@ -172,11 +174,11 @@ def test_averaged_gradients_of_past_rounds_are_sent_again():
     for request in with_history:
         assert request.arrays["history"].shape == (request.scalars["history"], DIM)
     last = with_history[-1]
-    late, weights = server.state.answers.gradients, np.full(SITES, 1 / SITES)
+    late = LateGradients.of(server.state.half, np.full(SITES, 1 / SITES), DIM)
     for row, s in zip(last.arrays["history"][::-1], range(last.round - 1, 0, -1), strict=False):
-        known = late.rows.get(s, {})
-        if len(known) == SITES:
-            np.testing.assert_allclose(row, weights @ [known[i] for i in range(SITES)], rtol=1e-12)
+        known = late.gradients[late.rounds == s]
+        if len(known) and not np.isnan(known).any():
+            np.testing.assert_allclose(row, np.mean(known[0], axis=0), rtol=1e-12)
 
 
 def test_another_server_goes_on_from_the_state():
@@ -213,7 +215,7 @@ def test_no_value_at_a_late_centre():
 
     server, engine, _ = make([*functions[:-1], fails], on_failure="skip", pace=3)
     run(server, 40)
-    assert server.state.answers.gradients.together
+    assert server.state.half["late_flags"][0]
     rounds = [{i for i, r in engine.asked if r.round == s and r.kind == "update"} for s in range(36, 41)]
     assert all(len(asked) == SITES for asked in rounds)
     assert server.x[-1] <= 0.55
@@ -226,13 +228,15 @@ def test_a_liar_without_a_gradient_changes_nothing():
     def answer(i, request):
         if request.kind == "update":
             x = np.full(DIM, 0.5)
-            return Message("iterate", request.round, {"x": x}, {"queries": 5, "correction_length": 0.0})
+            return Message("iterate", request.round, {"x": x}, {"queries": 3 + 2 * request.round})
         gradient = np.full(DIM, np.nan if i == 3 else 1.0)
         region = np.array(RegionNumbers(math.log(request.scalars["radius"])))
-        return Message("payload", request.round, {"gradient": gradient, "region": region}, {"queries": 5})
+        return Message(
+            "payload", request.round, {"gradient": gradient, "region": region}, {"queries": 3 + 2 * request.round}
+        )
 
     server, engine, _ = make(bowls()[0])
     engine._answer = answer
     run(server, 4)
-    assert server.state.answers.gradients.absent == {3}
-    assert np.array_equal(server.state.payload["gradient"], np.ones(DIM))
+    assert server.state.half["late_absent"].tolist() == [0, 0, 0, 1]
+    assert np.array_equal(server.state.half["gradient"], np.ones(DIM))

@@ -1,48 +1,48 @@
-"""The numbers that a steering server sends with each request: a frozen record, every field with its range."""
+"""The numbers of a request beside its arrays: a frozen record in which every field has a range."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any, Self
 
 from fzoos.messages.codec import MessageError
 
-__all__ = ["Instructions", "number", "whole"]
+__all__ = ["RoundScalars", "Scalars", "SeededScalars", "number", "whole"]
 
 _MANY = 2**40
 
 
 def number(low: float, high: float, **default: Any) -> Any:
-    """A field that holds a number of this range."""
+    """Declare a field that holds a number of this range."""
     return field(metadata={"range": (low, high), "type": float}, **default)
 
 
 def whole(low: int = 0, high: int = _MANY, **default: Any) -> Any:
-    """A field that holds a whole number of this range."""
+    """Declare a field that holds a whole number of this range."""
     return field(metadata={"range": (low, high), "type": int}, **default)
 
 
-class Instructions:
-    """Base of the record; a field that has its default does not travel."""
+class Scalars:
+    """Base class of the records; a field that has its default is not sent."""
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """Of all the numbers, as they are called in a message."""
+        """Return the names of all numbers in a message."""
         return tuple(f.name for f in fields(cls))  # type: ignore[arg-type]
 
     def scalars(self) -> dict[str, float]:
-        """As they travel."""
+        """Return the numbers that are sent."""
         return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) != f.default}  # type: ignore[arg-type]
 
     @classmethod
     def of(cls, scalars: Mapping[str, float]) -> Self:
-        """From a request.
+        """Read the record from the numbers of a request.
 
         Raises:
-            MessageError: a number is missing, or not one that a server may send.
+            MessageError: a number is unknown, missing, or not one that a server may send.
         """
         made: Self = _parsed(cls, tuple(scalars.items()))  # type: ignore[arg-type]
         return made
@@ -51,8 +51,11 @@ class Instructions:
 @lru_cache(maxsize=1024)  # the same request is read half a dozen times on its way
 def _parsed(cls: Any, items: tuple[tuple[str, float], ...]) -> Any:
     known = {f.name: f for f in fields(cls)}
+    unknown = dict(items).keys() - known.keys()
+    if unknown:
+        raise MessageError(f"scalar {min(unknown)!r} is not expected; these are: {', '.join(sorted(known))}")
     try:
-        return cls(**{name: _checked(known[name], value) for name, value in items if name in known})
+        return cls(**{name: _checked(known[name], value) for name, value in items})
     except TypeError:
         raise MessageError(f"a request must have {', '.join(known)}; got {', '.join(dict(items))}") from None
 
@@ -65,3 +68,25 @@ def _checked(spec: Any, value: float) -> float:
     if kind is not float and value != int(value):
         raise MessageError(f"scalar {spec.name!r} must be a whole number, got {value}")
     return kind(value)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundScalars(Scalars):
+    """The numbers that most algorithms send.
+
+    Args:
+        cut: the size to which the budget cuts the round, for algorithms with local steps their number; 0: it is whole.
+    """
+
+    cut: int = whole(default=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeededScalars(RoundScalars):
+    """The same for algorithms that draw common random numbers.
+
+    Args:
+        seed: the seed that all clients share.
+    """
+
+    seed: int = whole(0, 2**64)
