@@ -1,9 +1,9 @@
-"""BLAS threads: one for our own matrices, as many as ever for the user's objective.
+"""BLAS threads: one for the library's own matrices, all of them for the user's objective.
 
 A product of small matrices is faster on one thread: several wait for each other, and on a shared machine they wait for
-milliseconds. The number of threads belongs to the whole process, so it is lowered around a client's own arithmetic, put
-back around each call of its objective. While clients work on threads side by side each has its share of them, for its
-arithmetic and for its objective: with all of them for each, two workers were slower than one.
+milliseconds. The number of threads belongs to the whole process, so it is lowered around a client's own arithmetic and
+restored around each call of its objective. Clients that run in threads share the BLAS threads, for their arithmetic and
+for their objectives: with all BLAS threads for each client, two workers were slower than one.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from threadpoolctl import LibController, ThreadpoolController
 
 __all__ = ["LARGE", "objective_threads", "one_blas_thread", "share_blas_threads"]
 
-LARGE = 10_000_000  # numbers in a matrix from which on a second thread pays: measured by benchmarks/speed/threads.py
+LARGE = 10_000_000  # numbers in a matrix above which a second thread pays off: see benchmarks/speed/threads.py
 
 _lock = threading.Lock()
-_before: tuple[tuple[LibController, int], ...] = ()  # whose own number is another than the one that is held
+_before: tuple[tuple[LibController, int], ...] = ()  # the libraries whose number was changed, with their own number
 _held: int | None = None
-_working = _asking = 0  # sections of each kind that are entered now
-_shares: list[int] = []  # of clients on threads, one for each engine that has some
+_working = _evaluating = 0  # sections of each kind that are active
+_shares: list[int] = []  # BLAS threads per client, for each engine that runs clients in threads
 
 
 @cache
 def _controller() -> ThreadpoolController:
-    scipy.linalg  # noqa: B018  # loads the BLAS that SciPy brings with it: a library that is not loaded is not found
+    scipy.linalg  # noqa: B018  # loads SciPy's own BLAS: a library that is not loaded is not found
     return ThreadpoolController()  # looks through all loaded libraries: once
 
 
@@ -40,12 +40,12 @@ def _libraries() -> tuple[LibController, ...]:
 
 
 def _settle() -> None:
-    """Hold the number, or put it back, as the sections entered now demand."""
+    """Set or restore the number of threads, as the active sections require."""
     global _before, _held
-    wanted = min(_shares) if _shares else 1 if _working and not _asking else None
+    wanted = min(_shares) if _shares else 1 if _working and not _evaluating else None
     if wanted == _held:
         return
-    _let_go()
+    _restore()
     if wanted is not None:
         # What `ThreadpoolController.limit` does, in a tenth of its time: this is done around every call.
         own = ((library, library.get_num_threads()) for library in _libraries())
@@ -55,7 +55,7 @@ def _settle() -> None:
     _held = wanted
 
 
-def _let_go() -> None:
+def _restore() -> None:
     global _before, _held
     for library, threads in _before:
         library.set_num_threads(threads)
@@ -63,7 +63,7 @@ def _let_go() -> None:
 
 
 class one_blas_thread:  # used like a function; a class takes half the time of a generator
-    """Our own arithmetic, with matrices of up to so many numbers: on one thread unless they are large."""
+    """A section of the library's own arithmetic: on one thread unless its largest matrix has very many numbers."""
 
     def __init__(self, largest_matrix: int = 0) -> None:
         self._counted = largest_matrix < LARGE
@@ -85,30 +85,30 @@ class one_blas_thread:  # used like a function; a class takes half the time of a
 
 
 class objective_threads:
-    """Calls of the user's objective: as many threads as there were."""
+    """A section that calls the user's objective: on as many threads as the user has set."""
 
     def __enter__(self) -> Self:
-        global _asking
+        global _evaluating
         self._counted = _working > 0
         if self._counted:
             with _lock:
-                _asking += 1
+                _evaluating += 1
                 _settle()
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        global _asking
+        global _evaluating
         if self._counted:
             with _lock:
-                _asking -= 1
+                _evaluating -= 1
                 _settle()
 
 
 @contextmanager
 def share_blas_threads(workers: int) -> Iterator[None]:
-    """Clients on so many threads, each with its share: what one has may not depend on what the others do."""
+    """A section that runs clients in `workers` threads, each with an equal share of the BLAS threads."""
     with _lock:
-        _let_go()
+        _restore()
         threads = [library["num_threads"] for library in _controller().info() if library["user_api"] == "blas"]
         share = max(1, min(threads, default=1) // workers)
         _shares.append(share)

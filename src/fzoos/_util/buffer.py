@@ -1,4 +1,4 @@
-"""Matrices that grow."""
+"""Matrices to which rows are appended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Argument checks that name the argument, what came and what was expected."""
+"""Argument checks whose errors name the argument, the given value and what was expected."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Packages whose names are loaded when they are first used, as those of SciPy are.
+"""Packages whose names are loaded when they are first used, as in SciPy.
 
-`import fzoos` then costs next to nothing, and a process pays for the modules that it needs. A package lists its names
+`import fzoos` then takes little time, and a process loads only the modules that it needs. A package lists its names
 once, in its stub `__init__.pyi`, which type checkers read as well.
 """
 

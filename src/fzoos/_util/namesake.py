@@ -1,4 +1,4 @@
-"""Files of users that are called like a module, such as random.py."""
+"""Users' files that have the name of a module, such as random.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["load_namesake"]
 
 
 def load_namesake(file: Path) -> None:
-    """Load the module that is called like a file, if there is one: later imports then find it, and not the file.
+    """Load the module that has the name of a file, if there is one, so that later imports find it and not the file.
 
     Example:
         >>> from pathlib import Path

@@ -1,4 +1,4 @@
-"""Matrices too large for the cache are worked on a few rows at a time: each number is fetched from memory once."""
+"""Matrices that do not fit in the cache, processed a few rows at a time so that each number is loaded once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NUMBERS = 2**15  # of a panel: 256 kB
 
 
 def panels(count: int, columns: int) -> Iterator[slice]:
-    """Slices of so many rows, each a panel that stays in cache; a multiple of 8 rows, but for the last.
+    """Slices of `count` rows, each a panel that fits in the cache; multiples of 8 rows, except for the last.
 
     Example:
         >>> from fzoos._util.panels import panels
@@ -26,7 +26,7 @@ def panels(count: int, columns: int) -> Iterator[slice]:
 
 
 def row_squares(x: FloatArray) -> FloatArray:
-    """|x_i|^2 of each row, shape (n,), the same bits as np.sum(x * x, axis=1).
+    """|x_i|^2 of each row, shape (n,), with the same bits as np.sum(x * x, axis=1).
 
     Example:
         >>> import numpy as np

@@ -1,7 +1,7 @@
-"""Records of settings from plain tables, such as those of a TOML file, by what the record's own annotations say.
+"""Dataclasses of settings from plain tables, such as those of a TOML file, according to their annotations.
 
 ===========================  ==================================================================================
-annotation                   what may stand in the table
+annotation                   accepted in the table
 ===========================  ==================================================================================
 int, float, str, bool        a value of that type
 Literal["a", "b"]            one of these words
@@ -13,7 +13,7 @@ T | None                     as for T, or false for none
 ===========================  ==================================================================================
 
 Of an abstract class the kinds are its concrete subclasses, in the order in which they were defined; a field whose
-metadata has one as "unnamed" puts that first. What else an annotation says is left to the record to check.
+metadata has one as "unnamed" puts that first. Everything else is checked by the record itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 __all__ = ["choose_kind", "read_record"]
 
-_PLAIN: dict[Any, tuple[tuple[type, ...], str]] = {  # what is accepted for a type, and how it is called
+_PLAIN: dict[Any, tuple[tuple[type, ...], str]] = {  # the types that are accepted for a type, and its name
     int: ((int,), "an integer"),
     float: ((int, float), "a number"),
     str: ((str,), "a string"),
@@ -35,10 +35,10 @@ _PLAIN: dict[Any, tuple[tuple[type, ...], str]] = {  # what is accepted for a ty
 
 
 def read_record(where: str, cls: Any, table: Mapping[str, Any]) -> Any:
-    """The record that a table describes.
+    """Create the record that a table describes.
 
     Args:
-        where: what an error calls the table.
+        where: the name of the table in error messages.
         cls: the dataclass.
         table: settings by their names.
 
@@ -46,14 +46,14 @@ def read_record(where: str, cls: Any, table: Mapping[str, Any]) -> Any:
         >>> from dataclasses import dataclass
         >>> from fzoos._util.records import read_record
         >>> @dataclass(frozen=True)
-        ... class Walk:
-        ...     steps: int
-        ...     pause: float | None = 0.5
-        >>> read_record("walk", Walk, {"steps": 3, "pause": False})
-        Walk(steps=3, pause=None)
-        >>> read_record("walk", Walk, {"steps": "many"})
+        ... class Pause:
+        ...     count: int
+        ...     seconds: float | None = 0.5
+        >>> read_record("pause", Pause, {"count": 3, "seconds": False})
+        Pause(count=3, seconds=None)
+        >>> read_record("pause", Pause, {"count": "many"})
         Traceback (most recent call last):
-        TypeError: walk.steps must be an integer, got 'many'
+        TypeError: pause.count must be an integer, got 'many'
     """
     known = {f.name: f for f in fields(cls) if f.init}
     for name in table:
@@ -71,13 +71,13 @@ def read_record(where: str, cls: Any, table: Mapping[str, Any]) -> Any:
         made = cls(**values)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{where}: {error}") from None
-    for name, value in values.items():  # after the record's own checks, which know more and say it better
+    for name, value in values.items():  # after the record's own checks, whose messages are better
         _check_plain(f"{where}.{name}", kinds[name], value)
     return made
 
 
 def choose_kind(where: str, table: Any, kinds: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Which of several classes a table's "name" means, in upper or lower case, and the rest of the table."""
+    """The class that a table's "name" selects, in upper or lower case, and the rest of the table."""
     if not isinstance(table, Mapping):
         raise ValueError(f"{where} must be a table with a name, got {table!r}")
     name, lower = table.get("name"), {kind.lower(): kinds[kind] for kind in kinds}
@@ -116,7 +116,7 @@ def _options(annotation: Any) -> Iterator[Any]:
 
 
 def _records(option: Any) -> list[Any]:
-    """The concrete dataclasses that an annotation stands for: the class itself and those made of it."""
+    """The concrete dataclasses that an annotation stands for: the class itself and its subclasses."""
     if not isinstance(option, type) or not (is_dataclass(option) or isabstract(option)):
         return []
     found = [option] if is_dataclass(option) and not isabstract(option) else []

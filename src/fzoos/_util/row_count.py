@@ -1,4 +1,4 @@
-"""How far a journal had got, in a small file beside it: a journal that has lost its end is noticed."""
+"""The number of rows of a journal, in a small file beside it, which reveals a journal that has lost its end."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _WIDTH = 20
 
 
 class RowCount:
-    """A count that only tells how many rows there were at least.
+    """A lower bound for the number of rows.
 
-    A process that is killed may leave it behind the journal, never ahead of it. It is not forced to the disk: after a
-    power cut it may be older still, and then tells less.
+    After a process was killed, the count may be smaller than the number of rows, never larger. It is not forced to the
+    disk: after a power cut it may be smaller still.
 
     Args:
         path: the file.
@@ -37,17 +37,17 @@ class RowCount:
 
     @property
     def count(self) -> int:
-        """What was noted last; 0 if that cannot be read."""
+        """The last count that was noted; 0 if it cannot be read."""
         self._file.seek(0)
         text = self._file.read(_WIDTH)
         return int(text) if text.isdigit() else 0
 
     def note(self, count: int) -> None:
-        """Write it in place of the last one; where that is not possible the last one stays."""
+        """Replace the count; if that is not possible, the last one stays."""
         with contextlib.suppress(OSError):
             self._file.seek(0)
             self._file.write(b"%0*d" % (_WIDTH, count))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()

@@ -9,13 +9,13 @@ __all__ = ["plain_table"]
 
 
 def plain_table(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int = 120, words: int = 0) -> str:
-    """A table as text without colours, right-aligned but for its first `words` columns.
+    """Format a table as text, right-aligned except for its first `words` columns.
 
     Args:
-        heads: of the columns; none: no heads.
-        rows: their cells.
-        width: of the widest line, in characters.
-        words: how many columns, from the left, are text.
+        heads: the headings of the columns; may be empty.
+        rows: the cells of each row.
+        width: the maximum length of a line in characters.
+        words: the number of columns, from the left, that are text.
 
     Example:
         >>> from fzoos._util.table import plain_table

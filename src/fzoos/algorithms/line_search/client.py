@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.heap import keep_freed_memory
+from fzoos._util.heap import retain_freed_memory
 from fzoos._util.states import StateDict, part_of, prefixed
 from fzoos.algorithms.base import LARGEST, ClientContext, ClientHalf
 from fzoos.algorithms.line_search.control import Control, Mode
@@ -116,7 +116,7 @@ class StarClient(ClientHalf):
         if round != self._round + 1:  # a client that slept has given its kernel back, and must compute as if it had
             self._kernel.release()
         self._round = round
-        keep_freed_memory()
+        retain_freed_memory()
         length, (rows, common) = control.radius * math.sqrt(len(x)), star_rows(control, len(x))
         first = len(self._context.trajectory)
         points, values, good = self._ask_star(x, length, rows)
