@@ -248,13 +248,6 @@ def test_a_weak_model_stops_it(data):
     assert "\n" not in str(error.value)
 
 
-def test_cifar10_end_to_end():
-    recipe = Recipe("resnet18", width=2, epochs=1, augment=True, samples=100, min_accuracy=0.0)
-    task = Attacks("cifar10", 0.5, clients=2, images=1, recipe=recipe, data=generated(32, 3, 100, 50))[0]
-    assert task.image.shape == (3, 32, 32)
-    assert task.objectives[0](np.zeros((3, 1024))).shape == (3,)
-
-
 def test_resnet18_has_its_layers():
     # He et al.: a stem, 4 stages of 2 blocks of 2 convolutions, a dense layer: 18 with weights, and 3 projections.
     model = resnet18(3, 10, width=4)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,14 +15,13 @@ from fzoos import FedZO, minimize
 from fzoos_experiments.tasks import classifier as classifier_module
 from fzoos_experiments.tasks import mlp
 from fzoos_experiments.tasks.clients import WeakModelError
-from fzoos_experiments.tasks.data import Table, load_covtype
+from fzoos_experiments.tasks.data import Table
 from fzoos_experiments.tasks.metric import Metric
 from fzoos_experiments.tasks.mlp import DIM, LAYERS, Confusion, logits, pack, unpack
 from fzoos_experiments.tasks.scores import SCORES
 from fzoos_experiments.tasks.split import split_by_class
 
 SKLEARN = {"precision": precision_score, "recall": recall_score, "f1": f1_score, "jaccard": jaccard_score}
-FOLDER = Path(os.environ.get("FZOOS_DATA", Path(__file__).parents[4] / "shared" / "data"))
 
 
 def sklearn_score(metric, y, predicted):
@@ -41,15 +39,9 @@ def generated(rows: int, seed: int = 0) -> Table:
     return Table(x, (y + 1).astype(np.uint8))
 
 
-@pytest.fixture(scope="module", params=["generated", "covtype"])
-def table(request) -> Table:
-    if request.param == "generated":
-        return generated(3000)
-    if not (FOLDER / "covtype.npz").is_file():
-        pytest.skip("covtype.npz is not here")
-    data = load_covtype(FOLDER)
-    chosen = np.random.default_rng(0).permutation(len(data.y))[:4000]
-    return Table(data.x[chosen], data.y[chosen])
+@pytest.fixture(scope="module")
+def table() -> Table:
+    return generated(3000)
 
 
 @pytest.fixture(scope="module")

@@ -148,12 +148,12 @@ def test_heterogeneity_drives_the_clients_apart():
         ({"heterogeneity": -1.0}, ValueError, "heterogeneity"),
         ({"heterogeneity": np.nan}, ValueError, "heterogeneity"),
         ({"seed": -1}, ValueError, "seed"),
+        ({"noise": -0.1}, ValueError, "noise"),
     ],
 )
-@pytest.mark.parametrize("kind", EVERY)
-def test_bad_settings_are_named(kind, settings, error, message):
+def test_bad_settings_are_named(settings, error, message):
     with pytest.raises(error, match=message):
-        kind(**settings)
+        Quadratic(**settings)
 
 
 def test_the_names_on_the_command_line():
