@@ -211,7 +211,7 @@ def cpu() -> Rows:
 
 
 def cpu_ratios(trees: list[Path], repeats: int) -> list[Rows]:
-    """Medians over processes that alternate between the trees; beside each its ratio to that of the first tree."""
+    """Medians over processes that alternate between the trees; each with its ratio to that of the first tree."""
     found = [[probe(tree, "cpu") for tree in trees] for _ in range(repeats)]
     columns: list[Rows] = [{} for _ in trees]
     for name in (name for name in found[0][0] if all(name in times for times in found[0])):

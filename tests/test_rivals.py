@@ -1,4 +1,4 @@
-"""The fair comparison: as many tries for all, equal queries, and a page that is printed from what is kept."""
+"""The fair comparison: equal tries and queries for all, and a page that is printed from stored runs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from benchmarks.beyond.fair import compare, moved, price, tune
 from benchmarks.beyond.fair.entrants import OURS, RIVALS, TRIES
-from benchmarks.beyond.fair.kept import FOLDER, Kept
 from benchmarks.beyond.fair.pooled import METHODS, solve
 from benchmarks.beyond.fair.problems import ROWS
 from benchmarks.beyond.fair.problems_few import SmallProblem
 from benchmarks.beyond.fair.race import race, within
+from benchmarks.beyond.fair.stored import FOLDER, Stored
 
 PAGE = Path(__file__).parents[1] / "docs" / "rivals.md"
 
@@ -40,11 +40,11 @@ def test_the_page_is_printed_from_what_is_kept(command, capsys):
 
 
 def test_rivals_were_run_with_what_tune_chose_and_kept_to_the_budget():
-    tuned, kept = Kept(FOLDER / "tune.jsonl"), Kept(FOLDER / "rivals.jsonl")
+    tuned, stored = Stored(FOLDER / "tune.jsonl"), Stored(FOLDER / "rivals.jsonl")
     for problem in ROWS:
         budget = ROWS[problem](1).budget
         for label in (*RIVALS, OURS):
-            line = kept.get(problem, label)
+            line = stored.get(problem, label)
             if line is None and label == OURS:  # to be made again whenever it changes
                 continue
             assert line is not None

@@ -1,4 +1,4 @@
-"""Constraints that are told, (f, c), beside penalties that are put into f by hand.
+"""Constraints that are returned as (f, c), compared with penalties that are added to f by hand.
 
     python -m benchmarks.beyond.constraints [--only TEXT] [--tables] [--page docs/beyond.md]
 
@@ -9,7 +9,7 @@ tuning seeds, by the larger of
 |F - F*| / (1 + |F*|) and the violation: that is fourteen runs more, and F* is known to who chooses. Starts are uniform
 in the box, one for each seed.
 
-A run is kept as its x; F and c in the table are computed from it.
+A run is stored as its x; F and c in the table are computed from it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.beyond.constraints_problems import PROBLEMS, Constrained, Point, Term
 from benchmarks.beyond.fair.command import arguments, finish
-from benchmarks.beyond.fair.kept import Kept
+from benchmarks.beyond.fair.stored import Stored
 from benchmarks.machine import describe
 from fzoos import minimize
 
@@ -41,7 +41,7 @@ TOLD = "(f, c)"
 DONE = 1e-12  # a smaller gap or violation is one of rounding
 
 
-def told(f: Term, constraints: Sequence[Term]) -> Callable[[Point], Any]:
+def constrained(f: Term, constraints: Sequence[Term]) -> Callable[[Point], Any]:
     """(f, c), or f where there are none."""
     return (lambda x: (f(x), [c(x) for c in constraints])) if constraints else f
 
@@ -55,7 +55,7 @@ def solve(problem: Constrained, count: int, form: str, rho: float, seed: int) ->
     """The x that is reported, and the queries of all clients until then."""
     clients = problem.clients(count)
     weight = rho * count * (1.0 + abs(problem.least))  # of a mean over clients: rho as it is for one
-    made = [told(f, c) if form == TOLD else punished(f, c, weight, form) for f, c in clients]
+    made = [constrained(f, c) if form == TOLD else punished(f, c, weight, form) for f, c in clients]
     found = minimize(
         made,
         problem.start(seed),
@@ -72,24 +72,24 @@ def label(form: str, rho: float, seed: int) -> str:
     return f"{form}: seed {seed}" if form == TOLD else f"{form}, rho {rho:g}: seed {seed}"
 
 
-def kept_x(kept: Kept, name: str, count: int, form: str, rho: float, seed: int) -> Point | None:
+def stored_x(stored: Stored, name: str, count: int, form: str, rho: float, seed: int) -> Point | None:
     """Where a run ended, if it was made."""
-    line = kept.get(f"{name}, N = {count}", label(form, rho, seed))
+    line = stored.get(f"{name}, N = {count}", label(form, rho, seed))
     return None if line is None else np.array(line["x"])
 
 
-def best_rho(kept: Kept, name: str, count: int, form: str) -> float:
+def best_rho(stored: Stored, name: str, count: int, form: str) -> float:
     """The rho of the smallest mean error on the tuning seeds; nan where a run is missing."""
     problem, errors = PROBLEMS[name], []
     for rho in RHOS:
-        ends = [kept_x(kept, name, count, form, rho, seed) for seed in TUNING_SEEDS]
+        ends = [stored_x(stored, name, count, form, rho, seed) for seed in TUNING_SEEDS]
         errors.append([math.nan if x is None else max(abs(problem.gap(x)), problem.violation(x)) for x in ends])
     means = np.mean(errors, axis=1)
     return math.nan if np.isnan(means).any() else RHOS[int(np.argmin(means))]
 
 
-def table(kept: Kept) -> str:
-    """Medians over the seeds, of those runs that are kept."""
+def table(stored: Stored) -> str:
+    """Medians over the seeds, of the stored runs."""
     lines = [
         "| (F - F\\*) / (1 + \\|F\\*\\|); largest violation: medians | " + " | ".join([TOLD, *PENALTIES]) + " |",
         "| --- |" + " --- |" * (1 + len(PENALTIES)),
@@ -98,8 +98,8 @@ def table(kept: Kept) -> str:
         for count in CLIENTS:
             cells = []
             for form in (TOLD, *PENALTIES):
-                rho = 0.0 if form == TOLD else best_rho(kept, name, count, form)
-                found = [x for seed in SEEDS if (x := kept_x(kept, name, count, form, rho, seed)) is not None]
+                rho = 0.0 if form == TOLD else best_rho(stored, name, count, form)
+                found = [x for seed in SEEDS if (x := stored_x(stored, name, count, form, rho, seed)) is not None]
                 cells.append(_cell(problem, found) + ("" if form == TOLD or not found else f" (rho {rho:g})"))
             lines.append(f"| {name}, d = {len(problem.box)}, N = {count} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -115,16 +115,16 @@ def _cell(problem: Constrained, found: Sequence[Point]) -> str:
 def main(words: Sequence[str] = ()) -> int:
     """Make the runs that are missing, print the table."""
     given = arguments("constraints", __doc__, words)
-    kept, machine = Kept(given.runs / "constraints.jsonl"), describe()
+    stored, machine = Stored(given.runs / "constraints.jsonl"), describe()
 
     def make(name: str, count: int, form: str, rho: float, seed: int) -> None:
         where, run = f"{name}, N = {count}", label(form, rho, seed)
-        if not given.wants(f"{where}: {run}", kept.get(where, run)):
+        if not given.wants(f"{where}: {run}", stored.get(where, run)):
             return
         began = time.process_time()
         x, queries = solve(PROBLEMS[name], count, form, rho, seed)
         seconds = round(time.process_time() - began, 2)
-        kept.put(where, run, machine, x=x.tolist(), queries=queries, seconds=seconds)
+        stored.put(where, run, machine, x=x.tolist(), queries=queries, seconds=seconds)
         print(f"{where}: {run}: {_cell(PROBLEMS[name], [x] * len(SEEDS))}, {seconds} s", file=sys.stderr)
 
     for name in () if given.tables else PROBLEMS:
@@ -135,8 +135,8 @@ def main(words: Sequence[str] = ()) -> int:
                 for rho, seed in itertools.product(RHOS, TUNING_SEEDS):
                     make(name, count, form, rho, seed)
                 for seed in SEEDS:
-                    make(name, count, form, best_rho(kept, name, count, form), seed)
-    finish(given, "constraints", table(kept), kept)
+                    make(name, count, form, best_rho(stored, name, count, form), seed)
+    finish(given, "constraints", table(stored), stored)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What one loop of ask and tell costs after 5, 50, 150 and 300 loops, in seconds of CPU.
+"""The CPU seconds of one loop of ask and tell after 5, 50, 150 and 300 loops.
 
     python -m benchmarks.federation.ask_tell [--algorithm auto] [--dim 4] [--clients 2] [--loops 300]
 

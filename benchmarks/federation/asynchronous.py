@@ -8,7 +8,7 @@ clients and messages are those of a study.
 
     waiting         an exchange takes as long as the slowest site
     dropping        an exchange ends when four have answered, and averages are over those; a late answer is thrown away,
-                    and a site that is still busy is not asked
+                    and a site that is still busy gets no request
     asynchronous    `enough = 4`
 
 The quadratic task, d = 20, C = 5: the optimum of the four fast sites is not that of all five.
@@ -99,11 +99,11 @@ class Simulated:
         busy = {i for end, i, _ in self._under_way if end > self.now}
         self._under_way = [entry for entry in self._under_way if entry[1] in busy]  # what came between is thrown away
         heapq.heapify(self._under_way)
-        asked = {i: request for i, request in requests.items() if i not in busy}
-        outcome = self.gather(asked, timeout, ENOUGH)
+        idle = {i: request for i, request in requests.items() if i not in busy}
+        outcome = self.gather(idle, timeout, ENOUGH)
         for i in requests.keys() - outcome.replies.keys():
             outcome.failures[i] = Undelivered("busy") if i in busy else TimeoutError("late")
-        for i in outcome.replies.keys() - asked.keys():
+        for i in outcome.replies.keys() - idle.keys():
             del outcome.replies[i]
         return outcome
 
@@ -136,11 +136,11 @@ def run(job: Job) -> Curve:
         if way == "asynchronous"
         else Server(engine, made, x, **settings)
     )
-    excess = [(0.0, float(task.value(study.start) - task.minimum))]
-    while engine.now < TIMES[-1] and excess[-1][1] > 1e-10 and server.round < ROUNDS[way]:
+    gaps = [(0.0, float(task.value(study.start) - task.minimum))]
+    while engine.now < TIMES[-1] and gaps[-1][1] > 1e-10 and server.round < ROUNDS[way]:
         server.run(server.plan())
-        excess.append((engine.now, float(task.value(study.box.from_cube(server.x)) - task.minimum)))
-    return excess
+        gaps.append((engine.now, float(task.value(study.box.from_cube(server.x)) - task.minimum)))
+    return gaps
 
 
 def at(curve: Curve, when: float) -> float:

@@ -1,4 +1,4 @@
-"""What message 500 costs a site that is started anew for every message, as on Flower, with snapshots and without.
+"""The cost of messages at a site that is restarted for every message, as on Flower, with and without snapshots.
 
     python -m benchmarks.federation.messages [--algorithm auto] [--dim 10] [--messages 500]
 
@@ -38,12 +38,12 @@ def objective(x: FloatArray) -> float:
 
 
 class OneRestarted:
-    """An engine whose first site is started anew for every message, and timed."""
+    """An engine whose first site is restarted and timed for every message."""
 
     def __init__(self, study: Study, folder: Path) -> None:
         self._study, self._folder = study, folder
         self._others = {i: self._site(i, folder) for i in range(1, len(study.sites))}
-        self.kept: list[float] = []  # CPU seconds of each message
+        self.seconds: list[float] = []  # CPU seconds of each message
         self.replayed: dict[int, float] = {}
 
     def _site(self, client: int, folder: Path, *, snapshots: bool = False) -> StudySite:
@@ -62,7 +62,7 @@ class OneRestarted:
             if client:
                 outcome.replies[client] = self._others[client].handle(request)
                 continue
-            data, number = encode(request, self._study.id), len(self.kept) + 1
+            data, number = encode(request, self._study.id), len(self.seconds) + 1
             before = None
             if number in SHOWN:
                 with tempfile.TemporaryDirectory() as copy:
@@ -72,7 +72,7 @@ class OneRestarted:
             reply, seconds = self._timed(data, self._folder, snapshots=True)
             if before not in (None, reply):
                 raise AssertionError(f"message {number}: the snapshot's answer is not the replay's")
-            self.kept.append(seconds)
+            self.seconds.append(seconds)
             outcome.replies[0] = decode(reply, self._study.id)
         return outcome
 
@@ -106,8 +106,8 @@ def main() -> None:
         size = (Path(folder) / "a.journal.snapshot").stat().st_size
     rows = []
     for number, replayed in engine.replayed.items():
-        kept = statistics.median(engine.kept[max(0, number - 1 - AROUND) : number + AROUND])
-        rows.append([str(number), f"{replayed:.3f}", f"{kept:.3f}", f"{replayed / kept:.0f}"])
+        restored = statistics.median(engine.seconds[max(0, number - 1 - AROUND) : number + AROUND])
+        rows.append([str(number), f"{replayed:.3f}", f"{restored:.3f}", f"{replayed / restored:.0f}"])
     print(f"{study.algorithm_settings.label}, d = {options.dim}; the snapshot has {size:,} bytes\n")
     print(plain_table(["message", "s, from the journal", "s, from the snapshot", "ratio"], rows))
     start = time.perf_counter()

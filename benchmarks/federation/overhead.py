@@ -1,4 +1,4 @@
-"""What federation costs: a round on each engine beside the local one, bytes, journal, recovery.
+"""The cost of federation: a round on each engine compared with the local one, bytes, journal, recovery.
 
     python -m benchmarks.federation.overhead [--deploy]
 

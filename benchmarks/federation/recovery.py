@@ -1,4 +1,4 @@
-"""How long a study stands still when one of its processes is killed: seconds until sites are asked again.
+"""The interruption of a study when one of its processes is killed: seconds until sites are queried again.
 
     python -m benchmarks.federation.recovery [flare] [flower]
 
@@ -45,8 +45,8 @@ def objective(x):
 QUIET = 3.0  # seconds in which requests that are under way come to their end
 
 
-def asked(folder: Path, site: str) -> list[float]:
-    """When the site's objective was asked."""
+def queried(folder: Path, site: str) -> list[float]:
+    """The times of the queries of a site's objective."""
     path = folder / "site" / f"{site}.times"
     return [float(line) for line in path.read_text().split()] if path.exists() else []
 
@@ -71,13 +71,13 @@ def end(processes: list[int]) -> float:
 
 def begun(folder: Path, queries: int = 30) -> None:
     """Three rounds are over."""
-    wait(lambda: all(len(asked(folder, site)) > queries for site in SITES))
+    wait(lambda: all(len(queried(folder, site)) > queries for site in SITES))
 
 
 def until_asked(folder: Path, site: str, killed: float, quiet: float = 0.0) -> float:
-    """Seconds from the kill until the site is asked again."""
-    wait(lambda: asked(folder, site)[-1] > killed + quiet)
-    return next(at for at in asked(folder, site) if at > killed + quiet) - killed
+    """Seconds from the kill until the site is queried again."""
+    wait(lambda: queried(folder, site)[-1] > killed + quiet)
+    return next(at for at in queried(folder, site) if at > killed + quiet) - killed
 
 
 def jobs(process: int) -> list[int]:
@@ -91,10 +91,10 @@ def flare() -> None:
         begun(folder)
         killed = end(jobs(processes["site-2"]))
         print(f"| FLARE | a site's process of the job | {until_asked(folder, 'site-2', killed):.1f} |", flush=True)
-        begun(folder, len(asked(folder, "site-2")) + 30)
+        begun(folder, len(queried(folder, "site-2")) + 30)
         killed = end(list(descendants(processes["site-2"])))
         print(f"| FLARE | a site, with all that it runs | {until_asked(folder, 'site-2', killed):.1f} |", flush=True)
-        begun(folder, len(asked(folder, "site-2")) + 30)
+        begun(folder, len(queried(folder, "site-2")) + 30)
         killed = end(jobs(processes["server"]))
         print(f"| FLARE | the server's process of the job | {until_asked(folder, 'site-1', killed, QUIET):.1f} |")
 
@@ -104,14 +104,14 @@ def flower() -> None:
         begun(folder)
         killed = end(list(descendants(processes["site-2"])))
         print(f"| Flower | a site, with all that it runs | {until_asked(folder, 'site-2', killed):.1f} |", flush=True)
-        begun(folder, len(asked(folder, "site-2")) + 10)
+        begun(folder, len(queried(folder, "site-2")) + 10)
         killed = end([*descendants(processes["server"]), processes["server"]])
         _begin_again(start, folder, killed)
         print(f"| Flower | the server, with all that it runs | {until_asked(folder, 'site-1', killed, QUIET):.1f} |")
 
 
 def _begin_again(start: Start, folder: Path, killed: float) -> None:
-    """The server once more, and the run as soon as it takes one."""
+    """Restart the server, and resume the run as soon as it accepts one."""
     time.sleep(QUIET)
     start("./start_server.sh")
     command = """. ./env.sh; until flwr run . --run-config 'resume=true'; do sleep 2; done"""
@@ -120,7 +120,7 @@ def _begin_again(start: Start, folder: Path, killed: float) -> None:
 
 def main() -> None:
     print(describe())
-    print("\n| engine | killed | seconds until sites are asked again |\n| --- | --- | --- |", flush=True)
+    print("\n| engine | killed | seconds until the next request |\n| --- | --- | --- |", flush=True)
     chosen = sys.argv[1:] or ["flare", "flower"]
     for name in chosen:
         {"flare": flare, "flower": flower}[name]()

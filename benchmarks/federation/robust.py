@@ -1,4 +1,4 @@
-"""What liars do to each aggregate, and what the aggregate costs where nobody lies: F - F* on the quadratic task.
+"""The effect of liars on each aggregate, and its cost without liars: F - F* on the quadratic task.
 
     python -m benchmarks.federation.robust [--algorithm auto] [--seeds 3] [--jobs 2]
 

@@ -60,7 +60,7 @@ def reached(quantity: str, curve: dict[int, tuple[float, float, int]]) -> str:
 
 
 def afforded(quantity: str, curve: dict[int, tuple[float, float, int]]) -> str:
-    """The mean after the last round that so many queries pay for."""
+    """The mean after the last round within a number of queries."""
     mean, error, _ = curve[max(at for at, (_, _, queries) in curve.items() if queries <= AFFORDED[quantity])]
     return f"{mean:.2f} ± {error:.2f}"
 

@@ -1,4 +1,4 @@
-"""How long one curve of a figure took, from the runs that `fzoos reproduce` has kept.
+"""The duration of each curve of a figure, from the runs that `fzoos reproduce` has stored.
 
     python -m benchmarks.paper.curve_times RESULTS FIGURE
 

@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     device = parser.parse_args().device
     name = torch.cuda.get_device_name() if device.startswith("cuda") else device
-    print(f"# {name} (PyTorch {torch.__version__}) beside NumPy on {describe()}\n")
+    print(f"# {name} (PyTorch {torch.__version__}) compared with NumPy on {describe()}\n")
     print("| n | d | M | NumPy, s | device, s | ratio | largest relative difference |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for n, d, m in SIZES:

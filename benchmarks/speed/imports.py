@@ -1,4 +1,4 @@
-"""What it costs to begin: seconds of CPU time of imports, of `fzoos --help` and of a first run, beside `import numpy`.
+"""The cost of starting: CPU seconds of imports, of `fzoos --help` and of a first run, compared with `import numpy`.
 
     python -m benchmarks.speed.imports
 
@@ -42,8 +42,8 @@ def cpu_seconds(code: str, environment: dict[str, str]) -> float:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as compiled:
-        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        environment = {**kept, "PYTHONPYCACHEPREFIX": compiled, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        environment = {**own, "PYTHONPYCACHEPREFIX": compiled, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         times = dict.fromkeys(LINES, float("inf"))
         for _ in range(REPEATS):  # in turn: what else the machine does then concerns all of them
             for label, code in LINES.items():

@@ -52,7 +52,7 @@ def kernels(work: Callable[[], object], device: str) -> tuple[dict[str, float], 
 
 
 def breakdown(spent: Mapping[str, float], idle: float, flops: float, rate: float) -> list[str]:
-    """A table of what the time goes to; the products' own rate beside them.
+    """A table that breaks down the time, and the rate of the products alone.
 
     Args:
         spent: seconds of each kernel.

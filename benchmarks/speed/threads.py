@@ -1,4 +1,4 @@
-"""When a second BLAS thread pays: products with matrices of many sizes, one thread beside all of them.
+"""When a second BLAS thread helps: products with matrices of many sizes, on one thread and on all.
 
     python -m benchmarks.speed.threads
 

@@ -3,7 +3,7 @@
     python -m benchmarks.speed.workers
 
 Objectives are closures, so that workers are threads. Runs take turns, and the fastest of each kind is taken. CPU
-seconds beside it: threads that wait for each other in a loop show there.
+seconds are printed as well: they show threads that wait for each other in a loop.
 """
 
 from __future__ import annotations

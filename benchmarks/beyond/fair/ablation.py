@@ -19,8 +19,8 @@ from benchmarks.beyond.fair import problems, problems_few
 from benchmarks.beyond.fair.command import arguments, finish
 from benchmarks.beyond.fair.compare import number
 from benchmarks.beyond.fair.entrants import OURS, OURS_FEW
-from benchmarks.beyond.fair.kept import Kept, rounded
 from benchmarks.beyond.fair.race import Instance, Trace, race, within
+from benchmarks.beyond.fair.stored import Stored, rounded
 from benchmarks.beyond.fair.switches import FEW, MANY, OUTLIER_RULE, Replaced, replaced
 from benchmarks.beyond.tables import NOTHING, table
 from benchmarks.machine import describe
@@ -30,18 +30,18 @@ SEEDS, SEEDS_FEW = (101, 102, 103), (101, 102)
 VALUES = 50  # of each client, in few dimensions
 NEAR = 1e-6  # F - F* there
 OUTLIERS = ", outliers"  # of the problems that only the rule against them is for
-WRONG, FACTOR = 0.01, 1e3  # share of values that are so many times what they should be
+WRONG, FACTOR = 0.01, 1e3  # the share of wrong values, and the factor by which they are wrong
 
 
 def _spoilt(objective: Callable[[FloatArray], Any], seed: Sequence[int]) -> Callable[[FloatArray], Any]:
     """Some of the values are wrong."""
     rng = np.random.default_rng(list(seed))
 
-    def asked(x: FloatArray) -> Any:
+    def wrong(x: FloatArray) -> Any:
         values = objective(x)
         return np.where(rng.random(np.shape(values)) < WRONG, FACTOR * np.asarray(values), values)[()]
 
-    return asked
+    return wrong
 
 
 def _outliers_many(seed: int) -> problems.Problem:
@@ -52,7 +52,7 @@ def _outliers_many(seed: int) -> problems.Problem:
 def _outliers_few(seed: int) -> problems.Problem:
     made = problems_few.ROWS["hartmann-weights"](seed)
     spoilt = [_spoilt(f, [seed, 13, i]) for i, f in enumerate(made.objectives)]
-    return problems.Problem(spoilt, made.x0, made.excess, VALUES * len(spoilt))
+    return problems.Problem(spoilt, made.x0, made.gap, VALUES * len(spoilt))
 
 
 ROWS_MANY: dict[str, problems.Maker] = {**problems.ROWS, f"quadratic-5{OUTLIERS}": _outliers_many}
@@ -65,22 +65,22 @@ ROWS_FEW: dict[str, Callable[[int], Instance]] = {
 def main(words: Sequence[str]) -> int:
     """Make the runs that are missing, or those that are named; print the tables."""
     given = arguments("ablation", __doc__, words)
-    kept = Kept(given.runs / "ablation.jsonl")
+    stored = Stored(given.runs / "ablation.jsonl")
     for rows, switches, make in ((ROWS_MANY, MANY, _many), (ROWS_FEW, FEW, _few)):
         for problem in () if given.tables else rows:
             for label, changes in switches.items():
                 spare = problem.endswith(OUTLIERS) and label not in (OURS, OURS_FEW, OUTLIER_RULE)
-                if not spare and given.wants(f"{problem}: {label}", kept.get(problem, label)):
-                    _make(kept, problem, label, changes, make)
-    finish(given, "ablation", ablation_tables(kept), kept)
+                if not spare and given.wants(f"{problem}: {label}", stored.get(problem, label)):
+                    _make(stored, problem, label, changes, make)
+    finish(given, "ablation", ablation_tables(stored), stored)
     return 0
 
 
-def _make(kept: Kept, problem: str, label: str, changes: Replaced, make: Callable[[str], dict[str, Any]]) -> None:
+def _make(stored: Stored, problem: str, label: str, changes: Replaced, make: Callable[[str], dict[str, Any]]) -> None:
     started = time.perf_counter()
     with replaced(changes):
         measured = make(problem)
-    kept.put(problem, label, f"`python -m benchmarks.beyond ablation` on {describe()}", **measured)
+    stored.put(problem, label, f"`python -m benchmarks.beyond ablation` on {describe()}", **measured)
     print(f"{problem}: {label}: {time.perf_counter() - started:.1f} s", file=sys.stderr, flush=True)
 
 
@@ -107,10 +107,12 @@ def _until(trace: Trace, clients: int) -> int | None:
     return next((queries // clients for queries, value in trace if value <= NEAR), None)
 
 
-def ablation_tables(kept: Kept) -> str:
+def ablation_tables(stored: Stored) -> str:
     """Many dimensions: mean and worst. Few: each seed's F - F*, and the queries of a client until it was near 0."""
-    many = _rows(kept, ROWS_MANY, MANY, lambda v: f"{number(float(np.mean(v['values'])))} ({number(max(v['values']))})")
-    few = _rows(kept, ROWS_FEW, FEW, _small)
+    many = _rows(
+        stored, ROWS_MANY, MANY, lambda v: f"{number(float(np.mean(v['values'])))} ({number(max(v['values']))})"
+    )
+    few = _rows(stored, ROWS_FEW, FEW, _small)
     return "\n\n".join(
         [
             table(["F - F*: mean (worst)", *ROWS_MANY], many),
@@ -120,9 +122,9 @@ def ablation_tables(kept: Kept) -> str:
 
 
 def _rows(
-    kept: Kept, rows: Mapping[str, Any], labels: Mapping[str, Any], cell: Callable[[dict[str, Any]], str]
+    stored: Stored, rows: Mapping[str, Any], labels: Mapping[str, Any], cell: Callable[[dict[str, Any]], str]
 ) -> list[list[str]]:
-    found = {(p, label): kept.get(p, label) for p in rows for label in labels}
+    found = {(p, label): stored.get(p, label) for p in rows for label in labels}
     return [[label, *(NOTHING if (v := found[p, label]) is None else cell(v) for p in rows)] for label in labels]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.beyond.fair.kept import FOLDER, Kept
+from benchmarks.beyond.fair.stored import FOLDER, Stored
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,9 @@ class Given:
     """What was given on the command line.
 
     Args:
-        only: runs whose words have this in them are made, again where they are kept already; None: those not kept.
+        only: make the runs whose description contains this, even if they are stored; None: those that are not stored.
         tables: make no runs.
-        runs: the folder where results are kept.
+        runs: the folder of the results.
         page: a file with marks between which the table is put.
     """
 
@@ -27,9 +27,9 @@ class Given:
     runs: Path
     page: Path | None
 
-    def wants(self, words: str, kept: object) -> bool:
+    def wants(self, words: str, stored: object) -> bool:
         """Whether a run is to be made."""
-        return kept is None if self.only is None else re.search(self.only, words, re.IGNORECASE) is not None
+        return stored is None if self.only is None else re.search(self.only, words, re.IGNORECASE) is not None
 
 
 def arguments(name: str, description: str | None, words: Sequence[str]) -> Given:
@@ -38,14 +38,14 @@ def arguments(name: str, description: str | None, words: Sequence[str]) -> Given
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.beyond {name}", description=title)
     parser.add_argument("--only", metavar="TEXT", help='make these, again if need be, such as "levy-5: FedZO"')
     parser.add_argument("--tables", action="store_true", help="make no runs")
-    parser.add_argument("--runs", type=Path, default=FOLDER, metavar="FOLDER", help="where results are kept")
+    parser.add_argument("--runs", type=Path, default=FOLDER, metavar="FOLDER", help="where results are stored")
     parser.add_argument("--page", type=Path, metavar="FILE", help="a page into which the tables are put")
     return Given(**vars(parser.parse_args(words)))
 
 
-def finish(given: Given, name: str, text: str, kept: Kept) -> None:
+def finish(given: Given, name: str, text: str, stored: Stored) -> None:
     """Print the tables, and how they were made; put them into a page."""
-    print("\n".join([text, "", "Made by:", "", *(f"- {made}" for made in kept.made)]))
+    print("\n".join([text, "", "Made by:", "", *(f"- {made}" for made in stored.made)]))
     if given.page is not None:
         put(given.page, name, text)
 

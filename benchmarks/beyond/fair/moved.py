@@ -16,9 +16,9 @@ import numpy as np
 from benchmarks.beyond.fair.command import arguments, finish
 from benchmarks.beyond.fair.compare import number
 from benchmarks.beyond.fair.entrants import OURS, RIVALS
-from benchmarks.beyond.fair.kept import Kept, rounded
 from benchmarks.beyond.fair.problems import ROWS, Problem, in_cube
 from benchmarks.beyond.fair.race import race, within
+from benchmarks.beyond.fair.stored import Stored, rounded
 from benchmarks.beyond.fair.tune import SLACK, chosen
 from benchmarks.beyond.tables import NOTHING, table
 from benchmarks.machine import describe
@@ -50,33 +50,33 @@ def moved(name: str, seed: int) -> Problem:
 def main(words: Sequence[str]) -> int:
     """Make the runs that are missing, or those that are named; print the table."""
     given = arguments("moved", __doc__, words)
-    tuned, kept = Kept(given.runs / "tune.jsonl"), Kept(given.runs / "moved.jsonl")
+    tuned, stored = Stored(given.runs / "tune.jsonl"), Stored(given.runs / "moved.jsonl")
     for problem in () if given.tables else PROBLEMS:
         for label in (*RIVALS, OURS):
-            if given.wants(f"{problem}: {label}", kept.get(problem, label)):
-                _make(tuned, kept, problem, label)
-    finish(given, "moved", moved_table(kept), kept)
+            if given.wants(f"{problem}: {label}", stored.get(problem, label)):
+                _make(tuned, stored, problem, label)
+    finish(given, "moved", moved_table(stored), stored)
     return 0
 
 
-def _make(tuned: Kept, kept: Kept, problem: str, label: str) -> None:
+def _make(tuned: Stored, stored: Stored, problem: str, label: str) -> None:
     started, values = time.perf_counter(), []
     entrant = None if label == OURS else chosen(tuned, problem, label)
     for seed in SEEDS:
         instance = moved(problem, seed)
         most = int(instance.budget * (1.0 if entrant is None else SLACK))
         values.append(rounded(within(race(instance, entrant, seed, most), most)[1]))
-    kept.put(problem, label, f"`python -m benchmarks.beyond moved` on {describe()}", values=values)
+    stored.put(problem, label, f"`python -m benchmarks.beyond moved` on {describe()}", values=values)
     print(f"{problem}: {label}: {time.perf_counter() - started:.1f} s", file=sys.stderr, flush=True)
 
 
-def moved_table(kept: Kept) -> str:
+def moved_table(stored: Stored) -> str:
     """A row for each algorithm, a column for each problem: mean and worst."""
     first = {problem: moved(problem, SEEDS[0]) for problem in PROBLEMS}
-    rows = [["*at x0, seed 1*", *(number(p.excess(p.x0)) for p in first.values())]]
-    rows += [["*the centre of the box*", *(number(p.excess(np.full(len(p.x0), 0.5))) for p in first.values())]]
+    rows = [["*at x0, seed 1*", *(number(p.gap(p.x0)) for p in first.values())]]
+    rows += [["*the centre of the box*", *(number(p.gap(np.full(len(p.x0), 0.5))) for p in first.values())]]
     for label in (*RIVALS, OURS):
-        lines = [kept.get(problem, label) for problem in PROBLEMS]
+        lines = [stored.get(problem, label) for problem in PROBLEMS]
         cells = [
             NOTHING if line is None else f"{number(float(np.mean(line['values'])))} ({number(max(line['values']))})"
             for line in lines

@@ -19,29 +19,29 @@ from fzoos._util.arrays import FloatArray
 
 
 class Spent(Exception):
-    """All values that there are have been asked."""
+    """The budget of values is spent."""
 
 
 class Pooled:
-    """F, the mean of the clients' functions, so many times.
+    """F, the mean of the clients' functions, for a number of evaluations.
 
     Args:
         instance: the problem.
-        most: values of F that can be asked; then `Spent` is raised.
+        most: the number of values of F; then `Spent` is raised.
         vectorized: whether the clients' functions take batches.
     """
 
     def __init__(self, instance: Instance, most: int, vectorized: bool) -> None:
         self._instance, self.most, self._vectorized = instance, most, vectorized
-        self._seen: list[tuple[float, float]] = []  # value as asked, F - F*
+        self._seen: list[tuple[float, float]] = []  # the returned value, F - F*
 
     def __call__(self, x: FloatArray) -> float:
         if len(self._seen) >= self.most:
             raise Spent
         x = np.clip(np.asarray(x, float), 0.0, 1.0)
-        asked = x[None] if self._vectorized else x
-        value = float(np.mean([np.squeeze(f(asked)) for f in self._instance.objectives]))
-        self._seen.append((value, float(self._instance.excess(x))))
+        points = x[None] if self._vectorized else x
+        value = float(np.mean([np.squeeze(f(points)) for f in self._instance.objectives]))
+        self._seen.append((value, float(self._instance.gap(x))))
         return value
 
     @property

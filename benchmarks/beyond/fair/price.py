@@ -1,4 +1,4 @@
-"""The price of federation: methods that see F itself, where one value of F costs N queries, beside the default.
+"""The price of federation: methods that see F itself, where one value of F costs N queries, compared with the default.
 
 python -m benchmarks.beyond price [--only TEXT] [--tables] [--page FILE]
 """
@@ -17,9 +17,9 @@ from benchmarks.beyond.fair import problems, problems_few
 from benchmarks.beyond.fair.command import arguments, finish
 from benchmarks.beyond.fair.compare import SEEDS, number, results
 from benchmarks.beyond.fair.entrants import OURS, OURS_FEW
-from benchmarks.beyond.fair.kept import Kept, rounded
 from benchmarks.beyond.fair.pooled import METHODS, solve
 from benchmarks.beyond.fair.race import Instance, race, within
+from benchmarks.beyond.fair.stored import Stored, rounded
 from benchmarks.beyond.tables import NOTHING, table
 from benchmarks.machine import describe
 
@@ -52,13 +52,13 @@ FEW = {
 def main(words: Sequence[str]) -> int:
     """Make the runs that are missing, or those that are named; print the tables."""
     given = arguments("price", __doc__, words)
-    kept = Kept(given.runs / "price.jsonl")
+    stored = Stored(given.runs / "price.jsonl")
     for name, priced in () if given.tables else (MANY | FEW).items():
         for label in _labels(name):
             elsewhere = name in MANY and label == OURS  # ours is run by the command rivals
-            if not elsewhere and given.wants(f"{name}: {label}", kept.get(name, label)):
-                _make(kept, name, priced, label)
-    finish(given, "price", price_tables(kept, Kept(given.runs / "rivals.jsonl")), kept)
+            if not elsewhere and given.wants(f"{name}: {label}", stored.get(name, label)):
+                _make(stored, name, priced, label)
+    finish(given, "price", price_tables(stored, Stored(given.runs / "rivals.jsonl")), stored)
     return 0
 
 
@@ -66,11 +66,11 @@ def _labels(name: str) -> tuple[str, ...]:
     return (*METHODS, OURS if name in MANY else OURS_FEW)
 
 
-def _make(kept: Kept, name: str, priced: Priced, label: str) -> None:
+def _make(stored: Stored, name: str, priced: Priced, label: str) -> None:
     started = time.perf_counter()
     values = {str(seed): [rounded(value) for value in _run(priced, label, seed)] for seed in SEEDS}
     made = f"`python -m benchmarks.beyond price` on {describe()}"
-    kept.put(name, label, made, queries=priced.cuts, values=values)
+    stored.put(name, label, made, queries=priced.cuts, values=values)
     print(f"{name}: {label}: {time.perf_counter() - started:.1f} s", file=sys.stderr, flush=True)
 
 
@@ -80,16 +80,16 @@ def _run(priced: Priced, label: str, seed: int) -> list[float]:
         trace = race(priced.maker(seed), None, seed, max(priced.cuts), priced.vectorized)
         return [within(trace, cut)[1] for cut in priced.cuts]
     found = []
-    for cut in priced.cuts:  # anew for each, as some plan with the budget
+    for cut in priced.cuts:  # a separate run for each, because some methods plan with the budget
         instance = priced.maker(seed)
         most = cut // len(instance.objectives)
         found.append(solve(METHODS[label], instance, most, seed, priced.vectorized))
     return found
 
 
-def price_tables(kept: Kept, raced: Kept) -> str:
+def price_tables(stored: Stored, raced: Stored) -> str:
     """Many dimensions: mean and worst; few: median and worst of both numbers of queries."""
-    found = {(name, label): _by_cut(kept, raced, name, label) for name in MANY | FEW for label in _labels(name)}
+    found = {(name, label): _by_cut(stored, raced, name, label) for name in MANY | FEW for label in _labels(name)}
     many = [_row([found[name, label] for name in MANY], label, np.mean) for label in (*METHODS, OURS)]
     few = [_row([found[name, label] for name in FEW], label, np.median) for label in (*METHODS, OURS_FEW)]
     budgets = [f"{name}, {priced.cuts[0]:,} queries" for name, priced in MANY.items()]
@@ -101,12 +101,12 @@ def price_tables(kept: Kept, raced: Kept) -> str:
     )
 
 
-def _by_cut(kept: Kept, raced: Kept, name: str, label: str) -> list[list[float]]:
+def _by_cut(stored: Stored, raced: Stored, name: str, label: str) -> list[list[float]]:
     """F - F* of all seeds, for each number of queries."""
     if name in MANY and label == OURS:
         values = [value for _, value in results(raced, name, label)]
         return [values] if values else []
-    line = kept.get(name, label)
+    line = stored.get(name, label)
     return [] if line is None else [list(values) for values in zip(*line["values"].values(), strict=True)]
 
 

@@ -25,7 +25,7 @@ class Problem:
 
     objectives: Sequence[BatchObjective]
     x0: FloatArray
-    excess: Callable[[FloatArray], float]
+    gap: Callable[[FloatArray], float]
     budget: int  # queries of all clients
     goal: float | None = None  # F - F*
 
@@ -97,7 +97,7 @@ SHAPES: dict[str, Callable[[FloatArray], FloatArray]] = {
     "rosenbrock": _rosenbrock,
     "log cosh": _log_cosh,
     "quartic": _quartic,
-}  # functions of y = z - z*, with minimum 0 at y = 0; "quadratic" beside them
+}  # functions of y = z - z*, with minimum 0 at y = 0; "quadratic" is separate
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ class SmallProblem:
     x0: FloatArray
     minimum: float
 
-    def excess(self, x: FloatArray) -> float:
+    def gap(self, x: FloatArray) -> float:
         """F(x) - F*."""
         return float(np.mean([f(x) for f in self.objectives])) - self.minimum
 

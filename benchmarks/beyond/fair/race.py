@@ -23,7 +23,7 @@ class Instance(Protocol):
     @property
     def x0(self) -> FloatArray: ...
 
-    def excess(self, x: FloatArray, /) -> float:
+    def gap(self, x: FloatArray, /) -> float:
         """F(x) - F*, without noise."""
         ...
 
@@ -46,13 +46,13 @@ def race(instance: Instance, entrant: Try | None, seed: int, most: int, vectoriz
         rounds=ROUNDS,
         vectorized=vectorized,
         max_queries=most,
-        monitor=instance.excess,
+        monitor=instance.gap,
         seed=seed,
     )
     rows = [(record.queries, float(record.monitor or 0.0)) for record in result.history if not record.cut]
-    return [(0, float(instance.excess(instance.x0))), *rows]
+    return [(0, float(instance.gap(instance.x0))), *rows]
 
 
 def within(trace: Trace, queries: float) -> tuple[int, float]:
-    """The last of a trace that had asked at most so much."""
+    """The last entry of a trace within a number of queries."""
     return [point for point in trace if point[0] <= queries][-1]

@@ -15,7 +15,7 @@ from scipy.fft import dct
 
 from benchmarks.beyond.fair.entrants import OURS, OURS_FEW
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms.line_search import client as star
+from fzoos.algorithms.line_search import client as design
 from fzoos.algorithms.line_search import directions, lines, memory, scales, server
 from fzoos.algorithms.trust_region import client as region
 from fzoos.algorithms.trust_region import excess, neighbours
@@ -64,7 +64,7 @@ def _one_transform(rows: FloatArray, seed: int, sweep: int, which: range) -> Non
 
 
 def _transformed_once(seed: int, sweep: int, dim: int, which: range) -> FloatArray:
-    """The common ones, which are kept nowhere."""
+    """The common directions, computed again at each call."""
     rows = np.empty((len(which), dim))
     _one_transform(rows, seed, sweep, which)
     return rows
@@ -74,12 +74,12 @@ def _without(name: str, empty: Any, method: Callable[..., Any]) -> Callable[...,
     """A method that finds an attribute of its object empty."""
 
     def called(self: Any, *given: Any) -> Any:
-        kept = getattr(self, name)
+        stored = getattr(self, name)
         setattr(self, name, empty)
         try:
             return method(self, *given)
         finally:
-            setattr(self, name, kept)
+            setattr(self, name, stored)
 
     return called
 
@@ -95,7 +95,7 @@ def _whatever_was_used(method: Callable[..., float]) -> Callable[..., float]:
 
 OUTLIER_RULE = "no outlier rule"
 _OUTLIERS: Replaced = {
-    (star, "credible_values"): _all_credible,
+    (design, "credible_values"): _all_credible,
     (neighbours, "credible_values"): _all_credible,
     (surrogate.RegionProcess, "outliers"): lambda self: [],
 }

@@ -9,7 +9,7 @@ from typing import Any
 FOLDER = Path(__file__).parents[1] / "results_fair"
 
 
-class Kept:
+class Stored:
     """A file of lines that have "problem", "label", "made" and whatever else was measured.
 
     Args:
@@ -26,7 +26,7 @@ class Kept:
         return self._lines.get((problem, label))
 
     def put(self, problem: str, label: str, made: str, **measured: Any) -> None:
-        """Add or replace a line, and write the file at once: a command that is interrupted goes on from there."""
+        """Add or replace a line, and write the file immediately, so that an interrupted command can continue."""
         self._lines[problem, label] = {"problem": problem, "label": label, **measured, "made": made}
         self._path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self._path.with_suffix(".tmp")
