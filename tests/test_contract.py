@@ -1,7 +1,7 @@
 """What every algorithm must do, whatever it does: SPEC "The problem" and "One loop, five algorithms".
 
 A new algorithm in `ALGORITHMS` is picked up here by itself, with its default settings. Only settings that make a run
-cheaper are changed, and FZooS runs in its variants too. `Auto` is none: it is FedTrustRegion in so few dimensions.
+cheaper are changed, and FZooS runs with other settings too. `Auto` is none: it is FedTrustRegion in so few dimensions.
 """
 
 import dataclasses
@@ -22,7 +22,6 @@ from fzoos import (
     FiniteDifferences,
     FZooS,
     Matern52,
-    Measured,
 )
 from fzoos.algorithms import ALGORITHMS
 from fzoos.algorithms.fedzo import FiniteDifferenceClient
@@ -59,11 +58,12 @@ CHEAPER = {
     "fzoos": QUICK,
 }
 SETTINGS = {name: cls(**CHEAPER.get(name, {})) for name, cls in ALGORITHMS.items() if cls is not Auto} | {
-    "fzoos-one-exchange": FZooS(**QUICK | {"refresh": None}),
-    "fzoos-without-active-queries": FZooS(**QUICK | {"active": None, "refresh": None}),
-    "fzoos-whole-trajectory": FZooS(**QUICK | {"points": None, "feature_points": None, "kernel": Matern52()}),
-    "fzoos-fixed-vector": FZooS(**QUICK | {"vector": "fixed", "length": Constant()}),
-    "fzoos-measured": FZooS(**QUICK | {"length": Measured()}),
+    "fzoos-otherwise": FZooS(
+        **QUICK | {"refresh": None, "points": None, "feature_points": None},
+        kernel=Matern52(),
+        vector="fixed",
+        length=Constant(),
+    ),
 }
 
 UNITS = {"gamma": 1, "curvature": 2, "eps": 2}  # FedProx's gamma, HiSo's curvature and what is added to it

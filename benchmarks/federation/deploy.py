@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 
 import fzoos
+from benchmarks.federation.deployment import provision
 from fzoos.runs.store import StoreError
-from fzoos.testing.deployment import provision
 
 NAME = "overhead"
 STUDY = """

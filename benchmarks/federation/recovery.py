@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.federation.deploy import Start, names, running_flare, running_flower
+from benchmarks.federation.deployment import descendants
 from benchmarks.machine import describe
-from fzoos.testing.deployment import descendants
 
 SITES = names(3)
 STUDY = f"""

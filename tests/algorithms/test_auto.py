@@ -145,21 +145,6 @@ def test_a_region_without_values(failing, seed):
     assert sum(f(result.x) for f in plain) < sum(f(np.array([0.2, 0.25, 0.2])) for f in plain)
 
 
-def test_a_region_without_values_in_many_dimensions():
-    """The same with stars and lines."""
-    dim, centre = 104, np.full(104, 0.3)
-    centre[0] = 0.8
-
-    def f(x):
-        return math.nan if x[0] > 0.3 else float(np.sum((x - centre) ** 2))
-
-    start, options = np.full(dim, -0.3), {"rounds": 8, "seed": 0, "on_failure": "skip"}
-    result = minimize([f, f], start, bounds=(-1, 1), algorithm=Auto(), **options)
-    assert result.status == "completed"
-    assert result.x[0] <= 0.3
-    assert f(result.x) < 0.5 * f(start)
-
-
 # Units
 
 

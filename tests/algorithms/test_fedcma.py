@@ -149,17 +149,6 @@ def test_failed_points_pull_nowhere():
     assert reply.arrays["x"] == pytest.approx(search.mean, abs=1e-12)
 
 
-@pytest.mark.parametrize("value", [3.0, float("nan")])
-def test_a_generation_that_says_nothing(value):
-    """Equal values, or none: mean and deviations stay; the queries count."""
-    made = client(lambda x: value, FedCMA(local_steps=4, population=5), on_failure="skip")
-    x, s = np.linspace(0.2, 0.8, D), np.linspace(0.1, 0.4, D)
-    reply = made.handle(Message("update", 1, {"x": x, "s": s}))
-    assert np.array_equal(reply.arrays["x"], x)
-    assert reply.arrays["s"] == pytest.approx(s, rel=1e-15)
-    assert reply.scalars["queries"] == 4 * 5
-
-
 @pytest.mark.parametrize("s", [-1.0, 1e90])
 def test_any_deviation_a_message_may_hold(s):
     """Deviations that no client would send (noise for privacy makes such) do not break a round."""

@@ -90,13 +90,6 @@ def test_pairs_without_curvature_are_left_out():
     assert np.ravel(xs) == pytest.approx([0.6, 0.65, 0.7, 0.75], abs=1e-15)
 
 
-def test_steps_are_limited():
-    """The secant of g = 1, 0.9 wants to go on by nine steps: Delta is all it gets, here 0.1."""
-    gradients = iter([1.0, 0.9, 0.8])
-    xs, _ = walk(server(1, reach=0.1), lambda x: np.array([next(gradients)]), [0.9], 3)
-    assert np.ravel(xs) == pytest.approx([0.9, 0.8, 0.7, 0.6], abs=1e-15)
-
-
 def test_delta_after_steps_too_far():
     """g before and after a step s: F rose where (before + after).s > 0. Delta is then half of the step, and doubles up
     to Delta_0 while F falls.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import numpy as np
 import pytest
 
@@ -13,12 +11,6 @@ from fzoos.messages.message import Message
 
 SEARCHES = {"fedcma", "fedbpt"}  # their steps are generations
 WITHOUT = {"auto", "fedtrustregion", "fedlinesearch", "fedlbfgs"}
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_who_has_them(name):
-    expected = set() if name in WITHOUT else {"local_steps"} if name in SEARCHES else {"local_steps", "optimizer"}
-    assert {field.name for field in fields(ALGORITHMS[name])} & {"local_steps", "optimizer"} == expected
 
 
 @pytest.mark.parametrize("name", sorted(WITHOUT))

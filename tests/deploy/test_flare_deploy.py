@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.federation.deployment import descendants, provision
 from nvflare.collab import CollabRecipe
 from nvflare.fuel.flare_api.api_spec import AuthorizationError
 from nvflare.fuel.flare_api.flare_api import new_secure_session
@@ -31,7 +32,6 @@ from fzoos.engines.flare import client_app, run, server_app
 from fzoos.engines.flare.settings import study_name
 from fzoos.federation import Study
 from fzoos.messages.codec import decode
-from fzoos.testing.deployment import descendants, provision
 
 pytestmark = pytest.mark.deploy
 

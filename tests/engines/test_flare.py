@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.federation.deployment import descendants, provision
 from nvflare.apis.signal import Signal
 from nvflare.collab.api.context import Context, set_call_context
 from nvflare.recipe import SimEnv
@@ -27,7 +28,6 @@ from fzoos.engines.flare.settings import SiteSettings, factory_name, study_name
 from fzoos.engines.flare.site import Closed, Overtaken, SerialWorker
 from fzoos.engines.flare.watch import _Attendance
 from fzoos.federation import Study
-from fzoos.testing.deployment import descendants, provision
 
 CENTRES = {"site-1": 0.2, "site-2": 0.45, "site-3": 0.8, "site-4": 0.5}
 

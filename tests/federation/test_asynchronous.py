@@ -218,21 +218,6 @@ def test_a_client_that_dies_holds_nobody_up():
     assert server.state.answers.under_way == {}
 
 
-def test_retries():
-    """Too few answers: who failed is asked once more, within the exchange."""
-    tried = []
-
-    def answer(i, request):
-        tried.append(i)
-        return ConnectionError("gone") if tried.count(1) == 1 and i == 1 else steps(i, request)
-
-    engine = Scripted(answer, [[0], [1], [1]])
-    server = make_server(engine, clients=2, retries=1)
-    play(server, 1)
-    assert engine.asked == [{0: 1, 1: 1}, {}, {1: 1}]
-    assert server.state.arrivals == [[0], [1], [1]]
-
-
 def test_what_is_under_way_is_planned_for():
     """The queries of a busy client are in the budget before they are known: 42 of FedZO with T = 2."""
     server = make_server(Scripted(steps, [[0, 1], [0, 1], [0, 1, 2]]))

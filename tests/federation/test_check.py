@@ -111,24 +111,6 @@ def test_numbers_that_no_sum_survives(how):
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "good"),
-    [
-        (FEDZO, PLAIN),
-        (SCAFFOLD, Message("update", 1, X)),
-        (SCAFFOLD, Message("update", 2, X | C)),
-        (FZOOS, REFRESH),
-        (FZOOS, UPDATE),
-        (FZOOS, Message("update", 2, X | W, {"seed": 1})),
-        (MEASURED, Message("refresh", 3, X, {"seed": 1})),
-        (MEASURED, Message("update", 3, W | L, {"seed": 1})),
-    ],
-)
-def test_good_requests(algorithm, good):
-    """What an honest server asks is taken, also x again with the payload for a client that missed the refresh."""
-    check_request(algorithm, good)
-
-
-@pytest.mark.parametrize(
     ("algorithm", "bad", "reason"),
     [
         (FEDZO, Message("refresh", 2, X), "'refresh' is not a request of FedZO"),
@@ -163,23 +145,6 @@ def test_a_server_cannot_ask_outside_the_box():
 S, H = {"s": np.zeros(3 * 4)}, {"h": np.ones(D)}  # T P slopes, T = 3
 KEPT = Adam(restart=False)
 MOMENTS = {"optimizer": np.zeros(1 + 2 * D)}  # Adam's k, m and v
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "arrays"),
-    [
-        (DECOMFL, S),
-        (DECOMFL, X),
-        (replace(DECOMFL, optimizer=KEPT), X | MOMENTS),
-        (HISO, X | H),
-        (replace(HISO, optimizer=KEPT), X | H | MOMENTS),
-    ],
-)
-def test_good_requests_of_what_is_rebuilt(algorithm, arrays):
-    """The averaged slopes, or the whole state; and replies have slopes only."""
-    request_ = Message("update", 2, arrays, {"seed": 1})
-    check_request(algorithm, request_)
-    check_reply(algorithm, request_, reply(arrays=S))
 
 
 @pytest.mark.parametrize(
@@ -286,26 +251,6 @@ def test_bad_requests_of_a_steered_round(bad, reason):
     """Names, shapes, numbers and the order of things: refused before anything is asked."""
     with pytest.raises(MessageError, match=reason):
         steered(bad)
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "scalars"),
-    [
-        (TRUST, {"seed": 1}),
-        (TRUST, REGION | {"radius": 0.0}),
-        (SEARCH, SHARED | {"mode": 9}),
-        (SEARCH, SHARED | {"share": 2.0}),
-        (SEARCH, SHARED | {"ridge": -1.0}),
-    ],
-)
-def test_a_first_request_with_wrong_numbers_asks_nothing(algorithm, scalars):
-    """The client half reads the numbers before its first query."""
-    asked = []
-    evaluator = Evaluator(lambda u: asked.append(u) or 0.0, Box.of((0, 1), D))
-    half = algorithm.client(ClientContext(evaluator, Trajectory(D), np.random.default_rng(0), D, 2, True))
-    with pytest.raises(MessageError):
-        Client(half).handle(Message("refresh", 1, X, scalars))
-    assert asked == []
 
 
 def test_a_client_that_has_no_x():

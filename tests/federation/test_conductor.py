@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 import pytest
-from conducted import THREE, run, same_history
+from conducted import run, same_history
 from fault_jobs import CENTRES, Box, logged, make_study, receive
 from wire import Wire
 
 import fzoos
 from fzoos import FedZO
 from fzoos.federation.conductor import conduct
-from fzoos.runs.store import Store, StoreError
+from fzoos.runs.store import StoreError
 
 # Checkpoints
 
@@ -45,22 +45,6 @@ def test_converged_at_every_exchange(folder):
     assert (again.status, again.rounds) == ("converged", whole.rounds)
     more, _ = run(replace(study, tolerance=0.0, rounds=whole.rounds + 1), folder, resume=True)
     assert (more.status, more.rounds) == ("completed", whole.rounds + 1)
-
-
-def test_a_checkpoint_after_each_exchange(folder):
-    """Two exchanges a round, one in the first: what is on the disk moves with each."""
-    study, bodies = make_study(), []
-
-    class Looking(Wire):
-        def exchange(self, requests, timeout):
-            with Store(folder / "result.db") as store:
-                bodies.append(store.last_checkpoint(store.last))
-            return super().exchange(requests, timeout)
-
-    with Looking(study, folder) as engine:
-        conduct(study, engine, folder / "result.db")
-    assert bodies[0] is None
-    assert len(bodies) == len(set(bodies)) == 1 + 2 + 2
 
 
 def test_more_rounds(folder):
@@ -168,18 +152,3 @@ def test_budget_of_the_sites(folder):
     whole, _ = run(make_study(rounds=5), folder / "whole")
     more, _ = run(replace(study, max_queries_per_client=31), folder, resume=True)
     same_history(more, whole)
-
-
-def test_a_site_with_a_smaller_budget_drops_out(folder):
-    """The others go on without it."""
-    study = make_study("fedzo", sites=THREE, min_clients=2, rounds=4)
-
-    class Poor(Wire):
-        def ask(self, client, data):
-            self.site = {"max_queries": 13} if client == 1 else {}
-            return super().ask(client, data)
-
-    with Poor(study, folder) as engine:
-        result = conduct(study, engine, folder / "result.db")
-    assert result.status == "completed"
-    assert result.queries_per_client == (24, 12, 24)

@@ -256,20 +256,6 @@ class Sites:
             self._end(client)
 
 
-def test_site_killed_in_each_exchange(nursery, folder, undisturbed):
-    """Killed in round 1, in a refresh and in an update, and asked again: the undisturbed run, one query lost a time."""
-    settings = {"algorithm": "fzoos", "retries": 3}
-    whole, points = undisturbed(**settings)
-    # 4 + 3 queries in round 1 (x_0 and the initial design; two iterates, one active query between them); then 3 in a
-    # refresh and 3 in an update: the second of the first round, the last of a refresh, the first of an update
-    sites = Sites(nursery, folder, settings, kills=[2, 6 + 3, 1 + 1, None])
-    result = conduct(make_study(**settings), sites, folder / "result.db")
-    sites.close()
-    assert sites.failed == [(0, "update", 1), (0, "refresh", 2), (0, "update", 2)]
-    assert (result.status, result.x.tobytes().hex()) == ("completed", whole["x"])
-    assert compare(folder, make_study(**settings), points, 3, journals=".") == 3
-
-
 def test_site_killed_and_gone_on_without(nursery, folder):
     """Two of three are enough: the round goes on without it; what it had paid for is in its journal, in its trajectory
     and, as soon as it answers again, in the server's count."""

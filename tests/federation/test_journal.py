@@ -181,15 +181,6 @@ def test_the_values_of_a_batch_wait_for_the_disk_together(folder):
             assert db.execute("SELECT count(*) FROM queries").fetchone() == (5,)
 
 
-def test_values_that_took_long_are_on_the_disk_at_once(folder):
-    with opened(folder / "j") as journal:
-        request, seen = journal.begin(b"r"), waits(journal)
-        journal._flushed -= 60.0  # the value took a minute
-        journal.record(request, np.zeros((1, 2)), np.zeros(1), 1, 0, "query", more=True)
-        assert len(seen) == 1
-        assert noted(folder / "j") == 2
-
-
 def opened_elsewhere(path):
     return closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True))
 

@@ -7,11 +7,9 @@ from dataclasses import replace
 import pytest
 from conducted import THREE, failures, run, same_history
 from fault_jobs import CENTRES, Box, make_study
-from wire import Wire
 
 import fzoos
 from fzoos.engines import LocalStudy
-from fzoos.federation.conductor import conduct
 from fzoos.runs.store import StoreError
 
 
@@ -78,20 +76,3 @@ def test_reading_while_a_run_writes(folder, nursery):
     assert (status, values["status"]) == (0, "completed")
     assert ("completed", 30) in seen
     assert result.x.tobytes().hex() == values["x"]
-
-
-def test_outcome_is_not_lost_when_the_engine_breaks(folder):
-    """An engine that raises, against its promise, ends the run; the file says so and it can be resumed."""
-    study = make_study()
-    whole, _ = run(study, folder / "whole")
-
-    class Broken(Wire):
-        def exchange(self, requests, timeout):
-            if next(iter(requests.values())).round == 2:
-                raise MemoryError("too much")
-            return super().exchange(requests, timeout)
-
-    with Broken(study, folder) as engine, pytest.raises(MemoryError):
-        conduct(study, engine, folder / "result.db")
-    assert (fzoos.load(folder).status, fzoos.load(folder).message) == ("failed", "MemoryError: too much")
-    same_history(run(study, folder, resume=True)[0], whole)

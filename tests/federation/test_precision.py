@@ -13,14 +13,12 @@ from wire import Wire
 
 import fzoos
 from fzoos.algorithms import ALGORITHMS
-from fzoos.engines.local import LocalEngine
 from fzoos.federation.conductor import conduct
-from fzoos.federation.server import Server
 from fzoos.federation.site import StudySite
 from fzoos.federation.study import Study
 from fzoos.messages.codec import MessageError, RemoteFailure, decode, encode
 from fzoos.messages.message import Message
-from fzoos.messages.precision import PRECISIONS, check_precision, read, rounded, size, write
+from fzoos.messages.precision import PRECISIONS, read, rounded, size, write
 from fzoos.messages.rounding import Rounding
 from fzoos.runs.store import StoreError
 
@@ -204,18 +202,6 @@ def test_not_rounded(precision):
     assert decode(encode(Rounding(precision, SEED)(message), "s1"), "s1").precision == precision
 
 
-@pytest.mark.parametrize("wrong", ["float8", None, ["float32"]])
-def test_unknown(wrong):
-    """The names that there are, and what came."""
-    with pytest.raises(
-        ValueError, match="precision must be one of float64, float32, float16, stochastic, got"
-    ) as error:
-        check_precision(wrong)
-    assert repr(wrong) in str(error.value)
-    with pytest.raises(ValueError, match="precision must be one of"):
-        fzoos.minimize([lambda x: 0.0], [0.0], bounds=(-1, 1), precision=wrong)
-
-
 def test_stochastic_needs_chance():
     """Without a seed or a generator there is none."""
     with pytest.raises(ValueError, match="needs a seed"):
@@ -307,35 +293,6 @@ def test_every_algorithm_at_every_precision(folder, algorithm, precision):
     assert np.all(abs(result.x) <= 1.0)
     if precision != "float64":
         assert plain.bytes_up < minimized(replace(study, precision="float64")).bytes_up
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "precision"),
-    [("fedzo", "float64"), ("scaffoldi", "float16"), ("decomfl", "stochastic"), ("hiso", "float32")],
-)
-def test_what_each_side_has(algorithm, precision):
-    """The server goes on with its own x, a mean of three, and the clients see it rounded; where x is rebuilt from
-    numbers that travelled, all of them have the same x, bit for bit."""
-    study = make(algorithm, precision, sites=("a", "b", "c"))
-    clients = [study.client(i, Box(CENTRES[i])) for i in range(3)]
-    server = Server(
-        LocalEngine(clients),
-        study.algorithm_settings,
-        study.box.to_cube(study.start),
-        weights=study.omega,
-        participants=3,
-        shared_seed=study.seeds.shared,
-        rng=np.random.default_rng(study.seeds.server),
-        rounding=Rounding(precision, study.seeds.server),
-    )
-    for r in range(1, 4):
-        sent = server.x.copy()
-        server.run(server.plan())
-        if "x" in study.half.parts:
-            exact, sent = sent, Rounding(precision, study.seeds.server).arrays({"x": sent}, r)["x"]
-            assert precision == "float64" or r == 1 or not np.array_equal(sent, exact)
-        for client in clients:
-            assert client.x.tobytes() == sent.tobytes()
 
 
 def test_another_precision_is_another_study(folder):

@@ -208,12 +208,6 @@ def test_without_dp_accounting_nothing_is_asked(tmp_path, monkeypatch):
         assert store.last is None  # not even a run that failed
 
 
-def test_a_site_needs_no_dp_accounting(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    with StudySite(study(), 0, Box(0.1), tmp_path / "journal") as site:
-        assert site.handle(Message("update", 1, {"x": np.full(3, 0.4)})).kind == "iterate"
-
-
 def test_what_noise_would_make_useless_is_refused(tmp_path):
     ours = study(algorithm={"name": "fzoos", "length": {"name": "Measured"}})
     objectives = boxes()

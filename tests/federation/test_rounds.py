@@ -11,7 +11,7 @@ from fzoos.algorithms.finite_differences import FiniteDifferences
 from fzoos.algorithms.optimizers import SGD
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.rounds import RoundLoop
-from fzoos.federation.server import Dropouts, Server
+from fzoos.federation.server import Server
 from fzoos.federation.server_state import Plan, ServerState
 from fzoos.federation.setup import Seeds, Setting
 from fzoos.objectives.box import Box
@@ -129,15 +129,6 @@ def test_errors_end_the_run_and_go_on_up():
     with pytest.raises(OSError, match="no disk"):
         loop.run()
     assert notes.ending == ("failed", "OSError: no disk")
-
-
-def test_too_few_clients():
-    """Where failures are gone on from, too many of them end the run, and nothing is raised."""
-    loop, _, notes = make(objective=broken, dropouts=Dropouts(1, retries=0))
-    loop.run()
-    status, message = notes.ending
-    assert status == "failed"
-    assert message.endswith("; the study can be resumed")
 
 
 # Tolerance

@@ -10,12 +10,11 @@ import pytest
 from fzoos import Auto, DeComFL, FedCMA, FedZO, ScaffoldI, Stop, minimize
 from fzoos.engines import LocalStudy
 from fzoos.federation.conductor import conduct
-from fzoos.federation.journal import Journal
 from fzoos.federation.site import StudySite
 from fzoos.messages.codec import decode, encode
 from fzoos.messages.message import Message
 from fzoos.testing.resume import Crash, _Restarting, _until_done
-from fzoos.testing.study import asked, make_study, objectives_of, same_history
+from fzoos.testing.study import make_study, objectives_of, queried_points, same_history
 
 CENTRES, WEIGHTS = (0.3, 0.4, 0.1), (0.5, 0.3, 0.2)
 
@@ -114,7 +113,7 @@ def test_a_study_is_the_run_of_minimize_and_is_resumed_anywhere(algorithm, tmp_p
     same_history(whole, plain)
     assert whole.fun is not None
     assert np.array_equal(whole.best_x, plain.best_x)
-    assert sum(map(len, asked(study, tmp_path / "whole"))) == whole.queries
+    assert sum(map(len, queried_points(study, tmp_path / "whole"))) == whole.queries
 
     folder, count, exchange = tmp_path / "stopped", itertools.count(1), [0]
     folder.mkdir()
@@ -128,16 +127,7 @@ def test_a_study_is_the_run_of_minimize_and_is_resumed_anywhere(algorithm, tmp_p
     engine = _Restarting(study, folder, stop)
     result = _until_done(lambda: conduct(study, engine, folder / "result.db", resume=True))
     same_history(result, whole)
-    assert asked(study, folder) == asked(study, tmp_path / "whole")
-
-
-def test_values_are_queries_of_the_journal(tmp_path):
-    study = make_study(FedZO(), rounds=2, share_values=True)
-    result = LocalStudy(study, tmp_path, objectives_of(study, tmp_path)).run()
-    with Journal(tmp_path / "journals" / "site-1.journal", study.id, "site-1") as journal:
-        purposes = [query.purpose for query in journal.queries()]
-        assert journal.count == result.queries_per_client[0]
-    assert purposes.count("value") == 2
+    assert queried_points(study, folder) == queried_points(study, tmp_path / "whole")
 
 
 def test_a_study_ends_at_its_target_and_goes_on_with_a_lower_one(tmp_path):
@@ -163,12 +153,3 @@ def test_a_site_answers_only_where_it_was_agreed(tmp_path):
                 with pytest.raises(Exception, match="does not share values"):
                     decode(body, study.id)
                 assert site.queries == 0
-
-
-def test_the_budget_of_a_site_has_room_for_the_value(tmp_path):
-    study = make_study(FedZO(), rounds=3, share_values=True, max_queries_per_client=12, min_clients=1)
-    result = LocalStudy(study, tmp_path, objectives_of(study, tmp_path)).run()
-    assert result.status == "failed"
-    assert max(result.queries_per_client) <= 12
-    assert result.rounds >= 1
-    assert all(record.monitor is not None for record in result.history)

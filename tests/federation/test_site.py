@@ -140,18 +140,6 @@ def test_refused(folder, data, reason):
         same(fresh.handle(UPDATE), good)
 
 
-def test_anothers_journal(folder):
-    """The journal of another study or site is refused when the site is made."""
-    site(folder).close()
-    with pytest.raises(JournalError, match="belongs to study"):
-        site(folder, study=make_study("scaffoldi", sites=("a",), seed=1))
-    study = make_study("scaffoldi", sites=("b", "a"))
-    with StudySite(study, 0, Box(0.2), folder / "b.journal"):
-        pass
-    with pytest.raises(JournalError, match="belongs to site 'b', not 'a'"):
-        StudySite(study, 1, Box(0.2), folder / "b.journal")
-
-
 def test_a_journal_of_another_version(folder):
     """A journal with this study's name but other numbers in it is noticed before it does harm."""
     with Journal(folder / "a.journal", STUDY.id, "a", seed=STUDY.seed) as journal:
@@ -204,27 +192,6 @@ def test_the_generator_is_the_recorded_one(folder, generator):
     directions = np.random.default_rng(0).standard_normal((2, 2))  # of ScaffoldI's estimate at x, lambda = 0.01
     expected = STUDY.box.from_cube(np.clip(X + 0.01 * directions, 0.0, 1.0))
     np.testing.assert_allclose(asked[1:], expected, rtol=0.0, atol=1e-15)
-
-
-def test_recorded_points_are_taken_as_they_are(folder):
-    """Points that this machine would not compute: no query is made again, and what was asked is what is known."""
-    study = make_study("fzoos", sites=("a",))
-    request = encode(Message("update", 1, {"x": X}, {"seed": 7}), study.id)
-    with StudySite(study, 0, Box(0.2), folder / "a.journal") as here:
-        here.answer(request)
-    rows = queries(folder)
-    moved = [np.frombuffer(x) * 0.9 for x, _, _ in rows]
-    with Journal(folder / "b.journal", study.id, "a") as journal:
-        id = journal.begin(request)
-        for part, step, purpose in ((slice(4), 0, "initial"), (4, 1, "iterate"), (5, 1, "active"), (6, 2, "iterate")):
-            values = np.array([y for _, y, _ in rows])
-            journal.record(id, np.array(moved)[part].reshape(-1, 2), np.ravel(values[part]), 1, step, purpose)
-        journal.reply(id, b"reply", np.random.default_rng(0).bit_generator.state)
-    with StudySite(study, 0, lambda x: pytest.fail("asked again"), folder / "b.journal") as here:
-        client = here._restore()
-        trajectory = client._half.context.trajectory
-        np.testing.assert_allclose(study.box.from_cube(trajectory.x), moved, rtol=0.0, atol=1e-15)
-        assert client.queries == len(rows)
 
 
 # Ending

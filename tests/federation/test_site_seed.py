@@ -69,21 +69,6 @@ def test_no_message_and_no_file_of_the_server_has_a_seed(folder):
         assert not any(str(state["state"]).encode() in data for state in states for data in kept)
 
 
-@pytest.mark.parametrize("name", ["fzoos"])
-def test_a_site_that_starts_anew_for_each_message_replays_its_secret(folder, name):
-    """Begun with secret seeds and restarted for every message, a study ends as with the same seeds in one piece."""
-    study = make_study(name, sites=("a", "b"), rounds=3)
-    (folder / "restarted").mkdir()
-    with Wire(study, folder / "restarted", restart=True, site_seed=None) as wire:
-        result = conduct(study, wire, folder / "restarted" / "result.db")
-    (folder / "whole" / "journals").mkdir(parents=True)
-    for site in study.sites:
-        seed = unseal(read_about(folder / "restarted" / f"{site}.journal"))
-        Journal(journal_of(folder / "whole", site), study.id, site, seed=seed).close()
-    whole = LocalStudy(study, folder / "whole", boxes(study)).run()
-    assert result.x.tobytes() == whole.x.tobytes()
-
-
 def test_with_the_studys_seed_it_is_the_run_of_minimize(folder):
     study = make_study("fedzo", sites=("a", "b"), rounds=2)
     settings = {"bounds": study.bounds, "rounds": 2, "seed": study.seed}

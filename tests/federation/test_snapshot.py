@@ -218,17 +218,6 @@ def test_whatever_is_wrong_costs_a_replay(folder, caplog, wrong):
     assert not caplog.records
 
 
-def test_another_version_of_the_program(folder, monkeypatch, caplog):
-    study = make_study("auto", THREE, rounds=2)
-    run(study, folder, snapshots=True)
-    monkeypatch.setattr(fzoos.federation.snapshot, "__version__", "9.9")
-    longer = replace(study, rounds=4)
-    result = run(longer, folder, resume=True, snapshots=True)
-    assert len(caplog.records) == 3
-    assert all("another version of the program" in record.getMessage() for record in caplog.records)
-    assert result.x.tobytes() == run(longer, folder / "replayed").x.tobytes()
-
-
 def of_another_client(header, arrays):
     header["numbers"].pop("refreshed")
 
@@ -378,14 +367,6 @@ def test_it_holds_no_more_than_the_journal(folder):
     assert str(0x5EC2E75EED5EC2E75EED).encode() not in data
     assert f"{0x5EC2E75EED5EC2E75EED:x}".encode() not in data
     assert b"secret-word" not in data
-
-
-def test_old_data_is_not_in_it(folder):
-    """The journal does not hold a prior, so that a site with one has no snapshot."""
-    study = make_study("auto", ("a",), rounds=2)
-    prior = np.random.default_rng(0).uniform(-1.0, 1.0, (5, 2)), np.arange(5.0)
-    run(study, folder, snapshots=True, prior=prior)
-    assert not list(folder.glob("*.snapshot*"))
 
 
 def test_a_disk_that_is_full(folder, monkeypatch, caplog):

@@ -1,11 +1,11 @@
-"""The contract suite, for everybody's algorithms and engines.
+"""The contract suite for algorithms and engines, those of other packages included.
 
     from fzoos.testing import AlgorithmContract, ResumeContract
 
     class TestMine(AlgorithmContract):
         algorithm = MyAlgorithm()
 
-    class TestMineGoesOn(ResumeContract):
+    class TestMineResumes(ResumeContract):
         algorithm = MyAlgorithm()
 
 Without pytest, `check_algorithm`, `check_resume` and `check_engine` do the same in a script.
@@ -13,12 +13,9 @@ Without pytest, `check_algorithm`, `check_resume` and `check_engine` do the same
 
 import sys
 
-if "pytest" in sys.modules:  # its asserts then say what they have found
+if "pytest" in sys.modules:  # its assertions then show the values that they compare
     sys.modules["pytest"].register_assert_rewrite(
-        *(
-            f"fzoos.testing.{name}"
-            for name in ("difficulties", "endings", "engine", "reproducibility", "resume", "sizes", "study", "weights")
-        )
+        *(f"fzoos.testing.{name}" for name in ("algorithm", "engine", "resume", "study"))
     )
 
 from fzoos.testing.algorithm import AlgorithmContract, check_algorithm

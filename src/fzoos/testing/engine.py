@@ -1,4 +1,4 @@
-"""The contract of an engine: it carries messages, and changes nothing."""
+"""The contract of an engine: it carries messages and changes nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fzoos.engines.local_study import LocalStudy
 from fzoos.federation.study import Study
 from fzoos.result import Result
 from fzoos.testing.problem import run_checks
-from fzoos.testing.study import SITES, asked, copy_seeds, make_study, objectives_of, temporary_folder
+from fzoos.testing.study import SITES, copy_seeds, make_study, objectives_of, queried_points, temporary_folder
 
 __all__ = ["EngineContract", "RunStudy", "check_engine"]
 
@@ -23,24 +23,24 @@ _SAME = 1e-9  # processes with other numbers of BLAS threads add up in another o
 
 
 class RunStudy(Protocol):
-    """Runs a study over the engine."""
+    """A function that runs a study over the engine."""
 
     def __call__(self, study: Study, folder: Path, *, resume: bool) -> Result:
-        """Run a study from its beginning, or go on with it.
+        """Run a study from its beginning, or resume it.
 
         Args:
-            study: the study; the black box of its site is `SiteObjective(site, folder)`.
-            folder: for the result, the journals (*.journal, in any folder of it) and whatever else is to be there when
-                the study goes on.
-            resume: whether it goes on with what is in the folder.
+            study: the study; the objective of a site is `SiteObjective(site, folder)`.
+            folder: the folder for the result, the journals (*.journal, in any folder of it) and whatever else is
+                needed to resume the study.
+            resume: whether to resume the study whose files are in the folder.
         """
         ...
 
 
 class EngineContract:
-    """What every engine must do. Each method whose name begins with `test` is one check.
+    """The checks that every engine passes. Each method whose name begins with `test` is one check.
 
-    In a file of tests, a subclass named `Test...` is all that pytest needs:
+    In a test file, a subclass named `Test...` is all that pytest needs:
 
         class TestMyEngine(EngineContract):
             def run(self, study, folder, *, resume):
@@ -48,17 +48,17 @@ class EngineContract:
                     return conduct(study, engine, folder / "result.db", resume=resume)
 
     Attributes:
-        algorithms: run over the engine; between them they have one and two exchanges a round.
+        algorithms: the algorithms that run over the engine; together they have rounds of one and of two exchanges.
     """
 
     algorithms: Sequence[Algorithm] = (FedZO(), ScaffoldI(), FedTrustRegion())
 
     def run(self, study: Study, folder: Path, *, resume: bool) -> Result:
-        """See `RunStudy`."""
+        """Run a study over the engine, as `RunStudy` describes."""
         raise NotImplementedError
 
     def test_numbers(self) -> None:
-        """A study ends as it ends with all sites in one process, and every query was made once."""
+        """A study ends as it does with all sites in one process, and every query is made once."""
         for algorithm in self.algorithms:
             study = make_study(algorithm)
             with _folders() as (here, there):
@@ -66,11 +66,11 @@ class EngineContract:
                 assert result.status == "completed"
                 expected = _local(study, here, there)
                 _same_numbers(result, expected)
-                counts = [len(points) for points in asked(study, there)]
+                counts = [len(points) for points in queried_points(study, there)]
                 assert counts == list(result.queries_per_client)
 
     def test_resume(self) -> None:
-        """One round and then two more are three, without a query more."""
+        """One round and then two more are three rounds, without an additional query."""
         algorithm = self.algorithms[-1]
         with _folders() as (here, there):
             first = self.run(make_study(algorithm, rounds=1), there, resume=False)
@@ -78,11 +78,12 @@ class EngineContract:
             result = self.run(make_study(algorithm), there, resume=True)
             expected = _local(make_study(algorithm), here, there)
             _same_numbers(result, expected)
-            counts = [len(points) for points in asked(make_study(algorithm), there)]
+            counts = [len(points) for points in queried_points(make_study(algorithm), there)]
             assert counts == list(expected.queries_per_client)
 
     def test_a_site_that_fails(self) -> None:
-        """Two of three are enough: a site whose black box raises stops nobody, and its words stay with it."""
+        """Two of three sites suffice: one whose objective raises does not stop the others, and its error message stays
+        at the site."""
         study = make_study(self.algorithms[0], min_clients=2)
         with _folders() as (here, there):
             for folder in (here, there):
@@ -104,7 +105,7 @@ def _folders() -> Iterator[tuple[Path, Path]]:
 
 
 def _local(study: Study, here: Path, there: Path) -> Result:
-    """The study with all sites in one process, and with the seeds that the engine's sites have in their journals."""
+    """Run the study with all sites in one process and the seeds that are in the journals of the engine's sites."""
     copy_seeds(study, there, here)
     return LocalStudy(study, here, objectives_of(study, here)).run()
 
@@ -117,14 +118,14 @@ def _same_numbers(found: Result, expected: Result) -> None:
 
 
 def check_engine(run: RunStudy, algorithms: Sequence[Algorithm] | None = None) -> None:
-    """Run the whole contract, without pytest.
+    """Run the whole contract without pytest.
 
     Args:
-        run: runs a study over the engine.
+        run: the function that runs a study over the engine.
         algorithms: as in `EngineContract`.
 
     Raises:
-        AssertionError: it is broken; the message names the check.
+        AssertionError: the engine breaks the contract; the message names the check.
 
     Example:
         >>> from fzoos.engines import LocalStudy

@@ -1,4 +1,4 @@
-"""Crash and resume: a study that is stopped anywhere ends as one that nobody disturbed."""
+"""The contract of resumption: a study that is stopped anywhere ends as an undisturbed one."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from fzoos.result import Result
 from fzoos.testing.problem import run_checks
 from fzoos.testing.study import (
     SiteObjective,
-    asked,
     make_study,
     objectives_of,
+    queried_points,
     registered,
     same_history,
     temporary_folder,
@@ -33,21 +33,21 @@ __all__ = ["ResumeContract", "check_resume"]
 
 
 class Crash(BaseException):
-    """The process is gone; nothing of ours catches it."""
+    """The end of a process, which nothing in the library catches."""
 
 
 class ResumeContract:
-    """What makes a study of an algorithm resumable. Each method whose name begins with `test` is one check.
+    """The checks that make studies of an algorithm resumable. Each method whose name begins with `test` is one check.
 
-        class TestMineGoesOn(ResumeContract):
+        class TestMineResumes(ResumeContract):
             algorithm = MyAlgorithm()
 
-    A site is made again by answering all its requests once more with the values from its journal. So an algorithm must
-    draw from its context's generator only, ask through its context's trajectory only, and keep everything else in its
-    client half, in attributes: arrays, numbers, lists, dicts, objects of classes of its own.
+    A site is restored by answering all its requests again with the values from its journal, or from a snapshot. So an
+    algorithm must draw from its context's generator only, query through its context only, and return everything that
+    later requests depend on from `state()` of its client half.
 
     Attributes:
-        algorithm: the settings to be checked, made quicker where that is needed (`make_quick`).
+        algorithm: the settings to check, made quicker where that is needed (`make_quick`).
     """
 
     algorithm: Algorithm
@@ -68,7 +68,7 @@ class ResumeContract:
             same_history(trial.whole, plain)
 
     def test_sites_restarted_for_every_message(self) -> None:
-        """Sites that are started anew for each message: the same run, with no more queries."""
+        """Sites that are started again for each message give the same run, with no more queries."""
         with _Trial(self.algorithm) as trial:
             folder = trial.folder("restarted")
             trial.compare(conduct(trial.study, _Restarting(trial.study, folder), folder / "result.db"), folder)
@@ -81,7 +81,7 @@ class ResumeContract:
             trial.compare(conduct(trial.study, engine, folder / "result.db"), folder)
 
     def test_server_stopped_in_every_exchange(self) -> None:
-        """A server that ends before and after the sites work, and is started anew: the same run, with no more
+        """A server that ends before and after the sites work, and is started again, gives the same run, with no more
         queries."""
         with _Trial(self.algorithm) as trial:
             folder, count = trial.folder("stopped"), itertools.count(1)
@@ -96,7 +96,7 @@ class ResumeContract:
             trial.compare(_until_done(lambda: conduct(trial.study, engine, folder / "result.db", resume=True)), folder)
 
     def test_crash_in_every_third_query(self) -> None:
-        """The query in flight at a crash is asked again, and no other."""
+        """The query in flight at a crash is repeated, and no other."""
         with _Trial(self.algorithm) as trial:
             folder, crashes = trial.folder("crashed"), [0]
 
@@ -128,7 +128,7 @@ def _until_done(attempt: Callable[[], Result]) -> Result:
 
 
 class _Trial:
-    """A study of the algorithm that nobody disturbs, to compare others with."""
+    """An undisturbed study of the algorithm, with which others are compared."""
 
     def __init__(self, algorithm: Algorithm) -> None:
         self._algorithm, self._stack = algorithm, ExitStack()
@@ -152,19 +152,19 @@ class _Trial:
         return path
 
     def compare(self, result: Result, folder: Path) -> None:
-        """The same run, and the same queries in the same order."""
+        """Check that it is the same run, with the same queries in the same order."""
         same_history(result, self.whole)
-        assert asked(self.study, folder) == asked(self.study, self._path / "whole")
+        assert queried_points(self.study, folder) == queried_points(self.study, self._path / "whole")
 
 
 class _Restarting:
-    """An engine that goes through bytes, with a new site for every message.
+    """An engine that encodes its messages, with a new site for every message.
 
     Args:
         study: the study's settings.
-        folder: where the journals are.
-        stop: called before the sites work (False) and after (True); what it raises ends the server.
-        snapshots: whether the sites keep snapshots.
+        folder: the folder of the journals.
+        stop: a function called before (False) and after (True) the sites work; what it raises ends the server.
+        snapshots: whether the sites write snapshots.
     """
 
     def __init__(
@@ -195,13 +195,13 @@ class _Restarting:
 
 
 def check_resume(algorithm: Algorithm) -> None:
-    """Crash and resume studies of an algorithm, without pytest.
+    """Crash and resume studies of an algorithm without pytest.
 
     Args:
         algorithm: as in `ResumeContract`.
 
     Raises:
-        AssertionError: a study that was stopped ends otherwise; the message names the check.
+        AssertionError: a study that was stopped ends differently; the message names the check.
 
     Example:
         >>> from fzoos import FedZO

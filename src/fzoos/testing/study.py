@@ -1,4 +1,4 @@
-"""The small study on which engines are checked, and on which runs are taken up again."""
+"""The small study on which engines and resumption are checked."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from fzoos.testing.quick import as_table, make_quick
 __all__ = [
     "SITES",
     "SiteObjective",
-    "asked",
     "copy_seeds",
     "make_study",
     "objectives_of",
+    "queried_points",
     "registered",
     "same_history",
     "temporary_folder",
@@ -38,7 +38,7 @@ _CENTRES = dict(zip(SITES, (0.2, 0.45, 0.8), strict=True))
 
 
 def make_study(algorithm: Algorithm, **changes: Any) -> Study:
-    """A study that costs little: d = 2, three sites, three rounds, of few local steps if there are any."""
+    """Return a study of little cost: d = 2, three sites, three rounds, few local steps if there are any."""
     settings: dict[str, Any] = {"x0": 0.5, "dim": 2, "bounds": (0.0, 1.0), "sites": SITES, "rounds": 3, "seed": 5}
     settings |= {"retries": 0, "algorithm": as_table(make_quick(algorithm))}
     return Study("contract", **(settings | changes))
@@ -46,20 +46,20 @@ def make_study(algorithm: Algorithm, **changes: Any) -> Study:
 
 @dataclass(frozen=True)
 class SiteObjective:
-    """The black box of a site: it writes down what it is asked, and raises if the file SITE.raises is there.
+    """The objective of a site, which records its queries in SITE.asked and raises if the file SITE.raises exists.
 
-    It needs nothing but its two words, so that a process of its own can make it.
+    It needs nothing but two strings, so that another process can construct it.
 
     Args:
         site: the site's name.
-        folder: where its files are.
+        folder: the folder of its files.
     """
 
     site: str
     folder: str | Path
 
     def __call__(self, x: FloatArray) -> float:
-        """The squared distance from the site's own centre."""
+        """Return the squared distance from the site's own centre."""
         with (Path(self.folder) / f"{self.site}.asked").open("ab") as file:
             file.write(x.astype("<f8").tobytes())
         if (Path(self.folder) / f"{self.site}.raises").exists():
@@ -68,13 +68,13 @@ class SiteObjective:
 
 
 def objectives_of(study: Study, folder: str | Path) -> list[SiteObjective]:
-    """The black boxes of a study's sites."""
+    """Return the objectives of a study's sites, which share a folder."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     return [SiteObjective(site, folder) for site in study.sites]
 
 
-def asked(study: Study, folder: str | Path) -> list[list[list[float]]]:
-    """For each site, the points that its black box was asked for."""
+def queried_points(study: Study, folder: str | Path) -> list[list[list[float]]]:
+    """Return, per site, the points at which its objective was queried."""
     files = [Path(folder) / f"{site}.asked" for site in study.sites]
     bodies = [file.read_bytes() if file.exists() else b"" for file in files]
     return [np.frombuffer(body, "<f8").reshape(-1, study.dim).tolist() for body in bodies]
@@ -82,7 +82,7 @@ def asked(study: Study, folder: str | Path) -> list[list[list[float]]]:
 
 def copy_seeds(study: Study, there: str | Path, here: str | Path) -> None:
     """Begin journals for a `LocalStudy` in the folder `here` with the secret seeds of the sites whose journals are in
-    `there`: it is then the same run."""
+    the folder `there`, so that both are the same run."""
     found = {about["site"]: unseal(about) for about in map(read_about, Path(there).rglob("*.journal"))}
     assert set(found) == set(study.sites), "the folder must hold a journal, *.journal, of each site"
     assert len(set(found.values())) == len(found), "each site must have a seed of its own"
@@ -93,7 +93,7 @@ def copy_seeds(study: Study, there: str | Path, here: str | Path) -> None:
 
 
 def same_history(one: Result, two: Result) -> None:
-    """All that a run leaves, bit for bit, but for the time it took."""
+    """Check that two runs are equal bit for bit, except for their seconds."""
     assert [replace(record, seconds=0.0) for record in one.history] == [
         replace(record, seconds=0.0) for record in two.history
     ]
@@ -105,7 +105,7 @@ def same_history(one: Result, two: Result) -> None:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """An empty folder for as long as it lasts; in memory where that is possible, as journals wait for the disk."""
+    """Create an empty folder for a `with` block; in memory where that is possible, since journals wait for the disk."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="fzoos-", dir=memory) as name:
         yield Path(name)
@@ -113,7 +113,7 @@ def temporary_folder() -> Iterator[Path]:
 
 @contextmanager
 def registered(algorithm: Algorithm) -> Iterator[None]:
-    """For as long as it lasts, studies find the algorithm by its name."""
+    """Register the algorithm for a `with` block, so that studies find it by its name."""
     before = dict(ALGORITHMS)
     ALGORITHMS[algorithm.name] = type(algorithm)
     try:

@@ -12,7 +12,6 @@ from fzoos import (
     ActiveQueries,
     Adam,
     Auto,
-    Constant,
     FedZO,
     FZooS,
     Matern52,
@@ -32,17 +31,6 @@ from fzoos.surrogates.fourier import FourierFeatures
 # Rounds and messages
 
 
-def test_no_correction_in_round_one():
-    """In round 1 there is no payload: gamma = 0 and gamma = 1 are the same run, and part ways in round 2."""
-    runs = [Federation(settings(length=Constant(g))) for g in (0.0, 1.0)]
-    first = [f.run(1).server.x for f in runs]
-    assert np.array_equal(*first)
-    assert [f.server.state.diagnostics["correction_length"] for f in runs] == [0.0, 0.0]
-    second = [f.run(1).server.x for f in runs]
-    assert not np.allclose(*second, rtol=0, atol=1e-6)
-    assert [f.server.state.diagnostics["correction_length"] for f in runs] == [0.0, 1.0]
-
-
 @pytest.mark.parametrize("two", [True, False])
 def test_exchanges(two):
     """Two exchanges with refresh queries, one without; M floats travel each way, and never a query."""
@@ -60,17 +48,6 @@ def test_exchanges(two):
     carrier = "refresh" if two else "update"
     for _, replies in federation.sent(carrier):
         assert all("w" in reply.arrays for reply in replies.values())
-
-
-def test_newcomers():
-    """One exchange, 1 of 3 clients a round: without a w_i of its own a client makes no correction."""
-    federation = Federation(settings(refresh=None), clients=3, participants=1).run(12)
-    met = set()
-    for _, replies in federation.wire:
-        ((i, reply),) = replies.items()
-        assert reply.scalars["correction_length"] == (1.0 if i in met else 0.0)
-        met.add(i)
-    assert met == {0, 1, 2}
 
 
 # Queries

@@ -43,28 +43,6 @@ def test_nearest(step, seed):
         x = x + step * rng.standard_normal(DIM)
 
 
-def test_far_points_are_not_measured_again():
-    """Of 10 000 points that were far, a small move measures only those that may be near."""
-    rng = np.random.default_rng(0)
-    trajectory = Trajectory(DIM)
-    near, far = 0.5 + 0.01 * rng.standard_normal((30, DIM)), rng.choice([0.0, 1.0], (10_000, DIM))
-    add(trajectory, np.vstack([far, near]))
-    memory, measured = Memory(trajectory), []
-    rough = trajectory.rough_distances
-    trajectory.rough_distances = lambda x, numbers: measured.extend(numbers) or rough(x, numbers)
-    memory.around(np.full(DIM, 0.5), 13, private=True)
-    assert set(measured) == set(range(10_030))
-    measured.clear()
-    memory.around(np.full(DIM, 0.501), 13, private=True)
-    assert min(measured) >= 10_000
-    measured.clear()
-    add(
-        trajectory, rng.choice([0.0, 1.0], (10, DIM))
-    )  # nothing is known of these, and they are far: so is nothing else
-    memory.around(np.full(DIM, 0.502), 13, private=True)
-    assert min(measured) >= 10_000
-
-
 def test_around():
     """Offsets and squares are those of the numbers, in whichever order these are wanted."""
     rng = np.random.default_rng(0)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fzoos import FedLineSearch, Stop, WithPrior, minimize
+from fzoos import FedLineSearch
 from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.line_search import client as star
 from fzoos.algorithms.line_search import star_points as module
@@ -387,46 +387,3 @@ def test_memory_of_many_dimensions_is_exact_for_a_bowl():
     np.testing.assert_allclose(memory.gradient, curvature * (second - minimum), rtol=1e-12)
     anew = memory.renewed(second, shown(second, basis[:4]), basis[:4], Mode.DEALT)
     np.testing.assert_allclose(anew.gradient, shown(second, basis[:4]).gradient)
-
-
-def test_many_dimensions_end_to_end(monkeypatch):
-    """With the limit at 60 dimensions: F falls as it does with a surrogate of old points, and no points are kept."""
-    centres = np.random.default_rng(5).uniform(0.3, 0.7, (3, 80))
-    outliers = np.random.default_rng(6)
-
-    def function(centre):
-        return lambda x: float(np.sum((x - centre) ** 2)) + 1e6 * (outliers.random() < 0.002)
-
-    functions = [function(c) for c in centres]
-
-    def run():
-        result = minimize(functions, np.full(80, 0.2), bounds=(0, 1), rounds=8, seed=0, stop=Stop(tolerance=0))
-        return np.sum((result.x - centres.mean(axis=0)) ** 2)
-
-    start, kept = np.sum((0.2 - centres.mean(axis=0)) ** 2), run()
-    for where in (star, module):
-        monkeypatch.setattr(where, "TOGETHER", 30)
-    known = [WithPrior(f, (np.zeros((1, 80)), np.zeros(1))) for f in functions]
-    with pytest.raises(ValueError, match="FedLineSearch cannot use WithPrior"):
-        minimize(known, np.full(80, 0.2), bounds=(0, 1))
-    assert run() < max(10 * kept, 0.02 * start)
-
-
-def test_who_slept_computes_as_if_it_had_given_its_kernel_back(monkeypatch):
-    """A site of a study never rests, a client in one process does: after a round without it both say the same bits.
-
-    In the rounds that follow each other the kernel is kept, and its gradient is that of all points but for rounding.
-    """
-    monkeypatch.setattr(star, "_KEPT", 1)
-    clients, said = [make()[0] for _ in range(2)], []
-    for round in (1, 2, 4, 5):
-        if round == 4:
-            clients[0].rest()
-        wanted, x = control(sweep=round, size=9), X + 0.01 * round
-        replies = [client.refresh(x, refresh(wanted, round)) for client in clients]
-        assert np.array_equal(replies[0]["memory"], replies[1]["memory"])
-        said.append((x, wanted, replies[0]["memory"]))
-    monkeypatch.setattr(star, "_KEPT", 1000)
-    plain = make()[0]
-    for x, wanted, memory in said:
-        np.testing.assert_allclose(plain.refresh(x, refresh(wanted))["memory"], memory, rtol=1e-6, atol=1e-7)

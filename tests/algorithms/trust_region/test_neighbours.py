@@ -64,14 +64,6 @@ def play(client, rounds, rest=0, start=0.5):
     return np.array(sent)
 
 
-def test_who_slept_computes_as_if_it_had_given_its_factor_back():
-    """A site of a study never rests, a client in one process does: after a round without it both say the same bits."""
-    rounds = [*range(1, 41), *range(42, 46)]
-    awake, asleep, always = (play(noisy_client(), *played) for played in ((rounds,), (rounds, 42), (range(1, 45),)))
-    np.testing.assert_array_equal(awake, asleep)
-    assert np.any(awake[40:] != always[40:])  # the factor was kept where there was no round without it
-
-
 def test_a_kept_surrogate_is_part_of_the_state():
     """A site that is started again has it from its snapshot, and says the same bits as one that goes on."""
     old, new = noisy_client(), noisy_client()

@@ -1,4 +1,4 @@
-"""What tests and benchmarks of deployed studies share: startup kits of NVIDIA FLARE, and processes of processes."""
+"""Helpers of tests and benchmarks of deployed studies: startup kits of NVIDIA FLARE, and descendants of a process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def descendants(process: int) -> Iterator[int]:
 
     Example:
         >>> import os, subprocess
-        >>> from fzoos.testing.deployment import descendants
+        >>> from benchmarks.federation.deployment import descendants
         >>> child = subprocess.Popen(["sleep", "60"])
         >>> child.pid in descendants(os.getpid())
         True
