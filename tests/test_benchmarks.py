@@ -32,12 +32,12 @@ def test_the_tables_of_beyond_are_printed_from_the_stored_runs(command, capsys) 
 
 
 def test_a_switch_is_put_back_even_after_an_error() -> None:
-    before, method = server._ALIKE, region.RegionClient._power
-    switch = replaced({(server, "_ALIKE"): 7.0, (region.RegionClient, "_power"): None})
+    before, method = server._SIMILAR, region.RegionClient._power
+    switch = replaced({(server, "_SIMILAR"): 7.0, (region.RegionClient, "_power"): None})
     switch.__enter__()
-    assert before != server._ALIKE
+    assert before != server._SIMILAR
     assert switch.__exit__(KeyError, KeyError(), None) is False
-    assert before == server._ALIKE
+    assert before == server._SIMILAR
     assert region.RegionClient._power is method
 
 

@@ -98,8 +98,8 @@ def test_minimize_loads_neither_files_nor_processes_nor_other_algorithms() -> No
 
 
 LEAST = (
-    "from fzoos.algorithms.trust_region.minimum import least_point\n"
-    "least_point(lambda t: (float(t @ t), 2.0 * t), __import__('numpy').ones(1), [(-1.0, 1.0)])"
+    "from fzoos.algorithms.trust_region.minimizers import lbfgsb_point\n"
+    "lbfgsb_point(lambda t: (float(t @ t), 2.0 * t), __import__('numpy').ones(1), [(-1.0, 1.0)])"
 )
 RUN = "import fzoos\nfzoos.minimize(lambda x: float(x @ x), [0.5] * 3, bounds=(-1, 1), rounds=3"
 

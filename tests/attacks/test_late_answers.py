@@ -17,18 +17,18 @@ class Slow:
     """The last site answers its second request for a gradient in the round after."""
 
     def __init__(self, clients):
-        self._clients, self._kept = clients, {}
+        self._clients, self._cached = clients, {}
         self.requests, self.gradients = [], {}  # to the first site; of the last one, by round
 
     def exchange(self, requests, timeout):
         raise AssertionError("asynchronous rounds gather")
 
     def gather(self, requests, timeout, enough):
-        now = {**self._kept, **requests}
-        self._kept = {}
+        now = {**self._cached, **requests}
+        self._cached = {}
         late = requests.get(LATE)
         if late is not None and late.kind == "refresh" and late.round == 2:
-            self._kept = {LATE: now.pop(LATE)}
+            self._cached = {LATE: now.pop(LATE)}
         outcome = Outcome()
         for i, request in now.items():
             outcome.replies[i] = self._clients[i].handle(request)

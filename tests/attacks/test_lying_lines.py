@@ -37,7 +37,7 @@ def lied_to(folder, lie, rounds, **settings):
     reaches = []
 
     def tamper(client, request, data):
-        reaches.append(request.scalars.get("reach", 1.0))
+        reaches.append(request.scalars.get("step_size", 1.0))
         message = decode(data, study.id)
         if client != LIAR or request.round > LIES or "lines" not in message.arrays:
             return data

@@ -24,9 +24,9 @@ def test_sleep_changes_nothing(monkeypatch, algorithm, digits):
     """Only the two of six that take part are awake. x is that of clients that keep everything, but for the rounding of
     factors that are made in one go; bit for bit where there is none."""
     kept, slept = run(algorithm), []
-    rest = Client.rest
+    rest = Client.release
     monkeypatch.setattr(local, "_CACHED", 0)
-    monkeypatch.setattr(Client, "rest", lambda self: slept.append(self) or rest(self))
+    monkeypatch.setattr(Client, "release", lambda self: slept.append(self) or rest(self))
     again = run(algorithm)
     assert len(set(map(id, slept))) > 2
     assert again.queries == kept.queries

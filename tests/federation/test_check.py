@@ -172,7 +172,7 @@ STEERED = {"region": TRUST, "shared": SEARCH, "dealt": SEARCH}
 REGION = {"seed": 1, "radius": 0.1}
 SHARED, DEALT = ({"seed": 1, "mode": mode, "radius": 0.1} for mode in (1, 2))
 G, NUMBERS = {"gradient": np.zeros(D)}, {"region": np.array([np.log(0.1), 0.0, 0.0])}
-FRESH, MEMORY, STAR = {"fresh": np.zeros(D)}, {"memory": np.zeros(D)}, {"star": np.zeros(9)}
+FRESH, MEMORY, STAR = {"fresh": np.zeros(D)}, {"memory": np.zeros(D)}, {"statistics": np.zeros(9)}
 LINES = {"lines": np.zeros(6), "failed": np.zeros(6)}
 PAIR = {"pair": np.zeros(2)}
 FIRST = {"region": G | NUMBERS, "shared": FRESH | STAR | MEMORY, "dealt": FRESH | STAR | MEMORY}
@@ -214,7 +214,7 @@ def test_every_array_of_a_steered_round_is_checked(mode, second):
         refused(arrays | {name: np.zeros(len(array) + 1)}, f"array '{name}' must have shape")
         refused(arrays | {name: np.full_like(array, np.nan)}, f"array '{name}' holds NaN")
         refused(arrays | {name: np.full_like(array, 1e200)}, f"array '{name}' holds numbers beyond")
-    for name in {"gradient", "region", "fresh", "memory", "star", "lines", "failed", "pair", "c"} - set(arrays):
+    for name in {"gradient", "region", "fresh", "memory", "statistics", "lines", "failed", "pair", "c"} - set(arrays):
         refused(arrays | {name: np.zeros(D)}, f"array '{name}' is not expected")
 
 

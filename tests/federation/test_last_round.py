@@ -8,7 +8,7 @@ import pytest
 from fzoos import Auto, FedLBFGS, FedTrustRegion, FedZO, minimize
 from fzoos.algorithms import ALGORITHMS
 from fzoos.algorithms.line_search.control import Control, Mode
-from fzoos.algorithms.line_search.directions import common_rows, star_rows, star_size
+from fzoos.algorithms.line_search.directions import common_rows, design_rows, design_size
 from fzoos.testing.problem import with_steps
 
 STEPS, CLIENTS = 6, 3
@@ -82,13 +82,13 @@ def test_a_first_round_is_cut_to_half_of_the_directions_at_least():
 
 
 @pytest.mark.parametrize("cut", [2, 17, 40])
-@pytest.mark.parametrize("mode", [Mode.SHARED, Mode.DEALT])
+@pytest.mark.parametrize("mode", [Mode.SHARED, Mode.SPLIT])
 def test_a_cut_star_has_fewer_directions(mode, cut):
     """The first of those that it has otherwise, and as many as are planned."""
-    whole = Control(7, mode, 0.1, turn=1, participants=3)
-    part = Control(7, mode, 0.1, turn=1, participants=3, cut=cut)
-    rows, fewer = (star_rows(control, 100)[0] for control in (whole, part))
-    assert len(fewer) == star_size(part, 100) == min(len(rows), cut - 1)
+    whole = Control(7, mode, 0.1, client_index=1, participants=3)
+    part = Control(7, mode, 0.1, client_index=1, participants=3, cut=cut)
+    rows, fewer = (design_rows(control, 100)[0] for control in (whole, part))
+    assert len(fewer) == design_size(part, 100) == min(len(rows), cut - 1)
     common = common_rows(part, 100)
     assert np.array_equal(common, common_rows(whole, 100)[: len(common)])
     assert np.array_equal(fewer, rows[: len(fewer)])

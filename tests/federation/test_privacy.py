@@ -166,7 +166,7 @@ def test_of_the_default_every_entry_is_noise_or_neutral(dim):
     ours = study(dim=dim, x0=0.0, algorithm={"name": "auto"}, privacy={"clip": 0.01, "noise": 2.0, "clip_payload": 3.0})
     x = np.full(dim, 0.5)
     request = ours.half.request(ours.half.start(x), "refresh", Recipient(0, 1 / 3), Round(1, 3, np.ones(3)))
-    scalars = {**request.scalars, **({"pilot": 0} if dim == 60 else {})}  # the round after the pilot
+    scalars = {**request.scalars, **({"probe": 0} if dim == 60 else {})}  # the round after the pilot
     first = Message("refresh", 1, {"x": x}, scalars)
     rows: dict[str, list[np.ndarray]] = {}
     for _ in range(300 if dim == 10 else 30):
@@ -179,13 +179,13 @@ def test_of_the_default_every_entry_is_noise_or_neutral(dim):
         for name, array in {**payload, **answer}.items():
             rows.setdefault(name, []).append(array)
     deviations = {"gradient": 6.0, "fresh": 6.0, "memory": 6.0, "lines": 6.0, "x": 0.02}
-    names = {"gradient", "region", "x"} if dim == 10 else {"fresh", "memory", "star", "pair", "lines", "failed"}
+    names = {"gradient", "region", "x"} if dim == 10 else {"fresh", "memory", "statistics", "pair", "lines", "failed"}
     assert set(rows) == names
     for name, deviation in deviations.items():
         if name in rows:
             noise = np.array(rows[name]) - (0.5 if name == "x" else 0.0)
             assert abs(noise.std() - deviation) < 5 * deviation / math.sqrt(2 * noise.size), name
-    for name in ("star", "pair", "failed"):
+    for name in ("statistics", "pair", "failed"):
         assert not np.any(rows.get(name, 0.0))
     if dim == 10:
         region = np.array(rows["region"])

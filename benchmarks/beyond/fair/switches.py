@@ -18,7 +18,7 @@ from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.line_search import client as design
 from fzoos.algorithms.line_search import directions, lines, memory, scales, server
 from fzoos.algorithms.trust_region import client as region
-from fzoos.algorithms.trust_region import excess, neighbours
+from fzoos.algorithms.trust_region import global_correction, neighbours
 from fzoos.surrogates import region as surrogate
 
 Replaced = Mapping[tuple[Any, str], Any]  # (module or class, name): what is there instead
@@ -50,23 +50,23 @@ def _all_directions(after: scales.Scales, *given: Any) -> scales.Scales:
 
 
 def _with_private(method: Callable[..., Any]) -> Callable[..., Any]:
-    """`Memory.around` with the points that only this client has queried."""
+    """`Memory.nearest` with the points that only this client has queried."""
     return lambda self, x, count, *, private, arranged=None: method(self, x, count, private=True, arranged=arranged)
 
 
-def _one_transform(rows: FloatArray, seed: int, sweep: int, which: range) -> None:
+def _one_transform(rows: FloatArray, seed: int, basis: int, which: range) -> None:
     """Rows e_p C S."""
-    dim, rng = rows.shape[1], np.random.default_rng([seed, sweep])
+    dim, rng = rows.shape[1], np.random.default_rng([seed, basis])
     order, signs = rng.permutation(dim), rng.choice([-1.0, 1.0], (2, dim))
     chosen = np.zeros((len(which), dim))
     chosen[np.arange(len(which)), order[which.start : which.stop : which.step]] = 1.0
     rows[:] = signs[1] * dct(chosen, norm="ortho")
 
 
-def _transformed_once(seed: int, sweep: int, dim: int, which: range) -> FloatArray:
+def _transformed_once(seed: int, basis: int, dim: int, which: range) -> FloatArray:
     """The common directions, computed again at each call."""
     rows = np.empty((len(which), dim))
-    _one_transform(rows, seed, sweep, which)
+    _one_transform(rows, seed, basis, which)
     return rows
 
 
@@ -102,20 +102,20 @@ _OUTLIERS: Replaced = {
 
 MANY: dict[str, Replaced] = {
     OURS: {},
-    "always shared": {(server, "_ALIKE"): 0.0},
-    "always split": {(server, "_ALIKE"): math.inf},
+    "always shared": {(server, "_SIMILAR"): 0.0},
+    "always split": {(server, "_SIMILAR"): math.inf},
     "no memory line": {(server, "best_step"): _first_line_only},
     "radius 0.1": {(server, "next_scales"): _same_radius},
     "all directions": {(server, "first_size"): _all_directions, (server, "next_size"): _all_directions},
     "one cosine transform": {(directions, "_transform"): _one_transform, (directions, "_common"): _transformed_once},
-    "private points remembered": {(memory.Memory, "around"): _with_private(memory.Memory.around)},
+    "private points remembered": {(memory.Memory, "nearest"): _with_private(memory.Memory.nearest)},
     OUTLIER_RULE: _OUTLIERS,
 }
 """By the label in the table: many dimensions."""
 
 FEW: dict[str, Replaced] = {
     OURS_FEW: {},
-    "DANE's correction alone": {(excess, "_MEMORY"): 1, (excess, "_LEAST_MEMORY"): 1},
+    "DANE's correction alone": {(global_correction, "_MEMORY"): 1, (global_correction, "_LEAST_MEMORY"): 1},
     "no bowl": {(surrogate, "_BOWL"): surrogate._NONE},
     "no quadratic": {(surrogate, "_QUADRATIC"): surrogate._BOWL},
     "no polynomial at all": {(surrogate, "_BOWL"): surrogate._NONE, (surrogate, "_QUADRATIC"): surrogate._NONE},
@@ -125,7 +125,7 @@ FEW: dict[str, Replaced] = {
     },
     "no Delta / 10 rule": {(region, "_SMALL"): 0.0},
     "a random direction": {
-        (region.RegionClient, "_ask_around"): _without("process", None, region.RegionClient._ask_around)
+        (region.RegionClient, "_query_around"): _without("process", None, region.RegionClient._query_around)
     },
     OUTLIER_RULE: _OUTLIERS,
 }

@@ -125,7 +125,7 @@ class ClientHalf(ABC):
         if due and self.context.trajectory.violation is None:
             self.context.query(x[None], "refresh", at_server_x=True)
 
-    def rest(self) -> None:
+    def release(self) -> None:
         """Release what can be computed again from the trajectory: other clients take part for a while."""
         return
 

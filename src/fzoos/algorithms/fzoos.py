@@ -219,7 +219,7 @@ class _Client(GradientHalf):
         self._last = x
         return {"x": x, **(self._weights(x) if self._settings.refresh is None else {})}
 
-    def rest(self) -> None:
+    def release(self) -> None:
         """Release what can be computed again from the trajectory."""
         self._surrogate.release()
         self._fourier = None

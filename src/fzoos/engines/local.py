@@ -182,7 +182,7 @@ class LocalEngine:
         for i in list(self._recent)[: -max(len(requests), _CACHED)]:
             if i not in self._late or self._late[i].done():
                 del self._recent[i]
-                rest = getattr(self._clients[i], "rest", None)  # a site of a study has its process to itself
+                rest = getattr(self._clients[i], "release", None)  # a site of a study has its process to itself
                 if rest is not None:
                     rest()
 

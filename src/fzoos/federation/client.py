@@ -115,9 +115,9 @@ class Client:
         self._half.context.trajectory.restore(part_of("trajectory", state))
         self._half.restore(part_of("half", state))
 
-    def rest(self) -> None:
+    def release(self) -> None:
         """Others take part for a while: keep the points and give back what follows from them."""
-        self._half.rest()
+        self._half.release()
 
     def handle(self, request: Message) -> Message:
         """Answer one request of the server: the reply as it leaves."""

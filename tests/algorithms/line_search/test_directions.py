@@ -1,4 +1,4 @@
-"""The directions of a star: orthonormal, the same for all, dealt out without gaps."""
+"""The directions of a design: orthonormal, the same for all, split without gaps."""
 
 from types import SimpleNamespace
 
@@ -8,16 +8,16 @@ from scipy.fft import dct
 from scipy.stats import kstest
 
 from fzoos.algorithms.line_search.control import Control, Mode
-from fzoos.algorithms.line_search.directions import COMMON, block, common_rows, star_rows, star_size
+from fzoos.algorithms.line_search.directions import COMMON, block, common_rows, design_rows, design_size
 
 
 def rows_of(control, dim):
-    return star_rows(control, dim)[0]
+    return design_rows(control, dim)[0]
 
 
 def divided(control, dim):
     """What all clients query, and what one client queries alone."""
-    rows, common = star_rows(control, dim)
+    rows, common = design_rows(control, dim)
     return SimpleNamespace(common=rows[:common], own=rows[common:])
 
 
@@ -32,14 +32,14 @@ def test_a_row_by_hand():
     order, (s, t) = rng.permutation(dim), rng.choice([-1.0, 1.0], (2, dim))
     cosine = dct(np.eye(dim), norm="ortho")  # row k is the transform of e_k
     basis = cosine @ np.diag(s) @ cosine @ np.diag(t)
-    found = rows_of(Control(5, Mode.SHARED, 0.1, sweep=2), dim)
+    found = rows_of(Control(5, Mode.SHARED, 0.1, basis=2), dim)
     np.testing.assert_allclose(found, basis[order][: len(found)], atol=1e-14)
 
 
 @pytest.mark.parametrize(("dim", "participants"), [(101, 7), (128, 1), (301, 2)])
 def test_dealt(dim, participants):
     """16 for all, and each of the others to exactly one client: together they are a basis."""
-    controls = [Control(3, Mode.DEALT, 0.1, turn=k, participants=participants) for k in range(participants)]
+    controls = [Control(3, Mode.SPLIT, 0.1, client_index=k, participants=participants) for k in range(participants)]
     hands = [divided(c, dim) for c in controls]
     assert all(np.array_equal(hand.common, hands[0].common) for hand in hands)
     assert len(hands[0].common) == COMMON == 16
@@ -51,7 +51,7 @@ def test_dealt(dim, participants):
 
 def test_more_clients_than_directions():
     """Who has no card left asks the common ones alone."""
-    hand = divided(Control(3, Mode.DEALT, 0.1, turn=150, participants=200), 110)
+    hand = divided(Control(3, Mode.SPLIT, 0.1, client_index=150, participants=200), 110)
     assert hand.common.shape == (16, 110)
     assert hand.own.shape == (0, 110)
 
@@ -66,22 +66,22 @@ def test_shared(dim):
     assert orthonormal(np.vstack([b.common for b in blocks]))
 
 
-@pytest.mark.parametrize("mode", [Mode.SHARED, Mode.DEALT])
+@pytest.mark.parametrize("mode", [Mode.SHARED, Mode.SPLIT])
 @pytest.mark.parametrize("dim", [1, 17, 101])
 def test_sizes(mode, dim):
-    """`star_size` counts without making them, also with fewer dimensions than common directions."""
-    for turn in range(3):
+    """`design_size` counts without making them, also with fewer dimensions than common directions."""
+    for client_index in range(3):
         used = block(dim) if mode is Mode.SHARED else 0
-        control = Control(1, mode, 0.1, used=used, turn=turn, participants=3)
-        assert star_size(control, dim) == len(rows_of(control, dim))
+        control = Control(1, mode, 0.1, used=used, client_index=client_index, participants=3)
+        assert design_size(control, dim) == len(rows_of(control, dim))
         assert orthonormal(rows_of(control, dim))
 
 
 def test_seeds_and_sweeps():
-    """The same seed and sweep give the same rows, another of either gives others; and nobody can write into them."""
+    """The same seed and basis give the same rows, another of either gives others; and nobody can write into them."""
     one = rows_of(Control(3, Mode.SHARED, 0.1), 120)
     assert np.array_equal(one, rows_of(Control(3, Mode.SHARED, 0.3, ridge=1.0), 120))
-    for other in (Control(4, Mode.SHARED, 0.1), Control(3, Mode.SHARED, 0.1, sweep=1)):
+    for other in (Control(4, Mode.SHARED, 0.1), Control(3, Mode.SHARED, 0.1, basis=1)):
         assert np.max(np.abs(one @ rows_of(other, 120).T)) < 0.6  # random unit vectors: 6 standard deviations
     with pytest.raises(ValueError, match="read-only"):
         common_rows(Control(3, Mode.SHARED, 0.1), 120)[0, 0] = 1.0

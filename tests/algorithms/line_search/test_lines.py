@@ -1,4 +1,4 @@
-"""The server's arithmetic after a star: the step along a line, and how much clients differ, by hand and by polyfit."""
+"""The server's arithmetic after a round: the step along a line, and how much clients differ, by hand and by polyfit."""
 
 import math
 
@@ -13,23 +13,23 @@ COUNT = len(LINE)
 NONE, UP = np.zeros((2, COUNT)), np.full(COUNT, 9.0)
 
 
-def step_of(values, failed, reach):
+def step_of(values, failed, step_size):
     """Line and length."""
-    return Step(*best_step(values, failed, reach)[:2])
+    return Step(*best_step(values, failed, step_size)[:2])
 
 
-def one(values, reach=1.0, failed=None):
+def one(values, step_size=1.0, failed=None):
     """The step where the second line only rises."""
     failed = np.zeros(COUNT) if failed is None else failed
-    return step_of(np.stack([values, UP]), np.stack([failed, np.zeros(COUNT)]), reach)
+    return step_of(np.stack([values, UP]), np.stack([failed, np.zeros(COUNT)]), step_size)
 
 
 def test_a_parabola_is_minimised():
     """F a parabola along the line: the step ends in its minimum, whatever L is."""
-    for vertex, reach in ((0.1, 1e-6), (0.3, 1.0), (1.0, 300.0), (1.9, 1.0)):
-        step = one((T - vertex) ** 2 - vertex**2, reach)
+    for vertex, step_size in ((0.1, 1e-6), (0.3, 1.0), (1.0, 300.0), (1.9, 1.0)):
+        step = one((T - vertex) ** 2 - vertex**2, step_size)
         assert step.line == 1
-        assert step.length == pytest.approx(vertex * reach, rel=1e-9)
+        assert step.length == pytest.approx(vertex * step_size, rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -76,14 +76,14 @@ def test_equal_lines():
     assert best_step(np.stack([values, values * (1 + 1e-6)]), NONE, 1.0).line == 2
 
 
-@pytest.mark.parametrize("share", [1.0, 0.01])
-def test_failed_places(share):
-    """A place at which even one client has no value is as if it had not been asked."""
+@pytest.mark.parametrize("weight", [1.0, 0.01])
+def test_failed_places(weight):
+    """A place at which even one client has no value is as if it had not been queried."""
     values, failed = (T - 0.9) ** 2 - 0.81, np.zeros(COUNT)
-    values[1], failed[1] = -100.0, share
+    values[1], failed[1] = -100.0, weight
     assert one(values, failed=failed) == Step(1, pytest.approx(0.9))
-    assert one(values, failed=np.full(COUNT, share)) == Step(0, 0.0)
-    failed[2] = share  # 0 and 0.3 are left, and it falls
+    assert one(values, failed=np.full(COUNT, weight)) == Step(0, 0.0)
+    failed[2] = weight  # 0 and 0.3 are left, and it falls
     assert one(values, failed=failed) == Step(1, 0.3)
 
 

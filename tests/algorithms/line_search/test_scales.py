@@ -1,4 +1,4 @@
-"""How wide a star is and how many directions it has, by hand, and against what random directions really show."""
+"""How wide a design is and how many directions it has, by hand, and against what random directions really show."""
 
 import math
 
@@ -7,15 +7,23 @@ import pytest
 
 from fzoos.algorithms.line_search.client import LINE
 from fzoos.algorithms.line_search.control import Mode
+from fzoos.algorithms.line_search.design import SPREAD
 from fzoos.algorithms.line_search.directions import COMMON
-from fzoos.algorithms.line_search.scales import QUERIES, Quality, Scales, first_size, next_scales, next_size, resting
-from fzoos.algorithms.line_search.star_points import SPREAD
+from fzoos.algorithms.line_search.scales import (
+    QUERIES,
+    Quality,
+    Scales,
+    first_size,
+    is_converged,
+    next_scales,
+    next_size,
+)
 
 MANY = 10**12  # directions: q is sure then
 
 
 def quality(noise, bend, count=MANY, length=1.0):
-    """The q of wide and narrow arms where slopes of 1 have the squared errors A / t^2 and B t^2."""
+    """The q of wide and narrow distances where slopes of 1 have the squared errors A / t^2 and B t^2."""
     errors = [noise / t2 + bend * t2 for t2 in (SPREAD, 1.0 / SPREAD)]
     return Quality(length, count, *(1.0 / (1.0 + e) for e in errors), *(1.0 + e for e in errors))
 
@@ -34,14 +42,14 @@ def test_radius_by_hand(noise, bend):
 
 
 def test_quality():
-    """Signal and q over all arms: both kinds have slopes of 1."""
+    """Signal and q over all distances: both kinds have slopes of 1."""
     now = quality(0.3, 0.1)
     assert now.signal == pytest.approx(1.0)
-    assert now.share == pytest.approx(2.0 / (now.wide_square + now.narrow_square))
+    assert now.overall == pytest.approx(2.0 / (now.wide_square + now.narrow_square))
 
 
 def test_radius_is_held():
-    """By a factor 3 from the last one, and between 1e-3 and what wide arms of 0.3 have."""
+    """By a factor 3 from the last one, and between 1e-3 and what wide distances of 0.3 have."""
     noisy, smooth = quality(1.0, 0.0), quality(0.0, 1.0)
     for radius, expected in ((0.02, 0.06), (0.2, 0.3 / math.sqrt(SPREAD))):
         assert scaled(Scales(radius=radius), noisy).radius == pytest.approx(expected)
@@ -60,12 +68,12 @@ def test_nothing_is_seen():
     assert scaled(Scales(radius=0.05, best=0.6, best_radius=0.03), blind).radius == pytest.approx(0.03)
     assert scaled(Scales(radius=0.05), blind).radius == pytest.approx(0.15)
     seen = scaled(Scales(radius=0.05, best=0.6, best_radius=0.03), quality(0.1, 0.1))
-    assert (seen.best, seen.best_radius) == (quality(0.1, 0.1).share, 0.05)  # better than what was better
+    assert (seen.best, seen.best_radius) == (quality(0.1, 0.1).overall, 0.05)  # better than what was better
     assert scaled(Scales(radius=0.05, best=0.6, best_radius=0.03), blind).best == pytest.approx(0.48)
 
 
 def test_nothing_is_told():
-    """Under differential privacy: the star is as wide as the last move; where there was none, it stays."""
+    """Under differential privacy: the design is as wide as the last move; where there was none, it stays."""
     assert scaled(Scales(radius=0.05), None).radius == pytest.approx(0.04)
     assert scaled(Scales(radius=0.05), None, moved=0.0).radius == pytest.approx(0.05)
     assert scaled(Scales(radius=0.05), None).first == 0.0
@@ -81,9 +89,9 @@ def test_ridge_by_hand():
 def test_reach():
     """L is the step, at least 0.3 of the last, and of H."""
     for step, expected in ((0.5, 0.5), (3.0, 3.0), (0.1, 0.3), (0.0, 0.3)):
-        assert scaled(Scales(radius=0.01, reach=1.0), quality(0.1, 0.1), step=step).reach == expected
-    after = scaled(Scales(radius=0.1, reach=0.0), quality(0.1, 0.1), step=0.0)
-    assert after.reach == pytest.approx(LINE[0] * after.radius * math.sqrt(50))
+        assert scaled(Scales(radius=0.01, step_size=1.0), quality(0.1, 0.1), step=step).step_size == expected
+    after = scaled(Scales(radius=0.1, step_size=0.0), quality(0.1, 0.1), step=0.0)
+    assert after.step_size == pytest.approx(LINE[0] * after.radius * math.sqrt(50))
 
 
 def gain(count, ratio, dim, cost=QUERIES):
@@ -103,15 +111,15 @@ def test_size_against_a_search(ratio):
 
 
 def test_size_is_held():
-    """Shared: between what a round costs anyway and d/2. Dealt: 16 and a few for each, up to all of them."""
-    for mode, least, most in ((Mode.SHARED, QUERIES, 150), (Mode.DEALT, COMMON + 25, 300)):
+    """Shared: between what a round costs anyway and d/2. Split: 16 and a few for each, up to all of them."""
+    for mode, least, most in ((Mode.SHARED, QUERIES, 150), (Mode.SPLIT, COMMON + 25, 300)):
         assert first_size(Scales(ratio=20.0), mode, 5, 300).size == least
         assert first_size(Scales(ratio=-20.0), mode, 5, 300).size == most
 
 
 def test_dealt_size():
-    """A client's share of m costs m/N: M = 2 sqrt(N c' d / r), c' with what is asked more often than once."""
-    size = first_size(Scales(ratio=math.log(9.0)), Mode.DEALT, 5, 3_000).size
+    """A client's fraction of m costs m/N: M = 2 sqrt(N c' d / r), c' with what is queried more often than once."""
+    size = first_size(Scales(ratio=math.log(9.0)), Mode.SPLIT, 5, 3_000).size
     assert size == math.ceil(2.0 * math.sqrt(5 * (QUERIES + 16 * 0.8) * 3_000 / 9.0))
 
 
@@ -146,12 +154,12 @@ def test_ratio_is_smoothed_and_held():
 
 
 def test_resting():
-    """A round without a step is no minimum while star or lines can become smaller; where all is flat it is one."""
+    """A round without a step is no minimum while design or lines can become smaller; where all is flat it is one."""
     shortest = LINE[0] * 1e-3 * math.sqrt(50)
-    assert resting(Scales(radius=1e-3, reach=shortest, best=0.9), 50)
-    assert not resting(Scales(radius=2e-3, reach=shortest, best=0.9), 50)
-    assert not resting(Scales(radius=1e-3, reach=2.0 * shortest, best=0.9), 50)
+    assert is_converged(Scales(radius=1e-3, step_size=shortest, best=0.9), 50)
+    assert not is_converged(Scales(radius=2e-3, step_size=shortest, best=0.9), 50)
+    assert not is_converged(Scales(radius=1e-3, step_size=2.0 * shortest, best=0.9), 50)
     widest = 0.3 / math.sqrt(SPREAD)
-    flat = Scales(radius=widest, reach=LINE[0] * widest * math.sqrt(50))
-    assert resting(flat, 50)
-    assert not resting(flat._replace(best=0.1), 50)
+    flat = Scales(radius=widest, step_size=LINE[0] * widest * math.sqrt(50))
+    assert is_converged(flat, 50)
+    assert not is_converged(flat._replace(best=0.1), 50)

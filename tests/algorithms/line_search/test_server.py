@@ -9,11 +9,11 @@ import pytest
 
 from fzoos import FedLineSearch, minimize
 from fzoos.algorithms.base import Recipient, Round
-from fzoos.algorithms.line_search.client import LINE, StarNumbers, halves
+from fzoos.algorithms.line_search.client import LINE, DesignStatistics, halves
 from fzoos.algorithms.line_search.control import Control, Mode
-from fzoos.algorithms.line_search.directions import block, common_rows, star_rows
+from fzoos.algorithms.line_search.directions import block, common_rows, design_rows
 from fzoos.algorithms.line_search.scales import Scales
-from fzoos.algorithms.line_search.server import StarServer
+from fzoos.algorithms.line_search.server import LineSearchServer
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.server import Dropouts, Server
@@ -29,23 +29,23 @@ T = np.array(LINE)
 
 
 def half(projected=True):
-    return StarServer(D, projected)
+    return LineSearchServer(D, projected)
 
 
 def told(server, state):
     return server.control(state, SEED)
 
 
-def mean_of(server, state, differ=0.0, lines=None, **star):
+def mean_of(server, state, differ=0.0, lines=None, **statistics):
     """The averages of a round in which the clients' slopes differ by G'."""
     common = common_rows(told(server, state), D)
-    numbers = StarNumbers(curvature=1.0, common=(1.0 + differ) * float(np.sum((common @ FRESH) ** 2)))
+    numbers = DesignStatistics(curvature=1.0, common=(1.0 + differ) * float(np.sum((common @ FRESH) ** 2)))
     rows = np.ones((2, len(LINE))) if lines is None else lines
-    pair = {} if told(server, state).mode is Mode.DEALT else {"pair": np.array([1.0, 1.0])}
+    pair = {} if told(server, state).mode is Mode.SPLIT else {"pair": np.array([1.0, 1.0])}
     return {
         "fresh": FRESH,
         "memory": MEMORY,
-        "star": np.array(numbers._replace(**star)),
+        "statistics": np.array(numbers._replace(**statistics)),
         "lines": rows.ravel(),
         "failed": np.zeros(2 * len(LINE)),
         **pair,
@@ -76,10 +76,10 @@ def walk(differ, participants, rounds, server=None):
 
 
 def test_the_first_round():
-    """A pilot with h = 0.1, L = 2 h sqrt(d)."""
-    server = StarServer(51, True)
+    """A probe with h = 0.1, L = 2 h sqrt(d)."""
+    server = LineSearchServer(51, True)
     first = server.control(server.start(np.zeros(51)), 3)
-    assert first == Control(3, Mode.SHARED, 0.1, reach=0.2 * math.sqrt(51), pilot=16)
+    assert first == Control(3, Mode.SHARED, 0.1, step_size=0.2 * math.sqrt(51), probe=16)
     assert sends_x(server, server.start(np.zeros(51)))
 
 
@@ -89,7 +89,7 @@ def test_when_directions_are_dealt(participants):
     limit = (participants - 1) / 4
     assert walk(limit + 1e-6, participants, 1)[1].mode is Mode.SHARED
     below = walk(max(limit - 1e-6, 0.0), participants, 1)[1].mode
-    assert below is (Mode.SHARED if participants == 1 else Mode.DEALT)
+    assert below is (Mode.SHARED if participants == 1 else Mode.SPLIT)
 
 
 def test_nothing_is_known_of_zero_gradients():
@@ -101,34 +101,33 @@ def test_nothing_is_known_of_zero_gradients():
 
 
 def test_a_basis_is_used_up():
-    """Shared: after the pilot a new basis, m directions after m directions, then the next one. Dealt: 16 for all, and
+    """Shared: after the probe a new basis, m directions after m directions, then the next one. Split: 16 for all, and
     the others m - 16 at a time."""
-    for differ, mode, first in ((9.0, Mode.SHARED, 0), (0.0, Mode.DEALT, 16)):
+    for differ, mode, first in ((9.0, Mode.SHARED, 0), (0.0, Mode.SPLIT, 16)):
         controls = walk(differ, 3, 7)
-        assert (controls[0].mode, controls[0].pilot) == (Mode.SHARED, 16)
-        assert (controls[1].mode, controls[1].sweep, controls[1].used, controls[1].pilot) == (mode, 1, 0, 0)
+        assert (controls[0].mode, controls[0].probe) == (Mode.SHARED, 16)
+        assert (controls[1].mode, controls[1].basis, controls[1].used, controls[1].probe) == (mode, 1, 0, 0)
         for one, two in pairwise(controls[1:]):
             used = max(one.used, first) + one.size - first
-            assert (two.sweep, two.used) == ((one.sweep, used) if used < D else (one.sweep + 1, 0))
-        assert controls[-1].sweep > 1
+            assert (two.basis, two.used) == ((one.basis, used) if used < D else (one.basis + 1, 0))
+        assert controls[-1].basis > 1
 
 
-def test_the_size_of_stars():
-    """It is told, and as many directions are asked: half of all at most where they are shared, and those of all clients
-    together where they are dealt."""
+def test_the_size_of_designs():
+    """It is sent, and as many directions are queried: shared, half of all at most; split, by all clients together."""
     for differ, most in ((9.0, block(D)), (0.0, D)):
         for control in walk(differ, 3, 6)[1:]:
             assert 0 < control.size <= most
-            each = [star_rows(replace(control, turn=k, participants=3), D) for k in range(3)]
+            each = [design_rows(replace(control, client_index=k, participants=3), D) for k in range(3)]
             together = each[0][1] + sum(len(rows) - common for rows, common in each)
             assert together == min(control.size, D - control.used if control.mode is Mode.SHARED else control.size)
 
 
 def test_from_dealt_to_shared_the_scales_stay():
-    """What a dealt star measured was how much the clients differ: radius and ridge are kept, L is the step."""
+    """What a split design measured was how much the clients differ: radius and ridge are kept, L is the step."""
     server = half()
     state = after(server, server.start(X), mean_of(server, server.start(X)), 3)
-    assert told(server, state).mode is Mode.DEALT
+    assert told(server, state).mode is Mode.SPLIT
     before = Scales(*state["scales"])
     lines = np.stack([(T - 0.7) ** 2 - 0.49, np.ones(len(LINE))])
     shown = {"wide_seen": 0.1, "wide_predicted": 1.0, "wide_square": 1.0}
@@ -136,20 +135,22 @@ def test_from_dealt_to_shared_the_scales_stay():
     mean = mean_of(server, state, 9.0, lines, **shown)
     then = after(server, state, mean, 3)
     scales = Scales(*then["scales"])
-    assert scales == before._replace(reach=pytest.approx(0.7 * before.reach), size=scales.size, ratio=scales.ratio)
+    assert scales == before._replace(
+        step_size=pytest.approx(0.7 * before.step_size), size=scales.size, ratio=scales.ratio
+    )
     stays = after(server, state, mean_of(server, state, 0.0, lines, **shown), 3)
     assert Scales(*stays["scales"]).ridge == pytest.approx(0.9 / 0.1 * (before.radius**2 * D) / (D / 4))  # q = 0.1
 
 
 def test_a_pilot_moves_nothing():
-    """Whatever its lines say, x and L stay; it says whether the next star is dealt."""
+    """Whatever its lines say, x and L stay; it says whether the next design is split."""
     server = half()
     down = np.stack([-T, np.ones(len(LINE))])
-    for differ, mode in ((9.0, Mode.SHARED), (0.0, Mode.DEALT)):
+    for differ, mode in ((9.0, Mode.SHARED), (0.0, Mode.SPLIT)):
         state = after(server, server.start(X), mean_of(server, server.start(X), differ, down), 3)
         assert np.array_equal(state["x"], X)
         assert told(server, state).mode is mode
-        assert told(server, state).reach == told(server, server.start(X)).reach
+        assert told(server, state).step_size == told(server, server.start(X)).step_size
 
 
 @pytest.mark.parametrize("line", [1, 2])
@@ -157,19 +158,19 @@ def test_the_step(line):
     """x moves along -fresh or -memory to the parabola's minimum; line and length are what clients are told."""
     server = half()
     state = after(server, server.start(X), mean_of(server, server.start(X), 9.0), 3)
-    reach = told(server, state).reach
+    step_size = told(server, state).step_size
     rows = np.ones((2, len(LINE)))
     rows[line - 1] = (T - 0.3) ** 2 - 0.09
     then = after(server, state, mean_of(server, state, 9.0, rows), 3)
     gradient = (FRESH, MEMORY)[line - 1]
-    expected = X - 0.3 * reach * gradient / np.linalg.norm(gradient)
+    expected = X - 0.3 * step_size * gradient / np.linalg.norm(gradient)
     assert then["x"] == pytest.approx(expected, abs=1e-12)
-    assert (told(server, then).line, told(server, then).length) == (line, pytest.approx(0.3 * reach))
+    assert (told(server, then).line, told(server, then).length) == (line, pytest.approx(0.3 * step_size))
     assert not sends_x(server, then)
     assert np.array_equal(server.reported_x(then), then["x"])
 
 
-def test_the_pairs_of_a_shared_star():
+def test_the_pairs_of_a_shared_design():
     """q is what a pair shows over what its part of fresh predicts, 2 H |part|: half of it is q = 1/2, and its ridge."""
     server = half(projected=False)
     state = after(server, server.start(X), mean_of(server, server.start(X), 9.0), 3)
@@ -184,7 +185,7 @@ def test_the_pairs_of_a_shared_star():
 
 
 def test_a_round_in_vain_is_no_rest():
-    """No place is better: it has looked as far as the star, until star and lines are as small as they become."""
+    """No place is better: it has looked as far as the star, until design and lines are as small as they become."""
     server = half()
     state = after(server, server.start(X), mean_of(server, server.start(X), 9.0), 3)
 
@@ -194,9 +195,9 @@ def test_a_round_in_vain_is_no_rest():
     assert looked(state) == told(server, state).radius
     better = mean_of(server, state, 9.0, np.stack([(T - 0.7) ** 2 - 0.49, np.ones(len(LINE))]))
     assert looked(after(server, state, better, 3)) == 0.0  # it moved
-    smallest = Scales(radius=1e-3, reach=LINE[0] * 1e-3 * math.sqrt(D), best=0.5, first=0.0)
+    smallest = Scales(radius=1e-3, step_size=LINE[0] * 1e-3 * math.sqrt(D), best=0.5, first=0.0)
     assert looked({**state, "scales": np.array(smallest)}) == 0.0
-    assert looked({**state, "scales": np.array(smallest._replace(reach=1.0))}) == 1e-3
+    assert looked({**state, "scales": np.array(smallest._replace(step_size=1.0))}) == 1e-3
 
 
 def test_somebody_failed():
@@ -212,7 +213,7 @@ def test_somebody_failed():
     fourth = after(server, third, mean_of(server, third, 9.0, down, failed=0.2), 3)
     assert np.array_equal(fourth["x"], X)
     assert sends_x(server, fourth)
-    assert Scales(*fourth["scales"]).reach == LINE[0] * Scales(*third["scales"]).reach
+    assert Scales(*fourth["scales"]).step_size == LINE[0] * Scales(*third["scales"]).step_size
     assert Scales(*fourth["scales"]).radius == Scales(*third["scales"]).radius
     fifth = after(server, fourth, mean_of(server, fourth, 9.0, down), 3)
     assert not np.array_equal(fifth["x"], X)
@@ -221,15 +222,15 @@ def test_somebody_failed():
 
 
 def test_what_each_participant_is_told():
-    """Turn, participants and share, but not where one is alone: it asks a shared star."""
+    """Turn, participants and weight, but not where one is alone: it asks a shared star."""
     server = half()
     state = after(server, server.start(X), mean_of(server, server.start(X)), 3)
     alone = server.request(state, "refresh", Recipient(0, 1.0), Round(2, SEED, np.ones(1))).scalars
-    assert not alone.keys() & {"turn", "participants", "share", "pilot"}
+    assert not alone.keys() & {"client_index", "participants", "weight", "probe"}
     assert alone["mode"] is Mode.SHARED
     more = server.request(state, "refresh", Recipient(2, 0.25), Round(2, SEED, np.ones(3))).scalars
-    assert more["mode"] is Mode.DEALT
-    assert (more["turn"], more["participants"], more["share"]) == (2, 3, 0.25)
+    assert more["mode"] is Mode.SPLIT
+    assert (more["client_index"], more["participants"], more["weight"]) == (2, 3, 0.25)
 
 
 # With clients
@@ -254,7 +255,7 @@ class Watched(LocalEngine):
 
 
 def federation(precision="float64", participation=3, lose=lambda client, request: False, shift=0.0, dim=D):
-    """Three clients, alike (dealt) or shifted against each other (shared), and their server."""
+    """Three clients, alike (split) or shifted against each other (shared), and their server."""
     study = Study(
         "demo",
         np.full(dim, 0.3),
@@ -284,7 +285,7 @@ def federation(precision="float64", participation=3, lose=lambda client, request
     return server, clients, engine
 
 
-@pytest.mark.parametrize(("precision", "shift", "mode"), [("float32", 0.01, Mode.DEALT), ("float64", 3.0, Mode.SHARED)])
+@pytest.mark.parametrize(("precision", "shift", "mode"), [("float32", 0.01, Mode.SPLIT), ("float64", 3.0, Mode.SHARED)])
 def test_everybody_has_the_same_x(precision, shift, mode):
     """x does not travel after the first round, and what the clients work out is the server's x bit for bit."""
     server, clients, engine = federation(precision, shift=shift)
@@ -322,7 +323,7 @@ def test_newcomers_are_told_x():
 @pytest.mark.parametrize(("precision", "kind"), [("float64", "refresh"), ("float32", "update")])
 def test_who_misses_an_exchange(kind, precision):
     """Client 1 misses the star, or the lines, of round 3. It answers all that follows, with the server's x: having
-    missed the star it has x from the update, having missed the lines it is told x in the next round."""
+    missed the design it has x from the update, having missed the lines it is told x in the next round."""
     server, clients, _ = federation(precision, lose=lambda i, m: (i, m.round, m.kind) == (1, 3, kind), shift=0.01)
     for r in range(1, 6):
         server.begin(server.plan())
@@ -335,14 +336,14 @@ def test_who_misses_an_exchange(kind, precision):
 
 
 def test_one_variable():
-    """Along one direction a star's slope and curvature are the same thing: it is refused before anything is asked."""
+    """Along one direction slope and curvature cannot be distinguished: it is refused before any query."""
     for start in (lambda: minimize(no_one, np.zeros(1), bounds=(-1, 1), algorithm=FedLineSearch()), study_of_one):
         with pytest.raises(ValueError, match="FedLineSearch needs dim = 2 or more, got 1"):
             start()
 
 
 def no_one(x):
-    raise AssertionError("nothing may be asked")
+    raise AssertionError("nothing may be queried")
 
 
 def study_of_one():

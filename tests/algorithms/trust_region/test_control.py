@@ -1,4 +1,4 @@
-"""What a server may tell a client: every other number is refused before anything is asked."""
+"""What a server may tell a client: every other number is refused before anything is queried."""
 
 import math
 
@@ -13,7 +13,7 @@ LIMITS = {
     "seed": (0, 2**64, -1, 2**65),
     "radius": (1e-12, 1.0, 0.0, 1.0000001),
     "constrained": (0, 1, -1, 2),
-    "share": (1e-12, 1.0, 0.0, 1.0000001),
+    "weight": (1e-12, 1.0, 0.0, 1.0000001),
     "cut": (0, 2**40, -1, 2**40 + 1),
     "quiet": (0, 1, -1, 2),
     "history": (0, 2**10, -1, 2**10 + 1),

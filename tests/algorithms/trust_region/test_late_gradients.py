@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fzoos import FedTrustRegion
-from fzoos.algorithms.trust_region.client import RegionNumbers
+from fzoos.algorithms.trust_region.client import RegionStatistics
 from fzoos.algorithms.trust_region.late_gradients import LateGradients
 from fzoos.federation.asynchronous import AsynchronousServer
 from fzoos.federation.exchange import Outcome
@@ -96,7 +96,7 @@ class Clocked:
 
     def __init__(self, answer, pace, slow):
         self._answer, self._pace, self._slow = answer, pace, slow
-        self.now, self.busy, self.asked = 0, {}, []
+        self.now, self.busy, self.queried = 0, {}, []
 
     def exchange(self, requests, timeout):
         raise AssertionError("asynchronous rounds gather")
@@ -106,7 +106,7 @@ class Clocked:
         for i, request in requests.items():
             late = i == self._slow and request.kind == "refresh" and not request.scalars.get("quiet")
             self.busy[i] = (self.now + (self._pace if late else 0), request)
-            self.asked.append((i, request))
+            self.queried.append((i, request))
         due = [i for i, (end, _) in self.busy.items() if end <= self.now or enough > len(self.busy) - 1]
         return Outcome({i: self._answer(i, self.busy.pop(i)[1]) for i in sorted(due)})
 
@@ -150,17 +150,17 @@ def test_it_ends_at_the_optimum_of_all():
     server, engine, clients = make(functions)
     found = run(server, 60)
     assert np.max(np.abs(found - best)) < 1e-4
-    slow = [request for i, request in engine.asked if i == SITES - 1]
+    slow = [request for i, request in engine.queried if i == SITES - 1]
     with_queries = [r for r in slow if r.kind == "refresh" and not r.scalars.get("quiet")]
     assert 5 <= len(with_queries) <= 25
     assert clients[-1].queries == DIM + 1 + 2 * (len(with_queries) - 1 - (SITES - 1 in server.state.answers.under_way))
 
 
 def test_who_was_late_is_next_asked_without_queries():
-    """Then it answers at once, takes part in the whole round, and is asked with queries again."""
+    """Then it answers at once, takes part in the whole round, and is queried with queries again."""
     server, engine, _ = make(bowls()[0])
     run(server, 20)
-    kinds = [("quiet" if r.scalars.get("quiet") else r.kind) for i, r in engine.asked if i == SITES - 1]
+    kinds = [("quiet" if r.scalars.get("quiet") else r.kind) for i, r in engine.queried if i == SITES - 1]
     assert kinds[:4] == ["refresh", "quiet", "update", "refresh"]
 
 
@@ -169,7 +169,7 @@ def test_averaged_gradients_of_past_rounds_are_sent_again():
     have been with what is known now, a row for each round before."""
     server, engine, _ = make(bowls()[0])
     run(server, 20)
-    with_history = [r for i, r in engine.asked if i == 0 and "history" in r.arrays]
+    with_history = [r for i, r in engine.queried if i == 0 and "history" in r.arrays]
     assert with_history
     for request in with_history:
         assert request.arrays["history"].shape == (request.scalars["history"], DIM)
@@ -192,7 +192,7 @@ def test_another_server_goes_on_from_the_state():
         values, arrays = two.state.save()
         two.state = ServerState.load(json.loads(json.dumps(values)), arrays)
     assert np.array_equal(one.x, two.x)
-    assert [r.scalars for _, r in engine.asked] == [r.scalars for _, r in other.asked]
+    assert [r.scalars for _, r in engine.queried] == [r.scalars for _, r in other.queried]
 
 
 def test_rest_only_where_all_were_asked():
@@ -216,8 +216,8 @@ def test_no_value_at_a_late_centre():
     server, engine, _ = make([*functions[:-1], fails], on_failure="skip", pace=3)
     run(server, 40)
     assert server.state.half["late_flags"][0]
-    rounds = [{i for i, r in engine.asked if r.round == s and r.kind == "update"} for s in range(36, 41)]
-    assert all(len(asked) == SITES for asked in rounds)
+    rounds = [{i for i, r in engine.queried if r.round == s and r.kind == "update"} for s in range(36, 41)]
+    assert all(len(queried) == SITES for queried in rounds)
     assert server.x[-1] <= 0.55
     assert server.x[-1] > 0.5
 
@@ -230,7 +230,7 @@ def test_a_liar_without_a_gradient_changes_nothing():
             x = np.full(DIM, 0.5)
             return Message("iterate", request.round, {"x": x}, {"queries": 3 + 2 * request.round})
         gradient = np.full(DIM, np.nan if i == 3 else 1.0)
-        region = np.array(RegionNumbers(math.log(request.scalars["radius"])))
+        region = np.array(RegionStatistics(math.log(request.scalars["radius"])))
         return Message(
             "payload", request.round, {"gradient": gradient, "region": region}, {"queries": 3 + 2 * request.round}
         )

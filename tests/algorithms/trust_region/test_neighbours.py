@@ -56,7 +56,7 @@ def play(client, rounds, rest=0, start=0.5):
     sent, x = [], np.full(3, start)
     for round in rounds:
         if round == rest:
-            client.rest()
+            client.release()
         told = RegionControl(1, 0.1).scalars()
         reply = client.refresh(x, Message("refresh", round, {}, told))
         sent.append(reply["gradient"])
@@ -68,11 +68,11 @@ def test_a_kept_surrogate_is_part_of_the_state():
     """A site that is started again has it from its snapshot, and says the same bits as one that goes on."""
     old, new = noisy_client(), noisy_client()
     play(old, range(1, 41))
-    assert old._neighbours.keeps
+    assert old._neighbours.is_cached
     for part in ("evaluator", "trajectory"):
         getattr(new._context, part).restore(getattr(old._context, part).state())
     new.restore(copy.deepcopy(old.state()))
-    assert new._neighbours.keeps
+    assert new._neighbours.is_cached
     first, again = (play(client, range(41, 45), start=0.45) for client in (old, new))
     np.testing.assert_array_equal(first, again)
 
@@ -80,15 +80,15 @@ def test_a_kept_surrogate_is_part_of_the_state():
 @pytest.mark.parametrize(("on_failure", "sizes"), [("raise", [1, 6, 1, 1]), ("skip", [1] * 9)])
 def test_the_first_star_goes_out_together(on_failure, sizes):
     """x, then 6 directions, then x and one direction. Where runs survive failures, each may tell where not to ask."""
-    asked: list[int] = []
+    queried: list[int] = []
 
     def f(x):
-        asked.append(len(x))
+        queried.append(len(x))
         return np.sum((x - 0.3) ** 2, axis=1)
 
     settings = {"bounds": (-1, 1), "algorithm": FedTrustRegion(), "rounds": 2, "seed": 0, "on_failure": on_failure}
     batched = minimize(f, np.zeros(6), vectorized=True, **settings)
-    assert asked == sizes
+    assert queried == sizes
     single = minimize(lambda x: float(np.sum((x - 0.3) ** 2)), np.zeros(6), **settings)
     np.testing.assert_array_equal(batched.x, single.x)
 

@@ -7,7 +7,7 @@ import pytest
 
 from fzoos import FedTrustRegion, minimize
 from fzoos.algorithms.base import Recipient, Round
-from fzoos.algorithms.trust_region.client import RegionNumbers
+from fzoos.algorithms.trust_region.client import RegionStatistics
 from fzoos.algorithms.trust_region.control import RegionControl
 from fzoos.algorithms.trust_region.server import RegionServer
 from fzoos.messages.message import Message
@@ -27,7 +27,7 @@ def told(server, state):
 def after(server, state, x, log_delta, failed=0.0):
     """The state after a round with these averages."""
     round = Round(4, SEED, np.ones(2), replied=(0, 1), aggregate=first_of)
-    region = RegionNumbers(log_delta, failed=failed)
+    region = RegionStatistics(log_delta, failed=failed)
     state = server.next_state(state, "refresh", {"gradient": np.ones(server.dim), "region": np.array(region)}, round)
     return server.next_state(state, "update", {"x": np.array(x)}, round)
 
@@ -58,13 +58,13 @@ def test_the_next_round():
 def test_the_second_exchange():
     """The averages of the first go to all, x to those that missed it, and constraints come with the weight."""
     server = RegionServer(2)
-    mean = {"gradient": np.ones(2), "region": np.array(RegionNumbers(-2.0))}
+    mean = {"gradient": np.ones(2), "region": np.array(RegionStatistics(-2.0))}
     round = Round(2, SEED, np.ones(3), constrained=True, replied=(0, 2))
     state = server.next_state(server.start(np.zeros(2)), "refresh", mean, round)
     sent = [server.request(state, "update", Recipient(k, 0.25, in_round=k != 1), round) for k in range(3)]
     averages = ["gradient", "region"]
     assert [sorted(one.arrays) for one in sent] == [averages, [*averages, "x"], averages]
-    assert sent[0].scalars == {"seed": SEED, "radius": 0.1, "constrained": 1, "share": 0.25}
+    assert sent[0].scalars == {"seed": SEED, "radius": 0.1, "constrained": 1, "weight": 0.25}
 
 
 @pytest.mark.parametrize(("log_delta", "delta"), [(5.0, 0.5), (-0.1, 0.5), (-1e3, 1e-9), (math.log(0.3), 0.3)])
@@ -82,7 +82,7 @@ def test_back_to_a_good_centre():
     state = {**server.start(np.array([0.2, 0.3])), "x": np.array([0.4, 0.4])}
 
     def reply(number, failed):
-        region = np.array(RegionNumbers(math.log(0.1), failed=failed))
+        region = np.array(RegionStatistics(math.log(0.1), failed=failed))
         scalars = RegionControl(SEED, 0.1).scalars()
         return Message("refresh", number, {}, scalars), Message("payload", number, {"gradient": G, "region": region})
 
@@ -91,7 +91,7 @@ def test_back_to_a_good_centre():
         state = server.receive(state, *reply(number, 0.0), 0, round)
         if number == 1:
             state = server.receive(state, *reply(1, 0.0), 1, round)
-        mean = {"gradient": G, "region": np.array(RegionNumbers(math.log(0.1)))}
+        mean = {"gradient": G, "region": np.array(RegionStatistics(math.log(0.1)))}
         state = server.next_state(state, "refresh", mean, round)
         if number == 3:
             assert not server.waits_for_all(state, "update", [2], round)

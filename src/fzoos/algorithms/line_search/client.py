@@ -1,15 +1,15 @@
-"""A client's part of a round with a star: fewer points than dimensions.
+"""The client half of FedLineSearch: a round has a design with fewer points than dimensions, and a search along lines.
 
-exchange 1   ask x and x +- t H u_j, H = h sqrt(d), one side each, t^2 = 3/2 and 2/3 by turns: wide and narrow arms
-             fresh_i = grad mu(x) by this star alone, wide and narrow arms apart, at most 512 at a time: they add up
+exchange 1   query x and x +- t H u_j, H = h sqrt(d), one side each, t^2 = 3/2 and 2/3 in turn: wide and narrow points
+             fresh_i = grad mu(x) by this design, wide and narrow points apart, at most 512 in a part: the parts add up
              memory_i = grad mu(x) by the nearest 2 d of all own points
-             in more than 1024 dimensions, U the star's directions, lambda_i the curvature it shows:
+             in more than 1024 dimensions, U the design's directions, lambda_i the curvature that it gives:
              memory_i = fresh_i + (1 - U'U) (memory_i' + lambda_i (x - x'))
-             dealt: ask x +- H v for the wide and the narrow part v of fresh_i / |fresh_i|; then a direction that
-             only this client asked counts 1 / omega_i
-exchange 2   two lines, -fresh and -memory as averaged, projected at the box: ask x + t v at three t of each
-             not dealt: ask x +- H v for both parts v of fresh / |fresh|
-             sent are the differences to f_i(x) alone
+             split: query x +- H v for the wide and the narrow part v of fresh_i / |fresh_i|; a direction that only
+             this client queried is then weighted by 1 / omega_i
+exchange 2   two lines, -fresh and -memory as averaged, projected at the box: query x + t v at three t of each
+             shared: query x +- H v for both parts v of fresh / |fresh|
+             only the differences to f_i(x) are sent
 """
 
 from __future__ import annotations
@@ -26,69 +26,69 @@ from fzoos._util.heap import retain_freed_memory
 from fzoos._util.states import StateDict, part_of, prefixed
 from fzoos.algorithms.base import LARGEST, ClientContext, ClientHalf
 from fzoos.algorithms.line_search.control import Control, Mode
-from fzoos.algorithms.line_search.directions import common_rows, star_rows
+from fzoos.algorithms.line_search.design import MOST_POINTS, Design
+from fzoos.algorithms.line_search.directions import common_rows, design_rows
 from fzoos.algorithms.line_search.memory import Memory
-from fzoos.algorithms.line_search.star_points import TOGETHER, StarPoints
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays, Message
 from fzoos.surrogates.cached_kernel import CachedKernel
 from fzoos.surrogates.trend import Slope, credible_values, fit_slope
 
-__all__ = ["HIGH", "LINE", "LOW", "PRIVATE", "StarClient", "StarNumbers", "halves", "inward", "looks_back"]
+__all__ = ["HIGH", "LINE", "LOW", "PRIVATE", "DesignStatistics", "LineSearchClient", "halves", "inward", "uses_memory"]
 
-LINE = (0.3, 1.0, 3.0)  # where a line is asked, in units of L
-_POINTS = 2  # nearest points of the surrogate with memory, over d
-_KEPT = 256  # dimensions from which on it is worth while to keep its kernel from round to round
-
-
-def looks_back(dim: int) -> bool:
-    """Whether there is a surrogate of old points: where its cost, which grows as d^3, is worth it."""
-    return dim <= 2 * TOGETHER
+LINE = (0.3, 1.0, 3.0)  # where a line is queried, in units of L
+_POINTS = 2  # the number of points in the surrogate of all rounds, over d
+_CACHED = 256  # the dimension from which on its kernel is cached
 
 
-class StarNumbers(NamedTuple):
-    """What a client sends of its star beside the gradients; the server gets the averages."""
+def uses_memory(dim: int) -> bool:
+    """Return whether there is a surrogate of all rounds; its cost grows as d^3."""
+    return dim <= 2 * MOST_POINTS
+
+
+class DesignStatistics(NamedTuple):
+    """What a client sends about its design beside the gradients; the server receives the averages."""
 
     curvature: float = 0.0  # lambda_i, of the surrogate's trend
-    common: float = 0.0  # |U_0 fresh_i|^2, of the directions that all asked
-    wide_seen: float = 0.0  # dealt: what the own pair along the wide part shows, times what fresh_i predicts
-    wide_predicted: float = 0.0  # dealt: that prediction, squared
-    wide_square: float = 0.0  # dealt: the mean square of the wide arms' slopes
+    common: float = 0.0  # |U_0 fresh_i|^2, by the directions that all clients query
+    wide_seen: float = 0.0  # split: the difference of the own pair along the wide part times its prediction
+    wide_predicted: float = 0.0  # split: the prediction, squared
+    wide_square: float = 0.0  # split: the mean square of the slopes of wide points
     narrow_seen: float = 0.0
     narrow_predicted: float = 0.0
     narrow_square: float = 0.0
     failed: float = 0.0  # 1: f_i has no value at x
 
 
-LOW = StarNumbers(-LARGEST, 0.0, -LARGEST, 0.0, 0.0, -LARGEST, 0.0, 0.0, 0.0)
-HIGH = StarNumbers(LARGEST, LARGEST, LARGEST, LARGEST, LARGEST, LARGEST, LARGEST, LARGEST, 1.0)
-"""What an honest client sends lies between them."""
+LOW = DesignStatistics(-LARGEST, 0.0, -LARGEST, 0.0, 0.0, -LARGEST, 0.0, 0.0, 0.0)
+HIGH = DesignStatistics(LARGEST, LARGEST, LARGEST, LARGEST, LARGEST, LARGEST, LARGEST, LARGEST, 1.0)
+"""The range of what an honest client sends."""
 
-PRIVATE = StarNumbers()
-"""Under differential privacy none of them leaves: the directions are then shared, and the radius follows the steps."""
+PRIVATE = DesignStatistics()
+"""What is sent under differential privacy: directions are then shared, and the radius follows the steps."""
 
 
-class _Carried(NamedTuple):
-    """What earlier stars have shown of the gradient, where there are too many points for a surrogate of them all."""
+class _CarriedGradient(NamedTuple):
+    """The gradient by earlier designs, if there are too many points for a surrogate of all of them."""
 
     gradient: FloatArray = np.zeros(0)
     x: FloatArray = np.zeros(0)
     mode: Mode | None = None
 
-    def renewed(self, x: FloatArray, slope: Slope, directions: FloatArray, mode: Mode) -> _Carried:
-        """After another star: what it shows along its own directions, and along the others what was known.
+    def updated(self, x: FloatArray, slope: Slope, directions: FloatArray, mode: Mode) -> _CarriedGradient:
+        """Return the new gradient along the directions of another design, and along others the earlier one.
 
-        That is carried to the new x by the mean curvature. Where directions were asked by other clients, the memories
-        do not add up: it begins anew.
+        The earlier one is carried to the new x by the mean curvature. If the mode has changed, the clients' memories do
+        not add up, and the new gradient is all there is.
         """
         if mode is not self.mode:
-            return _Carried(slope.gradient, x, mode)
+            return _CarriedGradient(slope.gradient, x, mode)
         moved = self.gradient + slope.curvature * (x - self.x)
-        return _Carried(slope.gradient + moved - (directions @ moved) @ directions, x, mode)
+        return _CarriedGradient(slope.gradient + moved - (directions @ moved) @ directions, x, mode)
 
 
-class StarClient(ClientHalf):
-    """Star and lines of one client.
+class LineSearchClient(ClientHalf):
+    """The client half of FedLineSearch.
 
     Args:
         context: what a client half works with.
@@ -97,97 +97,96 @@ class StarClient(ClientHalf):
     def __init__(self, context: ClientContext) -> None:
         super().__init__(context)
         self._context = context
-        if looks_back(context.dim):
+        if uses_memory(context.dim):
             context.trajectory.store_points()
         self._memory, self._kernel = Memory(context.trajectory), CachedKernel()
-        self._round = -1  # of the last star
+        self._round = -1  # of the last design
         self._centre = math.nan  # f_i(x)
         self._had_centre = False
         self._x = np.zeros(context.dim)
         self._lines: list[FloatArray] = []  # of the last round
-        self._carried = _Carried()
+        self._carried = _CarriedGradient()
 
     def reply(self, x: FloatArray, request: Message) -> Arrays:
         return self.refresh(x, request) if request.kind == "refresh" else self.update(x, request)
 
     def refresh(self, x: FloatArray, request: Message) -> Arrays:
-        """Exchange 1: the star."""
+        """Answer exchange 1: the design."""
         control, round = Control.of(request.scalars), request.round
-        if round != self._round + 1:  # a client that slept has given its kernel back, and must compute as if it had
+        if round != self._round + 1:  # idle clients may have released their kernel: all compute without it
             self._kernel.release()
         self._round = round
         retain_freed_memory()
-        length, (rows, common) = control.radius * math.sqrt(len(x)), star_rows(control, len(x))
+        length, (rows, common) = control.radius * math.sqrt(len(x)), design_rows(control, len(x))
         first = len(self._context.trajectory)
-        points, values, good = self._ask_star(x, length, rows)
+        points, values, good = self._query_design(x, length, rows)
         if len(rows) > common:
-            self._memory.keep_private(first + 1)
+            self._memory.mark_private(first + 1)
         again = np.array_equal(x, self._x)
         self._x, self._centre = x, float(values[0])
-        # What fails where the last round began as well does so wherever x goes back to: it has no say until it works.
+        # A failure at the x of the last round would recur at every x to return to: no complaint until it works.
         self._had_centre = not math.isnan(self._centre) or (self._had_centre and not again)
         failed = float(self._had_centre and math.isnan(self._centre))
         if math.isnan(self._centre) or good.sum() < 2:
-            if control.mode is Mode.DEALT:
-                self._context.query(np.stack([x] * 4), "refresh")  # what was planned is asked
-            return _reply(np.zeros_like(x), np.zeros_like(x), StarNumbers(failed=failed))
+            if control.mode is Mode.SPLIT:
+                self._context.query(np.stack([x] * 4), "refresh")  # the planned number
+            return _reply(np.zeros_like(x), np.zeros_like(x), DesignStatistics(failed=failed))
         slope = points.slope(values - self._centre, good)
-        if looks_back(len(x)):
-            memory = self._remembered(x, control)
+        if uses_memory(len(x)):
+            memory = self._memory_gradient(x, control)
         else:
-            self._carried = self._carried.renewed(x, slope, rows, control.mode)
+            self._carried = self._carried.updated(x, slope, rows, control.mode)
             memory = self._carried.gradient
-        numbers = StarNumbers(slope.curvature, float(np.sum((rows[:common] @ slope.gradient) ** 2)))
-        if control.mode is not Mode.DEALT:
+        numbers = DesignStatistics(slope.curvature, float(np.sum((rows[:common] @ slope.gradient) ** 2)))
+        if control.mode is not Mode.SPLIT:
             return _reply(slope.gradient, memory, numbers)
         numbers = numbers._replace(**self._own_pairs(x, length, slope, rows))
         return _reply(
-            _for_all(slope.gradient, rows[:common], control.share),
-            _for_all(memory, rows[:common], control.share),
+            _reweighted(slope.gradient, rows[:common], control.weight),
+            _reweighted(memory, rows[:common], control.weight),
             numbers,
         )
 
-    def _ask_star(
+    def _query_design(
         self, x: FloatArray, length: float, rows: FloatArray
-    ) -> tuple[StarPoints, FloatArray, NDArray[np.bool_]]:
-        """The points, their values, and which of them are to be believed; the others are not used again."""
-        trajectory, points = self._context.trajectory, StarPoints(x, length, rows, self._context.project)
+    ) -> tuple[Design, FloatArray, NDArray[np.bool_]]:
+        """Return the points, their values, and which are credible; the others are never used."""
+        trajectory, points = self._context.trajectory, Design(x, length, rows, self._context.project)
         first = len(trajectory)
-        values = self._context.query_inside(points.asked, "refresh", at_server_x=True)
+        values = self._context.query_inside(points.points, "refresh", at_server_x=True)
         good = np.isfinite(values)
         if len(values) > 1 and good.all() and credible_values(values[1:]).all():
             return points, values, good
-        arms = np.flatnonzero(good[1:]) + 1
-        credible = credible_values(values[arms]) if len(arms) else np.empty(0, dtype=bool)
-        index = first + np.cumsum(good) - 1  # where the trajectory has them: failed ones are left out
-        if looks_back(len(x)):
-            self._memory.leave_out(index[arms[~credible]])
-        good[arms[~credible]] = False
+        valued = np.flatnonzero(good[1:]) + 1
+        credible = credible_values(values[valued]) if len(valued) else np.empty(0, dtype=bool)
+        index = first + np.cumsum(good) - 1  # in the trajectory, which has no failed points
+        if uses_memory(len(x)):
+            self._memory.exclude(index[valued[~credible]])
+        good[valued[~credible]] = False
         return points, values, good
 
-    def _remembered(self, x: FloatArray, control: Control) -> FloatArray:
-        """The gradient by the nearest 2 d points of all rounds.
+    def _memory_gradient(self, x: FloatArray, control: Control) -> FloatArray:
+        """Return the gradient by the nearest 2 d points of all rounds.
 
-        Where directions are shared the clients differ: only what all have asked adds up to a surrogate of the mean.
+        With shared directions only points that all clients have queried add up to a surrogate of the mean.
         """
         trajectory = self._context.trajectory
-        kept, private = len(x) >= _KEPT, control.mode is not Mode.SHARED
-        near = self._memory.around(
-            x, _POINTS * len(x) + 1, private=private, arranged=self._kernel.order if kept else None
+        cached, private = len(x) >= _CACHED, control.mode is not Mode.SHARED
+        near = self._memory.nearest(
+            x, _POINTS * len(x) + 1, private=private, arranged=self._kernel.order if cached else None
         )
-        values, kernel = trajectory.y[near.numbers] - self._centre, self._kernel.kernel(*near) if kept else None
+        values, kernel = trajectory.y[near.numbers] - self._centre, self._kernel.kernel(*near) if cached else None
         return fit_slope(near.offsets, values, control.ridge, near.squares, kernel).gradient
 
-    def rest(self) -> None:
-        """Give the kernel back."""
+    def release(self) -> None:
         self._kernel.release()
 
     def _own_pairs(self, x: FloatArray, length: float, slope: Slope, rows: FloatArray) -> dict[str, float]:
-        """f_i(x + H v) - f_i(x - H v) along both parts of the own gradient: as it is, and as predicted."""
+        """Return f_i(x + H v) - f_i(x - H v) along both parts of the own gradient, with predictions."""
         parts, count = halves(rows, slope.gradient), len(self._context.trajectory)
         pairs = self._context.project(_pairs(x, length, parts))
         values = self._context.query_inside(pairs, "refresh")
-        self._memory.keep_private(count)
+        self._memory.mark_private(count)
         found = {}
         for k, (name, part) in enumerate(zip(("wide", "narrow"), parts, strict=True)):
             seen = float(values[2 * k] - values[2 * k + 1])
@@ -198,31 +197,31 @@ class StarClient(ClientHalf):
         return found
 
     def update(self, x: FloatArray, request: Message) -> Arrays:
-        """Exchange 2: the lines."""
+        """Answer exchange 2: the lines."""
         control, mean = Control.of(request.scalars), request.arrays
         context = self._context
-        if StarNumbers(*mean["star"]).failed > 0.0:  # somebody has no value here: the server goes back
+        if DesignStatistics(*mean["statistics"]).failed > 0.0:  # some client has no value at x: the server returns
             self._lines = []
-            return _nothing(control)
+            return _empty_reply(control)
         self._lines = [inward(-mean[name], x, context.projected) for name in ("fresh", "memory")]
-        places = control.reach * np.array(LINE)
-        points = [] if control.pilot else [x + places[:, None] * line for line in self._lines]
-        if control.mode is not Mode.DEALT:
+        places = control.step_size * np.array(LINE)
+        points = [] if control.probe else [x + places[:, None] * line for line in self._lines]
+        if control.mode is not Mode.SPLIT:
             parts = halves(common_rows(control, len(x)), mean["fresh"])
             points.append(_pairs(x, control.radius * math.sqrt(len(x)), parts))
-        if "x" in request.arrays:  # it missed the star
+        if "x" in request.arrays:  # it missed the design
             self._x, self._centre = x, float(context.query(x[None], "active", at_server_x=True)[0])
-        asked = np.concatenate(points)
-        values = context.query_inside(context.project(asked, asked), "active")
+        queried = np.concatenate(points)
+        values = context.query_inside(context.project(queried, queried), "active")
         differences, failed = values - self._centre, np.isnan(values)
         differences[failed | np.isnan(differences)] = 0.0
         if math.isnan(self._centre) and not self._had_centre:
-            failed[:] = False  # it has no say at all
-        count = 0 if control.pilot else len(LINE) * len(self._lines)
-        sent = dict(_nothing(control))
+            failed[:] = False  # it has no say
+        count = 0 if control.probe else len(LINE) * len(self._lines)
+        sent = dict(_empty_reply(control))
         if count:
             sent |= {"lines": differences[:count], "failed": failed[:count].astype(np.float64)}
-        if control.mode is not Mode.DEALT:
+        if control.mode is not Mode.SPLIT:
             pairs = values[count::2] - values[count + 1 :: 2]
             sent["pair"] = np.where(np.isnan(pairs), 0.0, pairs)
         return sent
@@ -250,15 +249,15 @@ class StarClient(ClientHalf):
         super().restore(state)
         self._round, self._centre, self._had_centre = state["round"], float(state["value"]), bool(state["had_value"])
         self._x, self._lines = state["x"], list(state["lines"])
-        self._carried = _Carried()
+        self._carried = _CarriedGradient()
         if "gradient" in state:
-            self._carried = _Carried(state["gradient"], state["gradient_x"], Mode(state["gradient_mode"]))
+            self._carried = _CarriedGradient(state["gradient"], state["gradient_x"], Mode(state["gradient_mode"]))
         self._memory.restore(part_of("memory", state))
         self._kernel.restore(part_of("cache", state))
 
 
 def inward(line: FloatArray, x: FloatArray, projected: bool) -> FloatArray:
-    """The direction of length 1, without what leaves the box at once; zeros where nothing is left."""
+    """Return the direction with length 1, without components that leave the box; zeros if nothing is left."""
     if projected:
         line = np.where(((x <= 0.0) & (line < 0.0)) | ((x >= 1.0) & (line > 0.0)), 0.0, line)
     largest = float(np.maximum.reduce(np.abs(line)))
@@ -270,33 +269,33 @@ def inward(line: FloatArray, x: FloatArray, projected: bool) -> FloatArray:
 
 
 def halves(rows: FloatArray, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """What the wide arms of a star say of the gradient, and what the narrow ones say."""
+    """Return the parts of a gradient along the directions of wide and of narrow points."""
     wide, narrow = rows[0::2], rows[1::2]
     return (wide @ gradient) @ wide, (narrow @ gradient) @ narrow
 
 
 def _pairs(x: FloatArray, length: float, gradients: Sequence[FloatArray]) -> FloatArray:
-    """x + H u and x - H u for u along each of these."""
+    """Return x + H u and x - H u for u along each gradient."""
     found = np.empty((2 * len(gradients), len(x)))
     for k, gradient in enumerate(gradients):
-        arm = length * inward(gradient, x, projected=False)
-        np.add(x, arm, out=found[2 * k])
-        np.subtract(x, arm, out=found[2 * k + 1])
+        offset = length * inward(gradient, x, projected=False)
+        np.add(x, offset, out=found[2 * k])
+        np.subtract(x, offset, out=found[2 * k + 1])
     return found
 
 
-def _for_all(gradient: FloatArray, common: FloatArray, share: float) -> FloatArray:
-    """A direction that only this client asked counts 1 / omega_i, so that the average over all has it once."""
+def _reweighted(gradient: FloatArray, common: FloatArray, weight: float) -> FloatArray:
+    """Weight directions that only this client queried by 1 / omega_i, so that the average has them once."""
     inside = (common @ gradient) @ common
-    return inside + (gradient - inside) / share
+    return inside + (gradient - inside) / weight
 
 
-def _nothing(control: Control) -> Arrays:
-    """An answer of the right shape where nothing was asked."""
+def _empty_reply(control: Control) -> Arrays:
+    """Return a reply of the right shape without queries."""
     count = 2 * len(LINE)
-    pair = {} if control.mode is Mode.DEALT else {"pair": np.zeros(2)}
+    pair = {} if control.mode is Mode.SPLIT else {"pair": np.zeros(2)}
     return {"lines": np.zeros(count), "failed": np.ones(count), **pair}
 
 
-def _reply(fresh: FloatArray, memory: FloatArray, numbers: StarNumbers) -> Arrays:
-    return {"fresh": fresh, "memory": memory, "star": np.array(numbers)}
+def _reply(fresh: FloatArray, memory: FloatArray, numbers: DesignStatistics) -> Arrays:
+    return {"fresh": fresh, "memory": memory, "statistics": np.array(numbers)}

@@ -15,55 +15,55 @@ __all__ = ["Control", "Mode"]
 
 
 class Mode(IntEnum):
-    """Who asks which directions of a star."""
+    """Which client queries which directions of a design."""
 
-    SHARED = 1  # all clients ask the same
-    DEALT = 2  # they are dealt out among them
+    SHARED = 1  # all clients query the same
+    SPLIT = 2  # each client queries some of them
 
 
 @dataclass(frozen=True)
 class Control(Scalars):
-    """The numbers.
+    """The numbers of a request.
 
     Args:
         seed: of the directions, the same for all clients.
-        mode: who asks which directions.
-        radius: h, of the star, as a share of the box in each coordinate.
+        mode: which client queries which directions.
+        radius: h, of the design, as a fraction of the box in each coordinate.
         ridge: of the surrogate of all rounds.
-        reach: L, the unit of the lines.
-        sweep: number of the orthonormal basis from which directions are taken.
-        used: how many of its directions were asked before.
-        size: m, directions of this star, of all clients together; 0: as many as there may be.
-        pilot: directions of a first, small star, after which nothing moves; 0: it is not the first.
-        line: along which line the last move went, 1 or 2; 0: none.
-        length: how far.
-        cut: queries of the first exchange at most, the one at x among them; 0: all of them.
-        turn: which of the participants this client is.
-        participants: how many there are.
-        share: omega_i, of this client among them.
+        step_size: L, the unit of the lines.
+        basis: the number of the orthonormal basis of the directions.
+        used: the number of its directions that were queried before.
+        size: m, the number of directions in this design over all clients; 0: as many as possible.
+        probe: the number of directions in a first, small design, after which x stays; 0: it is not the first.
+        line: the line of the last move, 1 or 2; 0: none.
+        length: the length of the last move.
+        cut: the largest number of queries in the first exchange, x included; 0: no limit.
+        client_index: the index of this client among the participants.
+        participants: the number of participants.
+        weight: omega_i, of this client among the participants.
     """
 
     seed: int = whole(0, 2**64)
     mode: Mode = whole(1, 2)  # noqa: RUF009  (a field)
     radius: float = number(1e-12, 1.0)
     ridge: float = number(0.0, 1e12, default=1e-8)
-    reach: float = number(0.0, 1e12, default=1.0)
-    sweep: int = whole(default=0)
+    step_size: float = number(0.0, 1e12, default=1.0)
+    basis: int = whole(default=0)
     used: int = whole(default=0)
     size: int = whole(default=0)
-    pilot: int = whole(default=0)
+    probe: int = whole(default=0)
     line: int = whole(0, 2, default=0)
     length: float = number(0.0, 1e12, default=0.0)
     cut: int = whole(default=0)
-    turn: int = whole(default=0)
+    client_index: int = whole(default=0)
     participants: int = whole(1, default=1)
-    share: float = number(1e-12, 1.0, default=1.0)
+    weight: float = number(1e-12, 1.0, default=1.0)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mode", Mode(self.mode))
-        if self.turn >= self.participants:
-            raise MessageError(f"turn {self.turn} of {self.participants} participants")
+        if self.client_index >= self.participants:
+            raise MessageError(f"client {self.client_index} of {self.participants} participants")
 
     def directions(self, usual: int, least: int = 1) -> int:
-        """How many directions are asked in place of the usual number."""
+        """Return how many directions are queried instead of the usual number."""
         return min(usual, max(least, self.cut - 1)) if self.cut else usual

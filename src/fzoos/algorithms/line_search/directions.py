@@ -22,16 +22,16 @@ __all__ = [
     "COMMON",
     "block",
     "common_rows",
+    "design_rows",
+    "design_size",
     "next_used",
-    "star_rows",
-    "star_size",
 ]
 
 COMMON = 16  # directions that all clients query in every round, to measure how much they differ
 _BLOCK = 0.5  # the largest fraction of the d directions in a shared design
 
 
-def star_rows(control: Control, dim: int) -> tuple[FloatArray, int]:
+def design_rows(control: Control, dim: int) -> tuple[FloatArray, int]:
     """Return the directions of a client in this round, orthonormal rows, and how many of the first all clients query.
 
     Probe: a few rows of a basis. Shared: the next m rows. Split: 16 rows for all clients while a basis lasts, and of
@@ -40,26 +40,26 @@ def star_rows(control: Control, dim: int) -> tuple[FloatArray, int]:
     Example:
         >>> import numpy as np
         >>> from fzoos.algorithms.line_search.control import Control, Mode
-        >>> from fzoos.algorithms.line_search.directions import star_rows
-        >>> clients = [star_rows(Control(7, Mode.DEALT, 0.1, turn=k, participants=3), 100) for k in range(3)]
+        >>> from fzoos.algorithms.line_search.directions import design_rows
+        >>> clients = [design_rows(Control(7, Mode.SPLIT, 0.1, client_index=k, participants=3), 100) for k in range(3)]
         >>> rows = np.vstack([clients[0][0][:16], *(rows[common:] for rows, common in clients)])
         >>> rows.shape, bool(np.max(abs(rows @ rows.T - np.eye(100))) < 1e-12)
         ((100, 100), True)
     """
     common = common_rows(control, dim)
-    if control.mode is not Mode.DEALT:
+    if control.mode is not Mode.SPLIT:
         return common, len(common)
-    own = _dealt(control, dim)[1]
+    own = _split(control, dim)[1]
     rows = np.empty((len(common) + len(own), dim))
     rows[: len(common)] = common
-    _transform(rows[len(common) :], control.seed, control.sweep, own)
+    _transform(rows[len(common) :], control.seed, control.basis, own)
     return rows, len(common)
 
 
 def common_rows(control: Control, dim: int) -> FloatArray:
     """Return the directions that all clients query, shape (m, d)."""
-    common = _dealt(control, dim)[0] if control.mode is Mode.DEALT else _shared(control, dim)
-    return _common(control.seed, control.sweep, dim, common)
+    common = _split(control, dim)[0] if control.mode is Mode.SPLIT else _shared(control, dim)
+    return _common(control.seed, control.basis, dim, common)
 
 
 def block(dim: int) -> int:
@@ -69,54 +69,54 @@ def block(dim: int) -> int:
 
 def next_used(control: Control, dim: int) -> int:
     """Return how many directions of its basis are used up after this round; d: all of them."""
-    if control.pilot:
+    if control.probe:
         return dim
-    if control.mode is Mode.DEALT:
+    if control.mode is Mode.SPLIT:
         return max(COMMON, control.used) + control.size - COMMON if control.size else dim
     return control.used + (control.size or block(dim))
 
 
-def star_size(control: Control, dim: int) -> int:
+def design_size(control: Control, dim: int) -> int:
     """Return the number of directions of a client in this round."""
-    return sum(map(len, _dealt(control, dim))) if control.mode is Mode.DEALT else len(_shared(control, dim))
+    return sum(map(len, _split(control, dim))) if control.mode is Mode.SPLIT else len(_shared(control, dim))
 
 
 def _shared(control: Control, dim: int) -> range:
     """Return the rows of the basis that all clients query."""
-    if control.pilot:
-        return range(control.used, min(dim, control.used + control.pilot))
+    if control.probe:
+        return range(control.used, min(dim, control.used + control.probe))
     end = min(dim, control.used + (control.size or block(dim)))
     return range(control.used, control.used + control.directions(end - control.used))
 
 
-def _dealt(control: Control, dim: int) -> tuple[range, range]:
+def _split(control: Control, dim: int) -> tuple[range, range]:
     """Return the rows that all clients query, and those of one client alone."""
     common = min(COMMON, dim)
     first = max(common, control.used)
     end = min(dim, first + control.size - common) if control.size else dim
-    own = range(first + control.turn, end, control.participants)
+    own = range(first + control.client_index, end, control.participants)
     left = control.directions(common + len(own))
     return range(min(common, left)), own[: max(0, left - common)]
 
 
 @lru_cache(maxsize=2)  # the clients of one process need the same rows one after the other; they may be large
-def _common(seed: int, sweep: int, dim: int, which: range) -> FloatArray:
+def _common(seed: int, basis: int, dim: int, which: range) -> FloatArray:
     rows = np.empty((len(which), dim))
-    _transform(rows, seed, sweep, which)
+    _transform(rows, seed, basis, which)
     rows.flags.writeable = False
     return rows
 
 
 @lru_cache(maxsize=8)
-def _basis(seed: int, sweep: int, dim: int) -> tuple[NDArray[np.intp], FloatArray]:
+def _basis(seed: int, basis: int, dim: int) -> tuple[NDArray[np.intp], FloatArray]:
     """Return p, and the signs of both transforms."""
-    rng = np.random.default_rng([seed, sweep])
+    rng = np.random.default_rng([seed, basis])
     return rng.permutation(dim), rng.choice([-1.0, 1.0], (2, dim))
 
 
-def _transform(rows: FloatArray, seed: int, sweep: int, which: range) -> None:
+def _transform(rows: FloatArray, seed: int, basis: int, which: range) -> None:
     """Write these rows of the basis into `rows`."""
-    order, signs = _basis(seed, sweep, rows.shape[1])
+    order, signs = _basis(seed, basis, rows.shape[1])
     chosen = order[which.start : which.stop : which.step]
     for part in panels(*rows.shape):
         panel = rows[part]

@@ -26,13 +26,13 @@ class Step(NamedTuple):
     first: float = 0.0
 
 
-def best_step(values: FloatArray, failed: FloatArray, reach: float) -> Step:
+def best_step(values: FloatArray, failed: FloatArray, step_size: float) -> Step:
     """Return the line with the lowest predicted value of F, and where on it.
 
     Args:
         values: F(x + t v) - F(x), shape (2, 3).
         failed: weight of the clients that had no value there, same shape; such places are left out.
-        reach: L.
+        step_size: L.
 
     Example:
         >>> import numpy as np
@@ -44,10 +44,10 @@ def best_step(values: FloatArray, failed: FloatArray, reach: float) -> Step:
     """
     best, found, first = 0.0, Step(0, 0.0), 0.0
     for k, (row, missing) in enumerate(zip(values.tolist(), failed.tolist(), strict=True)):
-        there = [j for j, share in enumerate(missing) if share == 0.0]
-        promise, place = _lowest([0.0, *(reach * LINE[j] for j in there)], [0.0, *(row[j] for j in there)])
+        there = [j for j, weight in enumerate(missing) if weight == 0.0]
+        promise, place = _lowest([0.0, *(step_size * LINE[j] for j in there)], [0.0, *(row[j] for j in there)])
         if k == 0:
-            first = place or 0.5 * reach * LINE[0]  # before the nearest place
+            first = place or 0.5 * step_size * LINE[0]  # before the nearest place
         if promise < best - _TIE * abs(best):
             best, found = promise, Step(k + 1, place)
     return found._replace(first=first)

@@ -47,29 +47,29 @@ class Memory:
         >>> trajectory, x = Trajectory(dim=1), np.array([[0.1], [0.4], [0.9]])
         >>> _ = trajectory.add(x, x[:, 0])
         >>> memory = Memory(trajectory)
-        >>> memory.leave_out([1])
-        >>> memory.around(np.array([0.5]), 2, private=True).numbers
+        >>> memory.exclude([1])
+        >>> memory.nearest(np.array([0.5]), 2, private=True).numbers
         array([2, 0])
     """
 
     def __init__(self, trajectory: Trajectory) -> None:
         self._trajectory = trajectory
-        self._left_out = np.empty(0, dtype=bool)
+        self._excluded = np.empty(0, dtype=bool)
         self._private = np.empty(0, dtype=bool)
         self._bounds = np.empty(0)  # of the distances from `_at`, from below
         self._at = np.zeros(trajectory.dim)
 
-    def leave_out(self, points: Iterable[int]) -> None:
+    def exclude(self, points: Iterable[int]) -> None:
         """Exclude points, by their numbers in the trajectory."""
         self._extend()
-        self._left_out[list(points)] = True
+        self._excluded[list(points)] = True
 
-    def keep_private(self, first: int) -> None:
+    def mark_private(self, first: int) -> None:
         """Mark the points from this one on as queried by this client alone."""
         self._extend()
         self._private[first:] = True
 
-    def around(
+    def nearest(
         self,
         x: FloatArray,
         count: int,
@@ -88,7 +88,7 @@ class Memory:
         self._extend()
         self._bounds = np.maximum(self._bounds - math.sqrt(float(np.sum((x - self._at) ** 2))) - _MARGIN, 0.0)
         self._at = x.copy()
-        usable = np.flatnonzero(~self._left_out if private else ~(self._left_out | self._private))
+        usable = np.flatnonzero(~self._excluded if private else ~(self._excluded | self._private))
         count = min(count, len(usable))
         near = self._may_be_near(usable, x, count) if count else usable[:0]
         offsets = self._trajectory.x[near]
@@ -104,12 +104,12 @@ class Memory:
 
     def state(self) -> StateDict:
         """Return the marks, and the bounds of distances."""
-        marks = {"left_out": self._left_out, "private": self._private}
+        marks = {"excluded": self._excluded, "private": self._private}
         return {**marks, "bounds": self._bounds, "at": self._at}
 
     def restore(self, state: StateDict) -> None:
         """Restore what `state` returned."""
-        self._left_out, self._private = (state[name].astype(bool) for name in ("left_out", "private"))
+        self._excluded, self._private = (state[name].astype(bool) for name in ("excluded", "private"))
         self._bounds, self._at = state["bounds"], state["at"]
 
     def _may_be_near(self, usable: NDArray[np.intp], x: FloatArray, count: int) -> NDArray[np.intp]:
@@ -140,6 +140,6 @@ class Memory:
         new = len(self._trajectory) - len(self._bounds)
         if new:
             nothing = np.zeros(new, dtype=bool)
-            self._left_out = np.concatenate([self._left_out, nothing])
+            self._excluded = np.concatenate([self._excluded, nothing])
             self._private = np.concatenate([self._private, nothing])
             self._bounds = np.concatenate([self._bounds, np.zeros(new)])

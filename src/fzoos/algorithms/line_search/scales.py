@@ -32,24 +32,24 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.line_search.client import LINE
 from fzoos.algorithms.line_search.control import Mode
+from fzoos.algorithms.line_search.design import SPREAD
 from fzoos.algorithms.line_search.directions import COMMON, block
-from fzoos.algorithms.line_search.star_points import SPREAD
 from fzoos.surrogates.trend import length_scale
 
 __all__ = [
     "FIRST_RADIUS",
-    "FIRST_REACH",
+    "FIRST_STEP_SIZE",
     "QUERIES",
     "Quality",
     "Scales",
     "first_size",
+    "is_converged",
     "next_scales",
     "next_size",
-    "resting",
 ]
 
 FIRST_RADIUS = 0.1  # h
-FIRST_REACH = 2.0  # L over the first H
+FIRST_STEP_SIZE = 2.0  # L over the first H
 _LEAST_RADIUS, _MOST_RADIUS = 1e-3, 0.3 / math.sqrt(SPREAD)  # rounding; beyond, nearly all coordinates are clipped
 _CHANGE = 3.0  # the largest factor of h per round: a bad measurement must not cost more
 _LEAST_RIDGE = 1e-8
@@ -79,7 +79,7 @@ class Quality(NamedTuple):
         return 0.5 * (self.wide * self.wide_square + self.narrow * self.narrow_square)
 
     @property
-    def share(self) -> float:
+    def overall(self) -> float:
         """The quality q of all points."""
         return self.signal / max(0.5 * (self.wide_square + self.narrow_square), _TINY)
 
@@ -88,7 +88,7 @@ class Scales(NamedTuple):
     """The scales of the next design: h, L, the ridge, m (0: as many as possible), log r; the best q, and its h."""
 
     radius: float = FIRST_RADIUS
-    reach: float = 0.0
+    step_size: float = 0.0
     ridge: float = _LEAST_RIDGE
     size: float = 0.0
     ratio: float = 0.0
@@ -109,22 +109,22 @@ def next_scales(scales: Scales, now: Quality | None, curvature: float, step: flo
         dim: d, the number of variables.
     """
     if now is None:
-        return _reaching(scales, moved or scales.radius, step, dim)._replace(first=0.0)
+        return _with_radius(scales, moved or scales.radius, step, dim)._replace(first=0.0)
     best, best_radius = scales.best * _FORGET, scales.best_radius
-    if now.share > best:
-        best, best_radius = now.share, scales.radius
+    if now.overall > best:
+        best, best_radius = now.overall, scales.radius
     wanted = _wanted(scales.radius, best_radius if best > 0.0 else scales.radius, now, curvature, dim)
-    ridge = (1.0 - now.share) / max(now.share, _LEAST_Q) * (now.length / length_scale(dim)) ** 2
-    found = _reaching(scales, wanted, step, dim)
+    ridge = (1.0 - now.overall) / max(now.overall, _LEAST_Q) * (now.length / length_scale(dim)) ** 2
+    found = _with_radius(scales, wanted, step, dim)
     return found._replace(ridge=max(_LEAST_RIDGE, ridge), best=best, best_radius=best_radius, first=0.0)
 
 
-def _reaching(scales: Scales, wanted: float, step: float, dim: int) -> Scales:
+def _with_radius(scales: Scales, wanted: float, step: float, dim: int) -> Scales:
     """Set the radius, as far as it may change, and the step size, to the last step."""
     wanted = min(max(wanted, scales.radius / _CHANGE), scales.radius * _CHANGE)
     radius = min(max(wanted, _LEAST_RADIUS), _MOST_RADIUS)
-    reach = max(step, scales.reach * LINE[0], LINE[0] * radius * math.sqrt(dim))  # shorter ones are unknown
-    return scales._replace(radius=radius, reach=reach)
+    step_size = max(step, scales.step_size * LINE[0], LINE[0] * radius * math.sqrt(dim))  # shorter ones are unknown
+    return scales._replace(radius=radius, step_size=step_size)
 
 
 def _wanted(radius: float, best_radius: float, now: Quality, curvature: float, dim: int) -> float:
@@ -185,7 +185,7 @@ def _size(ratio: float, mode: Mode, participants: int, dim: int) -> float:
     return float(math.ceil(min(max(wanted, COMMON + _FEW * participants), dim)))
 
 
-def resting(scales: Scales, dim: int) -> bool:
+def is_converged(scales: Scales, dim: int) -> bool:
     """Return whether a round without a better point shows that x is a minimum.
 
     It does if design and lines are as small as possible, or if no design of any radius has shown a slope.
@@ -193,4 +193,4 @@ def resting(scales: Scales, dim: int) -> bool:
     shortest = LINE[0] * scales.radius * math.sqrt(dim) * (1.0 + _ROUNDING)
     smallest = scales.radius <= _LEAST_RADIUS * (1.0 + _ROUNDING)
     flat = scales.best == 0.0 and scales.radius >= _MOST_RADIUS * (1.0 - _ROUNDING)
-    return scales.reach <= shortest and (smallest or flat)
+    return scales.step_size <= shortest and (smallest or flat)

@@ -30,7 +30,7 @@ __all__ = ["MEMORY", "LateGradients"]
 
 MEMORY = 15  # rounds, as many as clients store
 _TAU = 0.3  # the error at which R stays
-_PROGRESS = 0.3  # x waits for a client when a round moves it by less than this share of its distance to the client
+_PROGRESS = 0.3  # x waits for a client when a round moves it by less than this fraction of its distance to the client
 _TINY = 1e-300
 _PREFIX = "late_"
 

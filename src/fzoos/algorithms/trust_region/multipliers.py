@@ -9,8 +9,8 @@ as in F. A client raises its multipliers until its own constraints are met, as i
 same constraint, that is N times too much. Since no client knows which, b starts at 1 / N, grows by a half while c(x_r)
 falls by less than 70 % per round, and halves when c(x_r) changes its sign.
 
-delta_i depends on averaged gradients of past rounds, which had other multipliers: `ahead`, the change of this client's
-gradient at x_r by new multipliers, is sent with the next gradient, and its average is added to all earlier averages.
+delta_i depends on averaged gradients of past rounds, which had other multipliers: `gradient_shift`, the change of this
+client's gradient at x_r by new multipliers, is sent with the next gradient, and its average is added to earlier ones.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Multipliers:
 
     def __init__(self, context: ClientContext) -> None:
         self._context = context
-        self.ahead = np.zeros(context.dim)
+        self.gradient_shift = np.zeros(context.dim)
         self._sent = np.zeros(context.dim)  # the part of the sent gradient that is due to constraints
         self._boost, self._last = np.ones(1), np.zeros(1)  # b, and c(x_r) of the round before
 
@@ -57,12 +57,12 @@ class Multipliers:
         """Whether x violates a constraint of this client."""
         return (self._context.trajectory.violation or 0.0) > 0.0
 
-    def send(self, process: object, x: FloatArray) -> None:
+    def record_gradient(self, process: object, x: FloatArray) -> None:
         """Record that this surrogate's gradient at x is sent."""
         if isinstance(process, LagrangianProcess):
             self._sent = process.constraint_gradient(x)
 
-    def hear(self, gradient: FloatArray) -> None:
+    def update(self, gradient: FloatArray) -> None:
         """Update b, given the averaged gradient at x, where this client's constraints were evaluated."""
         lagrangian = self._lagrangian
         if lagrangian is None or lagrangian.at_server_x is None:
@@ -80,7 +80,7 @@ class Multipliers:
         if clients > 1:
             lagrangian.raise_penalties(stuck, _STIFFEST)
 
-    def meet(
+    def minimize(
         self,
         process: LagrangianProcess,
         place: Callable[[FloatArray], FloatArray],
@@ -112,14 +112,15 @@ class Multipliers:
             t = least(t)
         lagrangian.multipliers = np.maximum(0.0, before + self._boost * (lagrangian.multipliers - before))
         x = place(np.zeros_like(t))
-        self.ahead = process.constraint_gradient(x) - self._sent
+        self.gradient_shift = process.constraint_gradient(x) - self._sent
         self._context.trajectory.observe_again()
         return t
 
     def state(self) -> StateDict:
         """Return everything but the multipliers themselves, which belong to the trajectory."""
-        return {"ahead": self.ahead, "sent": self._sent, "boost": self._boost, "last": self._last}
+        return {"shift": self.gradient_shift, "sent": self._sent, "boost": self._boost, "last": self._last}
 
     def restore(self, state: StateDict) -> None:
         """Restore what `state` returned."""
-        self.ahead, self._sent, self._boost, self._last = (state[name] for name in ("ahead", "sent", "boost", "last"))
+        self.gradient_shift, self._sent = state["shift"], state["sent"]
+        self._boost, self._last = state["boost"], state["last"]

@@ -33,7 +33,7 @@ _SAME = 1e-9  # the relative difference of distances that are equal except for r
 _FEW = 5  # with fewer values an outlier cannot be detected
 
 
-class _Kept(NamedTuple):
+class _Cached(NamedTuple):
     """A surrogate and the numbers of its points in the trajectory."""
 
     process: RegionProcess
@@ -54,39 +54,39 @@ class Neighbours:
         self._context = context
         self._failed: list[FloatArray] = []
         self._outliers: set[int] = set()  # their numbers in the trajectory
-        self._fence: RegionProcess | None = None
+        self._failures: RegionProcess | None = None
         self._noisy = False
         self._search: SearchState | None = None  # where the last search ended
-        self._kept: _Kept | None = None  # the last surrogate, if there is noise
+        self._cached: _Cached | None = None  # the last surrogate, if there is noise
 
     @property
     def count(self) -> int:
         """The number of points with a credible value."""
         return len(self._context.trajectory) - len(self._outliers)
 
-    def ask(self, x: FloatArray, at_server_x: bool = False) -> float:
+    def query(self, x: FloatArray, at_server_x: bool = False) -> float:
         """Evaluate f_i(x); NaN if that failed."""
         x = self._context.project(x)
         value = float(self._context.query(x[None], "refresh", at_server_x=at_server_x)[0])
         if math.isnan(value):
             self._failed.append(x)
         if self._failed:
-            self._build_fence(x)
+            self._fit_failures(x)
         return value
 
-    def ask_aside(self, x: FloatArray, offsets: FloatArray) -> None:
+    def query_offsets(self, x: FloatArray, offsets: FloatArray) -> None:
         """Query x + offset or x - offset for each row: the side that is allowed, or else farther inside the box.
 
         All rows are one batch, unless a failure may tell where not to query next.
         """
         if not self._context.evaluator.survives_failures:
-            points = np.array([self._aside(x, offset) for offset in offsets])
+            points = np.array([self._side(x, offset) for offset in offsets])
             self._context.query_inside(points, "refresh", spread=False)
             return
         for offset in offsets:
-            self.ask(self.inside(self._aside(x, offset), x))
+            self.query(self.inside(self._side(x, offset), x))
 
-    def _aside(self, x: FloatArray, offset: FloatArray) -> FloatArray:
+    def _side(self, x: FloatArray, offset: FloatArray) -> FloatArray:
         one, other = (self._context.project(x + sign * offset) for sign in (1.0, -1.0))
         allowed = self._allowed(one), self._allowed(other)
         if allowed[0] != allowed[1]:
@@ -94,7 +94,7 @@ class Neighbours:
         near, far = float(np.sum((one - x) ** 2)), float(np.sum((other - x) ** 2))
         return other if far > near * (1.0 + _SAME) else one
 
-    def doubt_star(self, count: int) -> None:
+    def exclude_outliers(self, count: int) -> None:
         """Exclude outliers among the last `count` values, which are those of one design."""
         values = self._context.trajectory.y[-count:]
         if len(values) >= _FEW:
@@ -115,27 +115,20 @@ class Neighbours:
         return x
 
     @property
-    def keeps(self) -> bool:
+    def is_cached(self) -> bool:
         """Whether the last surrogate is cached: there is noise, and there are many points."""
-        return self._kept is not None
+        return self._cached is not None
 
     @property
-    def fenced(self) -> bool:
+    def has_failures(self) -> bool:
         """Whether evaluations have failed near the last centre."""
-        return self._fence is not None
+        return self._failures is not None
 
-    def fence(self, x: FloatArray) -> tuple[float, FloatArray]:
-        """Return the failure penalty at x and its gradient."""
-        if self._fence is None:
-            return 0.0, np.zeros_like(x)
-        height, slope = self._fence(x)
-        over = max(height - _HEIGHT, 0.0)
-        return _STEEP * over**2, 2.0 * _STEEP * over * slope
-
-    def curved_fence(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+    def failure_penalty(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Return the failure penalty at x, its gradient and its second derivatives, shape (d, d)."""
-        assert self._fence is not None
-        height, slope, bend = self._fence.curved(x)
+        if self._failures is None:
+            return 0.0, np.zeros_like(x), np.zeros((len(x), len(x)))
+        height, slope, bend = self._failures.curved(x)
         over = height - _HEIGHT
         if over <= 0.0:
             return 0.0, np.zeros_like(x), np.zeros_like(bend)
@@ -159,7 +152,7 @@ class Neighbours:
             if not out:
                 self._noisy = self._noisy or process.choice.ridge >= _NOISY
                 if self._noisy and len(near) > _POINTS and isinstance(process, RegionProcess):
-                    self._kept = _Kept(process, near, len(near), len(self._context.trajectory), len(near))
+                    self._cached = _Cached(process, near, len(near), len(self._context.trajectory), len(near))
                 return process
             self._outliers.update(int(near[k]) for k in out)
             near = self._near(centre, delta)
@@ -181,10 +174,10 @@ class Neighbours:
         Points that are no longer near stay until they are a tenth; then, or when as many others have become near, the
         factor is computed again with the same choice.
         """
-        if self._kept is None:
+        if self._cached is None:
             return None
-        trajectory, (process, numbers, first, asked, used) = self._context.trajectory, self._kept
-        few, self._kept = _NEW * len(near), None
+        trajectory, (process, numbers, first, asked, used) = self._context.trajectory, self._cached
+        few, self._cached = _NEW * len(near), None
         if searches and len(trajectory) - asked + abs(min(len(near), _MANY) - min(used, _MANY)) >= few:
             return None
         there = np.zeros(len(trajectory), dtype=bool)
@@ -198,35 +191,35 @@ class Neighbours:
         elif len(new):
             larger, numbers = process.extended(trajectory.x[new], trajectory.y[new]), np.concatenate([numbers, new])
         if larger is not None:
-            self._kept = _Kept(larger, numbers, first, asked, used)
+            self._cached = _Cached(larger, numbers, first, asked, used)
         return larger
 
     def release(self) -> None:
         """Release the last surrogate; the next one is computed as a whole."""
-        self._kept = None
+        self._cached = None
 
     def state(self) -> StateDict:
         """Return everything but the last surrogate, which the client half stores."""
         failed = np.reshape(self._failed, (-1, self._context.dim))
-        fence = {} if self._fence is None else prefixed("fence", self._fence.state(factor=False))
+        penalty = {} if self._failures is None else prefixed("penalty", self._failures.state(factor=False))
         search = None if self._search is None else np.array([*self._search.places, (self._search.searches, 0)])
-        last = {} if self._kept is None else {"last": self._kept.numbers, "last_sizes": np.array(self._kept[2:])}
+        last = {} if self._cached is None else {"last": self._cached.numbers, "last_sizes": np.array(self._cached[2:])}
         outliers = np.array(sorted(self._outliers), dtype=np.int64)
-        return {"failed": failed, "outliers": outliers, "noisy": self._noisy, "search": search, **fence, **last}
+        return {"failed": failed, "outliers": outliers, "noisy": self._noisy, "search": search, **penalty, **last}
 
     def restore(self, state: StateDict, process: RegionProcess | LagrangianProcess | None) -> None:
         """Restore what `state` returned; `process` is the last surrogate."""
         self._failed, self._noisy = list(state["failed"]), bool(state["noisy"])
         self._outliers = {int(number) for number in state["outliers"]}
-        fence, search = part_of("fence", state), state.get("search")
-        self._fence = RegionProcess.restored(fence) if fence else None
+        penalty, search = part_of("penalty", state), state.get("search")
+        self._failures = RegionProcess.restored(penalty) if penalty else None
         self._search = None
         if search is not None:
             *places, (searches, _) = search.tolist()
             self._search = SearchState(tuple((length, ridge) for length, ridge in places), searches)
-        self._kept = None
+        self._cached = None
         if "last" in state and isinstance(process, RegionProcess):
-            self._kept = _Kept(process, state["last"], *map(int, state["last_sizes"]))
+            self._cached = _Cached(process, state["last"], *map(int, state["last_sizes"]))
 
     def _near(self, x: FloatArray, delta: float) -> NDArray[np.intp]:
         """Return the nearest max(60, 3 d) credible points, thrice as many with noise, except those that are too far."""
@@ -241,16 +234,16 @@ class Neighbours:
         return near[: max(within, (dim + 1) * (dim + 2) // 2)]
 
     def _allowed(self, x: FloatArray) -> bool:
-        return self._fence is None or self._fence(x)[0] < 0.5
+        return self._failures is None or self._failures(x)[0] < 0.5
 
-    def _build_fence(self, x: FloatArray) -> None:
+    def _fit_failures(self, x: FloatArray) -> None:
         """Fit h to the nearest points, with and without values."""
         good = self._context.trajectory.x
         points = np.concatenate([good, np.array(self._failed)])
         labels = np.repeat([0.0, 1.0], [len(good), len(self._failed)])
         near = np.argsort(np.sum((points - x) ** 2, axis=1), kind="stable")[: _most_points(len(x))]
         mixed = 0.0 < labels[near].mean() < 1.0
-        self._fence = RegionProcess(points[near], labels[near], x, plain=True) if mixed else None
+        self._failures = RegionProcess(points[near], labels[near], x, plain=True) if mixed else None
 
 
 def _most_points(dim: int) -> int:

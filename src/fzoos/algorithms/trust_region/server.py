@@ -23,7 +23,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import Part, Parts, Recipient, Request, Round, ServerHalf, State
-from fzoos.algorithms.trust_region.client import FIRST_DELTA, PRIVATE, RegionNumbers, delta_of, ranges
+from fzoos.algorithms.trust_region.client import FIRST_DELTA, PRIVATE, RegionStatistics, delta_of, ranges
 from fzoos.algorithms.trust_region.control import RegionControl
 from fzoos.algorithms.trust_region.late_gradients import LateGradients
 from fzoos.messages.message import Arrays, Kind, Message
@@ -34,7 +34,7 @@ _AVERAGES = ("gradient", "region", "shift", "history")  # of a first exchange
 
 
 class RegionServer(ServerHalf):
-    """State: x, the last centre at which nobody failed, Delta, whether somebody ever failed at a centre; averages.
+    """State: x, the last centre at which no client failed, Delta, whether one ever failed at a centre; averages.
 
     Args:
         dim: d, the number of variables.
@@ -53,7 +53,7 @@ class RegionServer(ServerHalf):
     def request(self, state: State, kind: Kind, recipient: Recipient, round: Round) -> Request:
         control = RegionControl(round.seed, float(state["delta"][0]), cut=round.cut)
         if round.constrained:
-            control = replace(control, constrained=1, share=recipient.weight)
+            control = replace(control, constrained=1, weight=recipient.weight)
         x = {} if kind == "update" and recipient.in_round else {"x": state["x"]}
         if kind == "refresh":
             quiet = "late_quiet" in state and state["late_quiet"][recipient.position] and not _waits(state, round)
@@ -66,7 +66,7 @@ class RegionServer(ServerHalf):
     def next_state(self, state: State, kind: Kind, mean: Arrays, round: Round) -> State:
         if kind == "refresh":
             return self._after_gradients(state, dict(mean), round)
-        x, failed = mean["x"], RegionNumbers(*state["region"]).failed > 0.0
+        x, failed = mean["x"], RegionStatistics(*state["region"]).failed > 0.0
         good = state["good"] if failed else state["x"]
         careful = np.ones(1) if failed else state["careful"]
         late = {}
@@ -81,7 +81,7 @@ class RegionServer(ServerHalf):
         return {**state, "x": x, "good": good, "delta": np.array([delta_of(state)]), "careful": careful, **late}
 
     def _after_gradients(self, state: State, mean: dict[str, FloatArray], round: Round) -> State:
-        """Return the state after the first exchange, in which nobody may have replied in time."""
+        """Return the state after the first exchange, in which possibly no client has replied in time."""
         x = state["x"] if round.received_x is None else round.received_x
         old = ("history",) if not mean else _AVERAGES
         kept = {name: array for name, array in state.items() if name not in old}
@@ -104,7 +104,7 @@ class RegionServer(ServerHalf):
         return {**kept, "x": x, **mean, **late.entries()}
 
     def reported_x(self, state: State) -> FloatArray:
-        """Return x; once somebody had no value at a centre, the last one at which everybody had."""
+        """Return x; once a client had no value at a centre, the last one at which all had one."""
         return state["good"] if state["careful"][0] else state["x"]
 
     def moved(self, state: State, before: FloatArray) -> float:
@@ -153,7 +153,7 @@ class RegionServer(ServerHalf):
         late.quiet[position] = float(is_late)
         if RegionControl.of(request.scalars).quiet:
             late.quiet[position] = 0.0
-        elif RegionNumbers(*reply.arrays["region"]).failed > 0.0:
+        elif RegionStatistics(*reply.arrays["region"]).failed > 0.0:
             late.flags[0] = 1.0
             late.flags[1] = late.valued[position] if is_late else late.flags[1]
         else:

@@ -1,4 +1,4 @@
-"""Surrogates minimised in a trust region: for few dimensions."""
+"""FedTrustRegion: surrogates minimised in a trust region, for few dimensions."""
 
 from __future__ import annotations
 

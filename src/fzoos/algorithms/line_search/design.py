@@ -23,15 +23,15 @@ from fzoos._util.arrays import FloatArray
 from fzoos._util.panels import panels
 from fzoos.surrogates.trend import Slope, fit_slope
 
-__all__ = ["SPREAD", "TOGETHER", "StarPoints"]
+__all__ = ["MOST_POINTS", "SPREAD", "Design"]
 
 SPREAD = 1.5  # the distance of wide points over that of narrow ones
-TOGETHER = 512  # the largest number of points in one surrogate, which costs their square times d
+MOST_POINTS = 512  # the largest number of points in one surrogate, which costs their square times d
 _FEW = 8  # points of a design that is not divided
 _RIDGE = 1e-8  # of a design's own surrogate
 
 
-class StarPoints:
+class Design:
     """A design: x and the points around it.
 
     Args:
@@ -42,9 +42,9 @@ class StarPoints:
 
     Example:
         >>> import numpy as np
-        >>> from fzoos.algorithms.line_search.star_points import StarPoints
-        >>> design = StarPoints(np.full(4, 0.5), 0.1, np.eye(4), np.copyto)
-        >>> slope = design.slope(np.sum((design.asked - 0.5) ** 2, axis=1), np.ones(5, dtype=bool))
+        >>> from fzoos.algorithms.line_search.design import Design
+        >>> design = Design(np.full(4, 0.5), 0.1, np.eye(4), np.copyto)
+        >>> slope = design.slope(np.sum((design.points - 0.5) ** 2, axis=1), np.ones(5, dtype=bool))
         >>> bool(np.all(abs(slope.gradient) < 1e-6)), round(slope.curvature, 6)
         (True, 2.0)
     """
@@ -53,21 +53,21 @@ class StarPoints:
         self, x: FloatArray, length: float, rows: FloatArray, project: Callable[[FloatArray, FloatArray], object]
     ) -> None:
         count = 1 + len(rows)
-        self._parts = 2 * math.ceil(count / (2 * TOGETHER)) if count > _FEW else 1  # each has a trend of its own
+        self._parts = 2 * math.ceil(count / (2 * MOST_POINTS)) if count > _FEW else 1  # each has a trend of its own
         self._x, lengths = x, length * _distances(len(rows))
         self._rows = np.empty((self._parts - 1 + count, len(x)))
-        self.asked = self._rows[self._parts - 1 :]
+        self.points = self._rows[self._parts - 1 :]
         self._rows[: self._parts] = x
-        project(self.asked[0], self.asked[0])
+        project(self.points[0], self.points[0])
         for part in panels(*rows.shape):
-            points = np.multiply(lengths[part, None], rows[part], out=self.asked[1:][part])
+            points = np.multiply(lengths[part, None], rows[part], out=self.points[1:][part])
             points += x
             project(points, points)
 
     def slope(self, values: FloatArray, good: NDArray[np.bool_]) -> Slope:
         """Return the gradient by this design alone, by the `good` values; the points are overwritten."""
         offsets, parts = self._rows, self._parts
-        offsets[: parts - 1] = self.asked[0]
+        offsets[: parts - 1] = self.points[0]
         squares = np.empty(len(offsets))
         for panel in panels(*offsets.shape):
             rows = offsets[panel]

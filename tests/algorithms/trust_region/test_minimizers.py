@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from fzoos.algorithms.trust_region.minimum import least_point
-from fzoos.algorithms.trust_region.newton import Curved, newton_point
+from fzoos.algorithms.trust_region.minimizers import Curved, lbfgsb_point, newton_point
 from fzoos.surrogates.from_gradients import GradientProcess
 from fzoos.surrogates.region import RegionProcess
 
@@ -40,10 +39,10 @@ def surrogates(seed, dim, count=40):
     points, x = rng.uniform(0.3, 0.7, (count, dim)), np.full(dim, 0.5)
     process = RegionProcess(points, np.sum((points - 0.4) ** 2 + 0.05 * np.cos(15 * points), axis=1), x)
     centres = rng.uniform(0.3, 0.7, (5, dim))
-    excess = GradientProcess(centres, rng.standard_normal((5, dim)), process.choice.length, np.full(5, 1e-6))
+    correction = GradientProcess(centres, rng.standard_normal((5, dim)), process.choice.length, np.full(5, 1e-6))
 
     def curved(t):
-        own, other = process.curved(x + 0.2 * t), excess.curved(x + 0.2 * t)
+        own, other = process.curved(x + 0.2 * t), correction.curved(x + 0.2 * t)
         return Curved(own[0] + other[0], 0.2 * (own[1] + other[1]), 0.04 * (own[2] + other[2]))
 
     return curved
@@ -58,7 +57,7 @@ def test_surrogates_against_lbfgsb(dim):
         curved, start = surrogates(seed, dim), np.zeros(dim)
         t = newton_point(curved, start, low, high, 1e-13)
         assert projected(t, curved(t).slope, low, high) < 1e-5
-        again, other = (least_point(lambda t, f=curved: f(t)[:2], begin, bounds) for begin in (t, start))
+        again, other = (lbfgsb_point(lambda t, f=curved: f(t)[:2], begin, bounds) for begin in (t, start))
         np.testing.assert_allclose(again, t, atol=1e-4)
         falls.append([curved(start).value - curved(end).value for end in (t, other)])
     newton, lbfgsb = np.sum(falls, axis=0)

@@ -18,7 +18,7 @@ from fzoos.surrogates.augmented_lagrangian import LagrangianProcess
 from fzoos.surrogates.from_gradients import GradientProcess
 from fzoos.surrogates.region import RegionProcess
 
-__all__ = ["Excess"]
+__all__ = ["GlobalCorrection"]
 
 _MEMORY, _LEAST_MEMORY = 15, 3  # averaged gradients
 _LARGEST = 1500  # numbers in them: a system of so many equations is solved per round
@@ -26,7 +26,7 @@ _JITTER = 1e-12
 _TINY, _MOST = 1e-300, 1e300
 
 
-class Plane:
+class _LinearCorrection:
     """The correction by one gradient, slope.(x - start).
 
     Args:
@@ -48,7 +48,7 @@ class Plane:
         return *self(x), np.zeros((len(x), len(x)))
 
 
-class Excess:
+class GlobalCorrection:
     """Centres, averaged gradients and own gradients of the rounds in which a client took part.
 
     Args:
@@ -86,11 +86,11 @@ class Excess:
         """Add what new multipliers change in all gradients: on average, and in this client's."""
         self._rows = [(x, g + averaged, g_own + own) for x, g, g_own in self._rows]
 
-    def process(self, mine: RegionProcess | LagrangianProcess) -> GradientProcess | Plane:
+    def process(self, mine: RegionProcess | LagrangianProcess) -> GradientProcess | _LinearCorrection:
         """Return the correction and its derivatives, given the client's current surrogate."""
         centres, averaged, sent = (np.array(rows) for rows in zip(*self._rows, strict=True))
         if len(centres) == 1:
-            return Plane(centres[0], averaged[0] - sent[0])
+            return _LinearCorrection(centres[0], averaged[0] - sent[0])
         now = mine.gradients(centres)
         gradients, stale = averaged - now, np.mean((now - sent) ** 2, axis=1)
         size = float(np.mean(gradients[-1] ** 2)) + _TINY

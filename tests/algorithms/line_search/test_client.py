@@ -1,4 +1,4 @@
-"""A client's star and lines: what it asks, what it makes of it, and what it says where values fail."""
+"""A client's design and lines: what it asks, what it makes of it, and what it says where values fail."""
 
 import math
 
@@ -7,12 +7,12 @@ import pytest
 
 from fzoos import FedLineSearch
 from fzoos.algorithms.base import ClientContext
-from fzoos.algorithms.line_search import client as star
-from fzoos.algorithms.line_search import star_points as module
-from fzoos.algorithms.line_search.client import LINE, StarClient, StarNumbers, halves, inward
+from fzoos.algorithms.line_search import client as client_module
+from fzoos.algorithms.line_search import design as module
+from fzoos.algorithms.line_search.client import LINE, DesignStatistics, LineSearchClient, halves, inward
 from fzoos.algorithms.line_search.control import Control, Mode
-from fzoos.algorithms.line_search.directions import common_rows, star_rows
-from fzoos.algorithms.line_search.star_points import SPREAD, StarPoints
+from fzoos.algorithms.line_search.design import SPREAD, Design
+from fzoos.algorithms.line_search.directions import common_rows, design_rows
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Box
@@ -31,14 +31,14 @@ def function(u):
 
 def make(f=function, projected=True):
     """A client and the points that it asks."""
-    asked = []
-    evaluator = Evaluator(lambda u: asked.append(u) or f(u), Box.of((0, 1), D), on_failure="skip")
+    queried = []
+    evaluator = Evaluator(lambda u: queried.append(u) or f(u), Box.of((0, 1), D), on_failure="skip")
     context = ClientContext(evaluator, Trajectory(D), np.random.default_rng(0), D, 3, projected)
-    return StarClient(context), asked
+    return LineSearchClient(context), queried
 
 
 def control(mode=Mode.SHARED, radius=0.02, **changes):
-    return Control(**{"seed": 1, "mode": mode, "radius": radius, "reach": 0.3, **changes})
+    return Control(**{"seed": 1, "mode": mode, "radius": radius, "step_size": 0.3, **changes})
 
 
 def refresh(control, round=0):
@@ -63,14 +63,14 @@ def located(client, control):
     return client.locate(refresh(control, 2))
 
 
-def star_points(rows, x, length):
-    """x, and arms of two lengths by turns, two on one side and two on the other."""
-    arms = [(-1.0 if j // 2 % 2 == 0 else 1.0) * SPREAD ** (-0.5 if j % 2 else 0.5) for j in range(len(rows))]
-    return np.vstack([x, x + length * np.array(arms)[:, None] * rows])
+def design_points(rows, x, length):
+    """x, and distances of two lengths by turns, two on one side and two on the other."""
+    distances = [(-1.0 if j // 2 % 2 == 0 else 1.0) * SPREAD ** (-0.5 if j % 2 else 0.5) for j in range(len(rows))]
+    return np.vstack([x, x + length * np.array(distances)[:, None] * rows])
 
 
 def fresh_of(points, values, x):
-    """The gradients by the wide arms alone and by the narrow ones add up; of the curvature the mean."""
+    """The gradients by the wide distances alone and by the narrow ones add up; of the curvature the mean."""
     parts = [fit_slope(points[part] - x, values[part], 1e-8) for part in (_every(points, 1), _every(points, 2))]
     return Slope(parts[0].gradient + parts[1].gradient, 0.5 * (parts[0].curvature + parts[1].curvature))
 
@@ -80,37 +80,37 @@ def _every(points, first):
 
 
 def numbers(reply):
-    return StarNumbers(*reply["star"])
+    return DesignStatistics(*reply["statistics"])
 
 
-@pytest.mark.parametrize("mode", [Mode.SHARED, Mode.DEALT])
+@pytest.mark.parametrize("mode", [Mode.SHARED, Mode.SPLIT])
 def test_what_is_asked(mode):
-    """x, then its arms, H = h sqrt(d); dealt: x +- H along both parts of the own gradient as well; in all what was
+    """x, then its distances, H = h sqrt(d); split: x +- H along both parts of the own gradient as well; in all what was
     planned."""
-    told = control(mode, turn=1, participants=3, share=0.2) if mode is Mode.DEALT else control(mode)
-    client, asked = make()
+    told = control(mode, client_index=1, participants=3, weight=0.2) if mode is Mode.SPLIT else control(mode)
+    client, queried = make()
     reply = client.refresh(X, refresh(told))
-    rows, length = star_rows(told, D)[0], 0.02 * math.sqrt(D)
-    expected = star_points(rows, X, length)
-    np.testing.assert_allclose(asked[: len(expected)], expected, atol=1e-15)
-    if mode is Mode.DEALT:
+    rows, length = design_rows(told, D)[0], 0.02 * math.sqrt(D)
+    expected = design_points(rows, X, length)
+    np.testing.assert_allclose(queried[: len(expected)], expected, atol=1e-15)
+    if mode is Mode.SPLIT:
         slope = fresh_of(expected, np.array([function(p) for p in expected]), X).gradient
         units = [part / np.linalg.norm(part) for part in halves(rows, slope)]
         pairs = [X + sign * length * unit for unit in units for sign in (1.0, -1.0)]
-        np.testing.assert_allclose(asked[len(expected) :], pairs, atol=1e-9)
+        np.testing.assert_allclose(queried[len(expected) :], pairs, atol=1e-9)
     client.update(X, update(told, reply))
-    assert len(asked) == planned(told)
+    assert len(queried) == planned(told)
 
 
 def test_fresh_and_memory():
-    """fresh is the surrogate of this star alone, memory that of the nearest 2 d + 1 points of both stars, values as
+    """fresh is the surrogate of this design alone, memory that of the nearest 2 d + 1 points of both designs, values as
     differences to f(x)."""
-    client, asked = make()
+    client, queried = make()
     client.refresh(X + 0.01, refresh(control(used=0)))
-    client.refresh(X + 0.2, refresh(control(radius=0.001, sweep=4)))
-    before = len(asked)
+    client.refresh(X + 0.2, refresh(control(radius=0.001, basis=4)))
+    before = len(queried)
     reply = client.refresh(X, refresh(control(used=12, ridge=1e-3)))
-    points = np.array(asked)
+    points = np.array(queried)
     values = np.array([function(p) for p in points]) - function(X)
     fresh = fresh_of(points[before:], values[before:], X)
     np.testing.assert_allclose(reply["fresh"], fresh.gradient, rtol=1e-6, atol=1e-9)
@@ -124,24 +124,24 @@ def test_fresh_and_memory():
 
 
 def test_what_only_one_client_asked():
-    """After a dealt star, memory of a shared one leaves out what this client asked alone: it is that of the shared
-    star, of both x and of the lines. A dealt one takes all of its points."""
-    for mode in (Mode.SHARED, Mode.DEALT):
-        told = {"turn": 1, "participants": 2, "share": 1.0}
-        dealt = control(Mode.DEALT, **told)
-        client, asked = make()
-        client.update(X + 0.05, update(dealt, client.refresh(X + 0.05, refresh(dealt))))
-        alone = 16 + len(star_rows(dealt, D)[0]) - 16 + 4
+    """After a split star, memory of a shared one leaves out what this client queried alone: it is that of the shared
+    star, of both x and of the lines. A split one takes all of its points."""
+    for mode in (Mode.SHARED, Mode.SPLIT):
+        told = {"client_index": 1, "participants": 2, "weight": 1.0}
+        split = control(Mode.SPLIT, **told)
+        client, queried = make()
+        client.update(X + 0.05, update(split, client.refresh(X + 0.05, refresh(split))))
+        alone = 16 + len(design_rows(split, D)[0]) - 16 + 4
         shared, last = (
-            len(asked) - 2 * len(LINE),
-            control(mode, sweep=3, ridge=1e-3, **(told if mode is Mode.DEALT else {})),
+            len(queried) - 2 * len(LINE),
+            control(mode, basis=3, ridge=1e-3, **(told if mode is Mode.SPLIT else {})),
         )
         assert shared == 1 + alone
-        before = len(asked)
+        before = len(queried)
         reply = client.refresh(X, refresh(last))
-        end = len(asked) - (4 if mode is Mode.DEALT else 0)
-        points = np.array(asked[:end])
-        kept = [k for k in range(end) if mode is Mode.DEALT or k in (0, *range(shared, before)) or k >= before]
+        end = len(queried) - (4 if mode is Mode.SPLIT else 0)
+        points = np.array(queried[:end])
+        kept = [k for k in range(end) if mode is Mode.SPLIT or k in (0, *range(shared, before)) or k >= before]
         nearest = np.argsort(np.linalg.norm(points[kept] - X, axis=1), kind="stable")[: 2 * D + 1]
         used = points[kept][nearest]
         values = np.array([function(p) for p in used]) - function(X)
@@ -151,32 +151,32 @@ def test_what_only_one_client_asked():
 def test_a_dealt_direction_counts_one_over_omega():
     """Three clients with weights 1/2, 1/3, 1/6: in the weighted mean of what they send the common part is their mean,
     and each own direction has the slope that its client found, once."""
-    shares, parts = (1 / 2, 1 / 3, 1 / 6), []
+    qualities, parts = (1 / 2, 1 / 3, 1 / 6), []
     average, expected = np.zeros(D), np.zeros(D)
-    for turn, share in enumerate(shares):
-        told = control(Mode.DEALT, turn=turn, participants=3, share=share)
-        client, asked = make(lambda u, turn=turn: function(u) + turn * u[turn])
-        average += share * client.refresh(X, refresh(told))["fresh"]
-        rows, common = star_rows(told, D)
-        points = np.array(asked[:-4])
-        values = np.array([function(p) + turn * p[turn] for p in points])
+    for client_index, weight in enumerate(qualities):
+        told = control(Mode.SPLIT, client_index=client_index, participants=3, weight=weight)
+        client, queried = make(lambda u, client_index=client_index: function(u) + client_index * u[client_index])
+        average += weight * client.refresh(X, refresh(told))["fresh"]
+        rows, common = design_rows(told, D)
+        points = np.array(queried[:-4])
+        values = np.array([function(p) + client_index * p[client_index] for p in points])
         slope = fresh_of(points, values, X).gradient
-        expected += share * (rows[:common] @ slope) @ rows[:common] + (rows[common:] @ slope) @ rows[common:]
+        expected += weight * (rows[:common] @ slope) @ rows[:common] + (rows[common:] @ slope) @ rows[common:]
         parts.append(np.linalg.norm(rows[common:] @ slope))
     assert min(parts) > 0.1
     np.testing.assert_allclose(average, expected, rtol=1e-6, atol=1e-8)
 
 
-def test_the_numbers_of_a_dealt_star():
-    """Of wide and of narrow arms: what the own pair shows times what was predicted, the prediction's square, and the
-    mean square of the slopes."""
-    told = control(Mode.DEALT, turn=0, participants=2, share=0.5)
-    client, asked = make()
+def test_the_numbers_of_a_dealt_design():
+    """Of wide and narrow points: the pair's difference times its prediction, the prediction's square, and the mean
+    square of the slopes."""
+    told = control(Mode.SPLIT, client_index=0, participants=2, weight=0.5)
+    client, queried = make()
     found = numbers(client.refresh(X, refresh(told)))
-    points, rows = np.array(asked[:-4]), star_rows(told, D)[0]
+    points, rows = np.array(queried[:-4]), design_rows(told, D)[0]
     slope = fresh_of(points, np.array([function(p) for p in points]), X).gradient
     for k, name in enumerate(("wide", "narrow")):
-        shown = function(asked[-4 + 2 * k]) - function(asked[-3 + 2 * k])
+        shown = function(queried[-4 + 2 * k]) - function(queried[-3 + 2 * k])
         part = rows[k::2] @ slope
         predicted = 2 * 0.02 * math.sqrt(D) * np.linalg.norm(part)
         assert getattr(found, f"{name}_seen") == pytest.approx(shown * predicted, rel=1e-6)
@@ -187,10 +187,14 @@ def test_the_numbers_of_a_dealt_star():
 def test_lines():
     """Three places on each of two lines, -fresh and -memory of the averages, and pairs along both parts of fresh:
     differences to f(x), in this order."""
-    client, asked = make()
+    client, queried = make()
     client.refresh(X, refresh(control()))
-    before, rng = len(asked), np.random.default_rng(1)
-    mean = {"fresh": rng.standard_normal(D), "memory": rng.standard_normal(D), "star": np.array(StarNumbers())}
+    before, rng = len(queried), np.random.default_rng(1)
+    mean = {
+        "fresh": rng.standard_normal(D),
+        "memory": rng.standard_normal(D),
+        "statistics": np.array(DesignStatistics()),
+    }
     reply = client.update(X, update(control(), mean))
     unit = {name: mean[name] / np.linalg.norm(mean[name]) for name in ("fresh", "memory")}
     places = [X - 0.3 * t * unit[name] for name in ("fresh", "memory") for t in LINE]
@@ -198,7 +202,7 @@ def test_lines():
     parts = [part / np.linalg.norm(part) for part in halves(common_rows(control(), D), mean["fresh"])]
     pairs = [X + sign * length * part for part in parts for sign in (1.0, -1.0)]
     expected = np.clip(places, 0, 1)
-    np.testing.assert_allclose(asked[before:], [*expected, *pairs], atol=1e-14)
+    np.testing.assert_allclose(queried[before:], [*expected, *pairs], atol=1e-14)
     np.testing.assert_allclose(reply["lines"], [function(p) - function(X) for p in expected], atol=1e-12)
     seen = [function(pairs[k]) - function(pairs[k + 1]) for k in (0, 2)]
     assert reply["pair"] == pytest.approx(seen, abs=1e-12)
@@ -206,14 +210,14 @@ def test_lines():
 
 
 def test_rebuilt():
-    """x + length v, v the line that the client itself walked along; bit for bit what was asked there, and clipped."""
-    client, asked = make()
+    """x + length v, v the line that the client itself walked along; bit for bit what was queried there, and clipped."""
+    client, queried = make()
     reply = client.refresh(X, refresh(control()))
-    before = len(asked)
+    before = len(queried)
     client.update(X, update(control(), reply))
     for line, k in ((1, 2), (2, len(LINE) + 2)):
         there = located(client, control(line=line, length=0.3 * LINE[2]))
-        assert np.array_equal(there, asked[before + k])
+        assert np.array_equal(there, queried[before + k])
     assert np.array_equal(located(client, control(line=0)), X)
     far = located(client, control(line=1, length=100.0))
     assert far.min() == 0.0
@@ -227,13 +231,13 @@ def test_a_line_that_there_was_not():
         located(client, control(line=1, length=0.1))
 
 
-def test_who_missed_the_star():
+def test_who_missed_the_design():
     """Asks x first, and answers like the others; from then on it can work x out."""
-    client, asked = make()
-    mean = {"fresh": A, "memory": C, "star": np.array(StarNumbers())}
+    client, queried = make()
+    mean = {"fresh": A, "memory": C, "statistics": np.array(DesignStatistics())}
     reply = client.update(X, update(control(), {"x": X, **mean}))
-    assert np.array_equal(asked[0], X)
-    assert len(asked) == 1 + 2 * len(LINE) + 4
+    assert np.array_equal(queried[0], X)
+    assert len(queried) == 1 + 2 * len(LINE) + 4
     other, _ = make()
     other.refresh(X, refresh(control()))
     assert np.array_equal(other.update(X, update(control(), mean))["lines"], reply["lines"])
@@ -246,7 +250,7 @@ def test_failures_on_the_lines():
     reply, unit = {}, A / np.linalg.norm(A)
     client, _ = make(lambda u: math.nan if (X - u) @ unit > 0.1 else function(u))
     client.refresh(X, refresh(control()))
-    mean = {"fresh": A, "memory": -A, "star": np.array(StarNumbers())}
+    mean = {"fresh": A, "memory": -A, "statistics": np.array(DesignStatistics())}
     reply = client.update(X, update(control(radius=0.1), mean))  # the places are 0.09, 0.3, 0.9; H = 0.49
     assert reply["failed"].tolist() == [0, 1, 1, 0, 0, 0]
     assert np.array_equal(reply["lines"][1:3], np.zeros(2))
@@ -254,13 +258,13 @@ def test_failures_on_the_lines():
     assert reply["pair"].tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("mode", [Mode.SHARED, Mode.DEALT])
+@pytest.mark.parametrize("mode", [Mode.SHARED, Mode.SPLIT])
 def test_no_value_at_x(mode):
     """From the beginning: zeros, no complaint, no say in the lines, and as many queries as planned. After it had
     one: it says that another x failed, but not where the last round began as well, nor then anywhere until it works."""
     broken = [True]
-    client, asked = make(lambda u: math.nan if broken[0] else function(u))
-    told = control(mode, participants=2, share=0.5) if mode is Mode.DEALT else control(mode)
+    client, queried = make(lambda u: math.nan if broken[0] else function(u))
+    told = control(mode, participants=2, weight=0.5) if mode is Mode.SPLIT else control(mode)
     reply = client.refresh(X, refresh(told))
     assert not np.any(reply["fresh"])
     assert not np.any(reply["memory"])
@@ -268,7 +272,7 @@ def test_no_value_at_x(mode):
     answer = client.update(X, update(told, reply))
     assert not np.any(answer["failed"])
     assert not np.any(answer["lines"])
-    assert len(asked) == planned(told)
+    assert len(queried) == planned(told)
     broken[0] = False
     assert numbers(client.refresh(X, refresh(told))).failed == 0.0
     broken[0] = True
@@ -281,22 +285,22 @@ def test_no_value_at_x(mode):
 
 
 def test_somebody_failed():
-    """Then nothing is asked: all places are said to have failed, and there is no line to go along."""
-    client, asked = make()
+    """Then nothing is queried: all places are said to have failed, and there is no line to go along."""
+    client, queried = make()
     client.refresh(X, refresh(control()))
-    before = len(asked)
-    mean = {"fresh": A, "memory": A, "star": np.array(StarNumbers(failed=0.2))}
+    before = len(queried)
+    mean = {"fresh": A, "memory": A, "statistics": np.array(DesignStatistics(failed=0.2))}
     reply = client.update(X, update(control(), mean))
-    assert len(asked) == before
+    assert len(queried) == before
     assert np.array_equal(reply["failed"], np.ones(2 * len(LINE)))
     with pytest.raises(MessageError, match="there was no line 1"):
         located(client, control(line=1, length=0.1))
 
 
 def test_outliers_are_not_used():
-    """A value that is off by 1e6 changes neither this star's gradient beyond its direction nor any later one: both are
+    """A value that is off by 1e6 changes neither this gradient beyond its direction nor any later one: both are
     those of a client that had no value there."""
-    first, second = control(), control(used=12, sweep=0)
+    first, second = control(), control(used=12, basis=0)
 
     def spoilt(value):
         count = [0]
@@ -326,20 +330,20 @@ def test_inward():
 
 
 def test_a_large_star_is_taken_in_parts(monkeypatch):
-    """Arms are orthogonal: parts of 7 or 8 arms add up to the gradient of all, but for what each trend takes of its
-    arms' mean, a share of 1 / sqrt(5) at most; the curvature is about the same."""
+    """Offsets are orthogonal: parts of 7 or 8 points add up to the gradient of all, but for what a trend takes of its
+    points' mean, a fraction of 1 / sqrt(5) at most; the curvature is about the same."""
     rng = np.random.default_rng(3)
     x, control = np.full(60, 0.5), Control(7, Mode.SHARED, 0.02)
     rows = common_rows(control, 60)
     length = 0.02 * math.sqrt(60)
-    points = star_points(rows, x, length)
+    points = design_points(rows, x, length)
     slopes, curvatures = rng.normal(size=60), rng.uniform(0.5, 1.5, 60)
     values = (points - x) @ slopes + 0.5 * (points - x) ** 2 @ curvatures
     good = np.ones(len(points), dtype=bool)
-    whole = StarPoints(x, length, rows, np.copyto).slope(values, good)
+    whole = Design(x, length, rows, np.copyto).slope(values, good)
     np.testing.assert_allclose(whole.gradient, fresh_of(points, values, x).gradient, rtol=1e-9)
-    monkeypatch.setattr(module, "TOGETHER", 10)
-    parts = StarPoints(x, length, rows, np.copyto).slope(values, good)
+    monkeypatch.setattr(module, "MOST_POINTS", 10)
+    parts = Design(x, length, rows, np.copyto).slope(values, good)
     assert np.linalg.norm(parts.gradient - whole.gradient) < np.linalg.norm(whole.gradient) / math.sqrt(5)
     assert parts.curvature == pytest.approx(whole.curvature, rel=0.3)
 
@@ -348,12 +352,12 @@ def test_a_large_star_is_taken_in_parts(monkeypatch):
 @pytest.mark.parametrize("failed", [(), (1,), (3, 4, 8, 17)])
 def test_parts_of_a_star_are_those_of_the_plain_formula(monkeypatch, together, failed):
     """Points near a face, some clipped, some without a value: the same numbers as by lists of rows, part by part."""
-    monkeypatch.setattr(module, "TOGETHER", together)
+    monkeypatch.setattr(module, "MOST_POINTS", together)
     rng = np.random.default_rng(8)
     x, rows = rng.uniform(0.0, 0.2, D), np.linalg.qr(rng.standard_normal((D, D)))[0]
-    found = StarPoints(x, 0.3, rows, lambda points, out: np.clip(points, 0.0, 1.0, out=out))
-    points = np.clip(star_points(rows, x, 0.3), 0.0, 1.0)
-    assert np.array_equal(found.asked, points)
+    found = Design(x, 0.3, rows, lambda points, out: np.clip(points, 0.0, 1.0, out=out))
+    points = np.clip(design_points(rows, x, 0.3), 0.0, 1.0)
+    assert np.array_equal(found.points, points)
     values, good = rng.standard_normal(D + 1), ~np.isin(np.arange(D + 1), failed)
     count = 2 * math.ceil((D + 1) / (2 * together))
     parts = [[0, *(j for j in range(1, D + 1) if good[j] and (j - 1) % count == k)] for k in range(count)]
@@ -373,7 +377,7 @@ def test_x_is_lower_than_all_around():
 
 
 def test_memory_of_many_dimensions_is_exact_for_a_bowl():
-    """Two stars at two places, each with half of the directions: together they are the gradient at the second place."""
+    """Two designs at two places, each with half of the directions: together they give the gradient at the second."""
     rng = np.random.default_rng(4)
     basis = np.linalg.qr(rng.normal(size=(8, 8)))[0]
     curvature, minimum, first, second = 1.7, *rng.uniform(size=(3, 8))
@@ -382,8 +386,8 @@ def test_memory_of_many_dimensions_is_exact_for_a_bowl():
         gradient = curvature * (x - minimum)
         return Slope((directions @ gradient) @ directions, curvature)
 
-    memory = star._Carried().renewed(first, shown(first, basis[:4]), basis[:4], Mode.SHARED)
-    memory = memory.renewed(second, shown(second, basis[4:]), basis[4:], Mode.SHARED)
+    memory = client_module._CarriedGradient().updated(first, shown(first, basis[:4]), basis[:4], Mode.SHARED)
+    memory = memory.updated(second, shown(second, basis[4:]), basis[4:], Mode.SHARED)
     np.testing.assert_allclose(memory.gradient, curvature * (second - minimum), rtol=1e-12)
-    anew = memory.renewed(second, shown(second, basis[:4]), basis[:4], Mode.DEALT)
+    anew = memory.updated(second, shown(second, basis[:4]), basis[:4], Mode.SPLIT)
     np.testing.assert_allclose(anew.gradient, shown(second, basis[:4]).gradient)

@@ -1,4 +1,4 @@
-"""The minimum of smooth surrogates in a box, by Newton's method.
+"""Minima of surrogates in a box: by Newton's method, and by L-BFGS-B for the augmented Lagrangian, which has kinks.
 
     s = argmin g.s + 1/2 s.H s,   low <= t + s <= high
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
 
-__all__ = ["Curved", "newton_point"]
+__all__ = ["Curved", "lbfgsb_point", "newton_point"]
 
 _STEPS, _SHORTER = 60, 12  # Newton steps, and how often each of them is shortened
 _GRADIENT = 1e-10  # the largest free coordinate of g at a minimum
@@ -59,7 +59,7 @@ def newton_point(
 
     Example:
         >>> import numpy as np
-        >>> from fzoos.algorithms.trust_region.newton import Curved, newton_point
+        >>> from fzoos.algorithms.trust_region.minimizers import Curved, newton_point
         >>> bowl = lambda t: Curved(float(np.sum((t - 2.0) ** 2)), 2.0 * (t - 2.0), 2.0 * np.eye(2))
         >>> newton_point(bowl, np.zeros(2), np.array([-1.0, -3.0]), np.array([1.0, 3.0]))
         array([1., 2.])
@@ -175,3 +175,45 @@ def _solved(bend: FloatArray, towards: FloatArray) -> tuple[FloatArray, FloatArr
     sizes = np.abs(eigenvalues)
     sizes = np.maximum(sizes, _FLAT * float(sizes.max()) + _TINY)
     return vectors @ ((towards @ vectors) / sizes), (vectors * sizes) @ vectors.T
+
+
+def lbfgsb_point(
+    both: Callable[[FloatArray], tuple[float, FloatArray]], start: FloatArray, bounds: list[tuple[float, float]]
+) -> FloatArray:
+    """Return a minimum of a function within bounds, near a start.
+
+    Args:
+        both: returns value and gradient at a point of shape (d,).
+        start: shape (d,).
+        bounds: d pairs.
+
+    Example:
+        >>> import numpy as np
+        >>> from fzoos.algorithms.trust_region.minimizers import lbfgsb_point
+        >>> bowl = lambda t: (float(np.sum((t - 2.0) ** 2)), 2.0 * (t - 2.0))
+        >>> lbfgsb_point(bowl, np.zeros(2), [(-1.0, 1.0), (-3.0, 3.0)]).round(6)
+        array([1., 2.])
+    """
+    known: dict[bytes, tuple[float, FloatArray]] = {}  # line searches that end in rounding repeat a fifth of all points
+
+    def evaluated(t: FloatArray) -> tuple[float, FloatArray]:
+        key = t.tobytes()
+        if key not in known:
+            known[key] = both(t)
+        return known[key]
+
+    def value(t: FloatArray) -> float:
+        return evaluated(t)[0]
+
+    def slope(t: FloatArray) -> FloatArray:
+        return evaluated(t)[1].copy()
+
+    found = scipy.optimize.minimize(
+        value,
+        start,
+        jac=slope,  # `jac=True` costs as much as a surrogate
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": 100, "ftol": 1e-15, "gtol": 1e-10},
+    )
+    return np.asarray(found.x, dtype=np.float64)
