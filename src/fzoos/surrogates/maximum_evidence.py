@@ -30,7 +30,7 @@ from fzoos._util.arrays import FloatArray
 
 __all__ = ["Choice", "Fit", "Grid", "Polynomial", "SearchState", "extended_fit", "maximum_evidence", "solve_lower"]
 
-_FULL_SEARCH = 8  # every so many searches all lengths are tried
+_FULL_SEARCH = 8  # every eighth search tries all lengths
 _ROOM = 0.1  # extra rows of an extended factor, as a fraction of its rows
 _SURPRISE = 9.0  # (y - mu)^2 over its variance beyond which a value contradicts the fit
 _TINY = 1e-300

@@ -1,4 +1,4 @@
-"""The directions of a design: orthonormal, random, and the same for everybody who has the seed.
+"""The directions of a design: orthonormal, random, and the same for all clients with the seed.
 
 Row j of a basis is e_{p_j} C S C S', C the discrete cosine transform, S and S' random signs, p a random order. Its
 coordinates are close to normal, as those of a random rotation (with one transform they are not, and designs average

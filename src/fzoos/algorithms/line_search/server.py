@@ -51,7 +51,7 @@ class _Numbers(NamedTuple):
 
 
 class LineSearchServer(ServerHalf):
-    """State: x, the last centre at which nobody failed, the numbers of `_Numbers` and `Scales`, and averages.
+    """State: x, the last centre at which no client failed, the numbers of `_Numbers` and `Scales`, and averages.
 
     Args:
         dim: d, the number of variables.

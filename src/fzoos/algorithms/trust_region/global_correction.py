@@ -21,7 +21,7 @@ from fzoos.surrogates.region import RegionProcess
 __all__ = ["GlobalCorrection"]
 
 _MEMORY, _LEAST_MEMORY = 15, 3  # averaged gradients
-_LARGEST = 1500  # numbers in them: a system of so many equations is solved per round
+_LARGEST = 1500  # numbers in them: the order of the system that is solved per round
 _JITTER = 1e-12
 _TINY, _MOST = 1e-300, 1e300
 

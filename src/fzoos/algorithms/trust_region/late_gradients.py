@@ -48,7 +48,7 @@ class LateGradients:
         partial: 1 where it was sent before all gradients were known, shape (R,).
         radii: R of each client; NaN: not measured yet.
         valued: the last round of each client in which it had a value at x; 0: none.
-        quiet: 1 for clients that were late, and are next asked for a gradient without queries.
+        quiet: 1 for clients that were late, and next receive a request for a gradient without queries.
         absent: 1 for clients whose last request failed: they are left out.
         pending: the round of a client's request that has no reply yet; 0: none.
         flags: whether every exchange waits for all; the round to whose centre x returns after this one, or 0.
@@ -154,7 +154,7 @@ class LateGradients:
             self.sent[k] = gradient
         sent = ~np.isnan(self.sent[:, 0])
         first = int(np.min(self.rounds[sent]))
-        found = np.zeros((round.number - first, self.sent.shape[1]))  # 0: nobody was sent an update
+        found = np.zeros((round.number - first, self.sent.shape[1]))  # 0: no update was sent
         found[self.rounds[sent].astype(int) - first] = self.sent[sent]
         return {"history": found}
 
@@ -209,7 +209,7 @@ class LateGradients:
         """Remove the rounds that are of no more use."""
         recent = np.isin(self.rounds, np.sort(self.rounds)[-MEMORY:])
         self.sent[~recent], self.partial[~recent] = np.nan, 0.0
-        kept = recent | np.isin(self.rounds, [*self.valued, *self.pending])
-        kept[[k for i in range(len(self.weights)) if (k := self.last(i)) is not None]] = True
+        retained = recent | np.isin(self.rounds, [*self.valued, *self.pending])
+        retained[[k for i in range(len(self.weights)) if (k := self.last(i)) is not None]] = True
         for name in ("rounds", "centres", "gradients", "sent", "partial"):
-            setattr(self, name, getattr(self, name)[kept])
+            setattr(self, name, getattr(self, name)[retained])

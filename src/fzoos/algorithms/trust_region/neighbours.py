@@ -39,7 +39,7 @@ class _Cached(NamedTuple):
     process: RegionProcess
     numbers: NDArray[np.intp]
     first: int  # the number of points when its factor was computed as a whole
-    asked: int  # the length of the trajectory at the last search
+    searched: int  # the length of the trajectory at the last search
     used: int  # the number of points in use at the last search
 
 
@@ -176,9 +176,9 @@ class Neighbours:
         """
         if self._cached is None:
             return None
-        trajectory, (process, numbers, first, asked, used) = self._context.trajectory, self._cached
+        trajectory, (process, numbers, first, searched, used) = self._context.trajectory, self._cached
         few, self._cached = _NEW * len(near), None
-        if searches and len(trajectory) - asked + abs(min(len(near), _MANY) - min(used, _MANY)) >= few:
+        if searches and len(trajectory) - searched + abs(min(len(near), _MANY) - min(used, _MANY)) >= few:
             return None
         there = np.zeros(len(trajectory), dtype=bool)
         there[numbers] = True
@@ -191,7 +191,7 @@ class Neighbours:
         elif len(new):
             larger, numbers = process.extended(trajectory.x[new], trajectory.y[new]), np.concatenate([numbers, new])
         if larger is not None:
-            self._cached = _Cached(larger, numbers, first, asked, used)
+            self._cached = _Cached(larger, numbers, first, searched, used)
         return larger
 
     def release(self) -> None:

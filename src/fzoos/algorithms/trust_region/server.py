@@ -3,7 +3,7 @@
 In asynchronous rounds (`late_gradients.py`) a round does not wait for a busy client:
 
 refresh    goes to those that are not busy. The averaged gradient is over all clients: known, or predicted. A client
-           that has replied late is next asked for a gradient without queries, which comes at once: it takes part in a
+           that has replied late next receives a request without queries, which it answers at once: it takes part in a
            whole round, at today's x.
 update     goes to those that replied, with the averaged gradients of past rounds where late replies have changed
            them. x is the average over these, but no further from a late client's last centre than R.
@@ -84,15 +84,15 @@ class RegionServer(ServerHalf):
         """Return the state after the first exchange, in which possibly no client has replied in time."""
         x = state["x"] if round.received_x is None else round.received_x
         old = ("history",) if not mean else _AVERAGES
-        kept = {name: array for name, array in state.items() if name not in old}
+        others = {name: array for name, array in state.items() if name not in old}
         if "late_rounds" not in state:
-            return {**kept, "x": x, **mean}
+            return {**others, "x": x, **mean}
         late = LateGradients.of(state, round.weights, self.dim)
         row = late.row(round.number)
         late.centres[row] = x
-        asked = (late.pending == 0) & (late.absent == 0)
-        asked[list(round.replied)] = False
-        late.pending[asked] = round.number
+        waiting = (late.pending == 0) & (late.absent == 0)
+        waiting[list(round.replied)] = False
+        late.pending[waiting] = round.number
         if mean:
             late.measure_radii(row)
             mean |= late.history(round)
@@ -101,7 +101,7 @@ class RegionServer(ServerHalf):
                 mean["gradient"] = late.average(row, round)
             late.sent[row] = mean["gradient"]
         late.forget()
-        return {**kept, "x": x, **mean, **late.entries()}
+        return {**others, "x": x, **mean, **late.entries()}
 
     def reported_x(self, state: State) -> FloatArray:
         """Return x; once a client had no value at a centre, the last one at which all had one."""

@@ -150,7 +150,7 @@ def _deploy(study: Study, env: ProdEnv, job: FedJob, folder: Path, watch: Watch)
     if ending == "LOST":
         return "the job has no process any more"
     if ending == "FINISHED:ABORTED":
-        raise RuntimeError(f"{study.name}: somebody, or a site's policy, has ended the job; run it again to resume")
+        raise RuntimeError(f"{study.name}: a user, or a site's policy, has ended the job; run it again to resume")
     with tempfile.TemporaryDirectory() as temporary:
         left = Path(watch.download(id, temporary)) / "workspace"
         _raise_reason(left)

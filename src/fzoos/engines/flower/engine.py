@@ -143,7 +143,7 @@ class FlowerEngine:
             data, site = unpack(reply.content)
             message = codec.decode(data, self._study.id)
             if site != self._study.sites[client]:
-                raise codec.MessageError(f"the reply of {self._study.sites[client]!r} says it comes from {site!r}")
+                raise codec.MessageError(f"the reply of {self._study.sites[client]!r} claims to come from {site!r}")
             outcome.replies[client] = message
         elif reply.error.code == ErrorCode.NODE_UNAVAILABLE:
             request.node, request.absent_since = None, time.monotonic()  # it is sent again when the site returns
