@@ -82,9 +82,12 @@ def main() -> None:
         if quantity in AFFORDED:
             head.append(f"with {AFFORDED[quantity]:,} queries")
         name = path.parent.name
-        print(f"\n## {name}\n\n{NAMES[quantity]} after some {unit}, mean ± standard error:\n")
-        print("| panel | line | " + " | ".join(head) + " |\n| --- | --- |" + " --- |" * len(head))
+        print(f"\n## {name}\n\n{NAMES[quantity]} after some {unit}, mean ± standard error:")
+        shown = None
         for (panel, line), curve in curves.items():
+            if panel != shown:
+                print(f"\n**{panel}**\n\n| line | " + " | ".join(head) + " |\n| --- |" + " ---: |" * len(head))
+                shown = panel
             digits = 2 if quantity in ("success", "percent") else 3
             end = max(curve)  # a line may be shorter than others; attacks end when all images are attacked
             at = [min(m, end) if quantity == "success" else m for m in marks]
@@ -98,7 +101,7 @@ def main() -> None:
                 cells.append(reached(quantity, curve))
             if quantity in AFFORDED:
                 cells.append(afforded(quantity, curve))
-            print(f"| {panel} | {line} | " + " | ".join(cells) + " |")
+            print(f"| {line} | " + " | ".join(cells) + " |")
         if quantity == "success":
             print("\nCost of half and of nine tenths of the images:\n")
             print((path.parent / "table.md").read_text(encoding="utf-8").strip())
