@@ -37,8 +37,8 @@ from benchmarks.federation.privacy import SMALL_FZOOS
 from benchmarks.machine import describe
 from fzoos.federation.asynchronous import AsynchronousServer
 from fzoos.federation.client import Client
-from fzoos.federation.exchange import Gathering, Outcome, Undelivered
-from fzoos.federation.server import Dropouts, Server
+from fzoos.federation.exchange import Dropouts, Gathering, Outcome, Undelivered
+from fzoos.federation.server import Server
 from fzoos.federation.study import Study
 from fzoos.messages.message import Message
 from fzoos_experiments.tasks import Quadratic

@@ -12,8 +12,8 @@ import pytest
 from fzoos import SGD, Adam, DeComFL, FiniteDifferences, HiSo, minimize
 from fzoos.algorithms.base import ClientContext
 from fzoos.federation.client import Client
-from fzoos.federation.exchange import Outcome
-from fzoos.federation.server import Dropouts, Server
+from fzoos.federation.exchange import Dropouts, Outcome
+from fzoos.federation.server import Server
 from fzoos.federation.server_state import ServerState
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message

@@ -7,8 +7,7 @@ from attacker import make_study, secret
 from fzoos import FedTrustRegion
 from fzoos.algorithms.trust_region.late_gradients import LateGradients
 from fzoos.federation.asynchronous import AsynchronousServer
-from fzoos.federation.dropouts import Dropouts
-from fzoos.federation.exchange import Outcome
+from fzoos.federation.exchange import Dropouts, Outcome
 
 DIM, SITES, LATE = 4, 3, 2
 

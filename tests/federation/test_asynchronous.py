@@ -18,9 +18,8 @@ from fzoos.engines import LocalStudy
 from fzoos.engines.local import LocalEngine
 from fzoos.federation import Study
 from fzoos.federation.asynchronous import AsynchronousServer
-from fzoos.federation.exchange import Outcome
+from fzoos.federation.exchange import Dropouts, Outcome
 from fzoos.federation.journal import Journal
-from fzoos.federation.server import Dropouts
 from fzoos.federation.server_state import ServerState
 from fzoos.messages.codec import decode
 from fzoos.messages.message import Message

@@ -5,8 +5,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from fzoos.federation.answers import Answer, Answers
-from fzoos.federation.server_state import Plan, ServerState
+from fzoos.federation.server_state import Answer, Answers, Plan, ServerState
 from fzoos.messages.message import Message
 
 

@@ -12,9 +12,8 @@ from wire import Wire
 from fzoos import minimize
 from fzoos.engines import LocalStudy
 from fzoos.federation.conductor import conduct
-from fzoos.federation.journal import Journal, JournalError, read_about
+from fzoos.federation.journal import Journal, JournalError, read_about, unseal
 from fzoos.federation.recovery import recover, verify
-from fzoos.federation.site_seed import unseal
 
 DRAWING = sorted(
     set(TABLES) - {"decomfl", "hiso", "fedlbfgs", "fedlinesearch"}

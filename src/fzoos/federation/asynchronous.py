@@ -14,9 +14,14 @@ A reply that was made at another x is first brought to the x of today: of round 
     x_i + x_{r-1} - x_{s-1}    in place of x_i: the client's step, made from here
     its other arrays           as they are: functions and control vectors of another x are still those of the client
 
-and is averaged with the weights of `answers.py`. If all replies come in time, all numbers are those of `Server`. A
-client that was too late with its reply to a refresh is not sent the update, which is the longer part, but the next
-refresh.
+and is averaged with the weight omega_i min(1, (1 + 2 p) / (1 + age)). Its age is r - s, and p the age at which it
+arrived. A client that always needs p rounds gets its next request when it has replied, so that its replies are between
+p and 2 p rounds old while they are in use. Up to there they count in full: less would shift the average towards the
+fast clients' optimum, for good. Beyond, a client is slower than it was, or gone, and its last reply counts less and
+less.
+
+If all replies come in time, all numbers are those of `Server`. A client that was too late with its reply to a refresh
+is not sent the update, which is the longer part, but the next refresh.
 
 Which clients had replied each time the server had waited is in the records: `Record.arrivals`. With it, and with
 deterministic objectives, a run can be repeated.
@@ -30,10 +35,9 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import Parts
-from fzoos.federation.answers import Answer, weight_of
-from fzoos.federation.exchange import AsynchronousEngine
-from fzoos.federation.server import Server, TooFewClients
-from fzoos.federation.server_state import Plan
+from fzoos.federation.exchange import AsynchronousEngine, TooFewClients
+from fzoos.federation.server import Server
+from fzoos.federation.server_state import Answer, Plan
 from fzoos.messages.message import Arrays, Kind, Message
 from fzoos.objectives.box import clip_to_cube
 
@@ -67,7 +71,7 @@ class AsynchronousServer(Server):
         """Return how far x is from `before`, and from where all replies were made that count in full."""
         state = self.state
         opening = _REPLY[self._half.exchanges(2)[0]]
-        last = [a for a in state.answers.of(opening) if weight_of(state.round - a.round, a.pace) == 1.0]
+        last = [a for a in state.answers.of(opening) if _weight(state.round - a.round, a.pace) == 1.0]
         return max(
             super(AsynchronousServer, self).moved(x) for x in [before, *(state.answers.centres[a.round] for a in last)]
         )
@@ -141,6 +145,7 @@ class AsynchronousServer(Server):
         assert dropouts is not None
         new = {i: request for i, request in answers.under_way.items() if i not in self._sent}
         state.bytes_down += sum(request.nbytes for request in new.values())
+        self._before_sending(new)
         outcome = self._gather(new, dropouts.timeout, enough)
         failures = dict(outcome.failures)
         for i, reply in outcome.replies.items():
@@ -171,13 +176,13 @@ class AsynchronousServer(Server):
         mean: dict[str, FloatArray] = {}
         counting = {
             "keep": answers,
-            "once": [answer for answer in answers if answer.came == plan.round],
+            "once": [answer for answer in answers if answer.round + answer.pace == plan.round],
             "drop": [answer for answer in answers if answer.client in replies and answer.round == plan.round],
         }
         for late, chosen in counting.items():
             some = {name: part for name, part in parts.items() if part.late == late}
             if some and chosen:
-                ages = [weight_of(plan.round - answer.round, answer.pace) for answer in chosen]
+                ages = [_weight(plan.round - answer.round, answer.pace) for answer in chosen]
                 weights = self._weights[[answer.client for answer in chosen]] * np.array(ages)
                 mean |= self._combine(some, [self._today(answer, plan) for answer in chosen], weights)
         if "x" in parts:
@@ -192,3 +197,7 @@ class AsynchronousServer(Server):
             return answer.arrays
         moved = self.state.x - self.state.answers.centres[answer.round]
         return {**answer.arrays, "x": answer.arrays["x"] + moved}
+
+
+def _weight(age: int, pace: int) -> float:
+    return min(1.0, (1 + 2 * pace) / (1 + age))

@@ -12,9 +12,11 @@ from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays, Message
 from fzoos.messages.precision import Precision
 
-__all__ = ["check_precision_of", "check_reply", "check_request"]
+__all__ = ["COUNTED", "check_precision_of", "check_reply", "check_request"]
 
-_COUNTED = frozenset({"queries", "failed", "infeasible"})  # of every algorithm
+COUNTED = frozenset({"queries", "failed", "infeasible"})
+"""Numbers of every algorithm's replies, which are not averaged."""
+
 _REPLIES = {"refresh": "payload", "update": "iterate", "value": "shared"}
 _SHARED = {"value": Part((2,), "refuse", low=(-LARGEST, 0.0), high=(LARGEST, 1.0))}  # f_i(x), whether it failed
 _ROUNDING: Mapping[Precision, float] = {  # how far it takes a number out of its range, over the array's largest
@@ -51,8 +53,8 @@ def check_reply(
         raise MessageError("the reply does not tell its number of failed queries")
     if reply.scalars.get("infeasible", 0) not in (0, 1):
         raise MessageError("the reply does not tell whether x is feasible by 0 or 1")
-    if not _COUNTED.issuperset(reply.scalars):
-        _check_scalars(reply.scalars, _COUNTED.union(algorithm.diagnostics))
+    if not COUNTED.issuperset(reply.scalars):
+        _check_scalars(reply.scalars, COUNTED.union(algorithm.diagnostics))
     if not noisy:
         _check_inside(algorithm, reply)
 

@@ -14,11 +14,11 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos._util.files import FileLock
 from fzoos.federation.asynchronous import AsynchronousServer
-from fzoos.federation.exchange import AsynchronousEngine, Engine, Outcome
+from fzoos.federation.exchange import AsynchronousEngine, Dropouts, Engine
 from fzoos.federation.limits import Limits
 from fzoos.federation.privacy import Releases
 from fzoos.federation.rounds import RoundLoop
-from fzoos.federation.server import Dropouts, Server
+from fzoos.federation.server import Server
 from fzoos.federation.server_state import ServerState
 from fzoos.federation.study import Study
 from fzoos.messages.codec import pack, unpack
@@ -83,7 +83,7 @@ class _Conductor:
             study.privacy_settings.check(study.algorithm_settings)
         self._releases = Releases(study.half, len(study.sites))
         needed = study.min_clients or study.enough or study.participants
-        self._server = _server_for(study, engine if study.privacy_settings is None else _announced(engine, self._ask))(
+        self._server = _server_for(study, engine)(
             study.algorithm_settings,
             study.box.to_cube(study.start),
             weights=study.omega,
@@ -102,6 +102,7 @@ class _Conductor:
             noisy=study.privacy is not None,
             share_values=study.share_values,
             on_failure=self._failed,
+            before_sending=self._ask,
         )
         last = store.last
         body = store.last_checkpoint(last) if resume and last is not None else None
@@ -153,8 +154,8 @@ class _Conductor:
         return [max(pair) for pair in zip(counted, self._server.state.queries, strict=True)]
 
     def _ask(self, requests: Mapping[int, Message]) -> None:
-        """Before each exchange of a private study: what may be lost is on the disk before it is."""
-        if self._releases.ask(requests):
+        """Store what a private study may release before it is released."""
+        if self._study.privacy_settings is not None and self._releases.ask(requests):
             self._store.finish(self._run, "running", "", self._extra())
 
     def _body(self) -> bytes:
@@ -162,7 +163,7 @@ class _Conductor:
         return pack({"state": json.dumps(values), "study": self._study.id}, arrays)
 
     def _restore(self, body: bytes) -> None:
-        header, arrays = unpack(body, limit=_NO_LIMIT, max_header=_NO_LIMIT)
+        header, arrays = unpack(body, _NO_LIMIT, _NO_LIMIT, _NO_LIMIT)
         if header["study"] != self._study.id:  # the same settings, but the algorithm's version is another one
             raise StoreError(
                 f"{self._store.path} was begun with another version of {self._study.algorithm_settings.label}: "
@@ -210,27 +211,3 @@ def _server_for(study: Study, engine: Engine) -> Callable[..., Server]:
             "answers of one round, and not every engine lets requests outlast an exchange. Leave enough out"
         )
     return partial(AsynchronousServer, engine, enough=study.enough)
-
-
-class _Announced:
-    """An engine that says what it will send before it does."""
-
-    def __init__(self, engine: Engine, announce: Callable[[Mapping[int, Message]], None]) -> None:
-        self._engine, self._announce = engine, announce
-
-    def exchange(self, requests: Mapping[int, Message], timeout: float | None) -> Outcome:
-        self._announce(requests)
-        return self._engine.exchange(requests, timeout)
-
-
-class _AnnouncedAsynchronous(_Announced):
-    _engine: AsynchronousEngine
-
-    def gather(self, requests: Mapping[int, Message], timeout: float | None, enough: int) -> Outcome:
-        self._announce(requests)
-        return self._engine.gather(requests, timeout, enough)
-
-
-def _announced(engine: Engine, announce: Callable[[Mapping[int, Message]], None]) -> Engine:
-    kind = _AnnouncedAsynchronous if isinstance(engine, AsynchronousEngine) else _Announced
-    return kind(engine, announce)

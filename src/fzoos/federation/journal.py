@@ -13,9 +13,10 @@ replies    request, body, generator: the reply, and the state of the random gene
 =========  ==========================================================================================================
 
 Every row has a link, SHA-256(link of the previous row of the table, this row): a flipped bit or a missing row is
-detected when the journal is opened. A missing end is detected by the number of rows in a file beside it (`RowCount`).
+detected when the journal is opened. A missing end is detected by the number of rows in a file beside it.
 A journal that is refused is not changed. One process at a time has it and holds a lock beside it. A journal contains
-the site's values, and its seed, from which its queries follow: only its owner can read it (0600).
+the site's values, and its seed, from which its queries follow: only its owner can read it (0600). The seed is drawn at
+the site and never sent: whoever knows the queries can compute values from replies (docs/privacy.md).
 
 No row is lost by `kill -9` once its method has returned, because the operating system has it. To survive a power cut it
 must be on the disk, which takes 1 to 10 ms. This is waited for once per batch, before a value of the batch is used, and
@@ -28,10 +29,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import secrets
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -39,12 +43,18 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.files import FileLock, make_private
-from fzoos._util.row_count import RowCount
 from fzoos._util.sqlite import link_of, open_readonly
-from fzoos.federation.journal_rows import CHAINED, Mark, Query, Request, has_been_at, is_as_written, odd_name, query_of
-from fzoos.federation.site_seed import draw_seed, seal, unseal
 
-__all__ = ["CHAINED", "Journal", "JournalError", "Mark", "Query", "Request", "read_about"]
+__all__ = ["CHAINED", "Journal", "JournalError", "Mark", "Query", "Request", "read_about", "unseal"]
+
+CHAINED = {  # the columns of each table that are part of its links
+    "requests": ("digest", "body"),
+    "queries": ("request", "round", "step", "purpose", "x", "y", "c", "error", "asked"),
+    "replies": ("request", "body", "generator"),
+}
+
+Mark = dict[str, tuple[int, bytes]]
+"""A place in a journal: the number of rows of each table, and the link of the last one."""
 
 _WAY_OUT = (
     "Put a copy from a backup in its place and remove the files beside it whose names begin with its name. Without "
@@ -63,12 +73,43 @@ CREATE INDEX requests_by_digest ON requests (digest);
 CREATE INDEX queries_by_request ON queries (request);
 """
 _FORMAT = "3"
-_ODD = ("nan", "-0.0")
+_ODD = ("nan", "-0.0")  # numbers that SQLite would return as others
+_SEED_BITS = 128
+_WIDTH = 20  # digits of the number of rows in the file beside the journal
 _UNFLUSHED = 0.1  # seconds of work that a power cut may lose
 
 
 class JournalError(RuntimeError):
     """The journal cannot be used; the message says why and what can be done."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request in the journal, and its reply, if there is one yet."""
+
+    id: int
+    body: bytes
+    replied: bool
+    reply: bytes | None  # None though replied: the server continued without a reply
+    generator: dict[str, Any]  # the state of the random generator after the reply
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query in the journal."""
+
+    x: FloatArray
+    y: float
+    round: int
+    step: int
+    purpose: str
+    c: FloatArray | None = None  # values of constraints
+
+    @property
+    def values(self) -> FloatArray:
+        """f, shape (1,), or f and c, shape (1, 1 + k)."""
+        y = np.array([self.y])
+        return y if self.c is None else np.concatenate([y, self.c])[None]
 
 
 class Journal:
@@ -89,19 +130,6 @@ class Journal:
 
     Raises:
         JournalError: it belongs to another study, site or program, has another seed, is damaged, or is in use.
-
-    Example:
-        >>> import numpy as np, tempfile
-        >>> from pathlib import Path
-        >>> from fzoos.federation.journal import Journal
-        >>> path = Path(tempfile.mkdtemp()) / "site-1.journal"
-        >>> with Journal(path, study="s1", site="site-1") as journal:
-        ...     request = journal.begin(b"a request")
-        ...     journal.record(request, np.array([[0.5]]), np.array([2.0]), 1, 0, "initial")
-        ...     journal.reply(request, b"a reply", {})
-        >>> with Journal(path, study="s1", site="site-1") as journal:
-        ...     journal.count, journal.find(b"a request").reply
-        (1, b'a reply')
     """
 
     def __init__(
@@ -135,36 +163,39 @@ class Journal:
         self._flushed, self._waiting = time.monotonic(), False  # whether there are rows that may not be on the disk
         self.flushes = 0
         exists = self.path.exists()
-        self._tally = RowCount(self._beside(".rows"))
+        # A lower bound of the number of rows, which is not forced to the disk.
+        count_file = self._beside(".rows")
+        self._count_file = open(count_file, "r+b" if count_file.exists() else "w+b", buffering=0)  # noqa: SIM115
         try:
             begun = exists and self._check(study, site)
-            noted = self._tally.count if exists else 0
+            text = self._count_file.read(_WIDTH)
+            noted = int(text) if exists and text.isdigit() else 0
             if self._rows < noted:
                 raise JournalError(
                     f"the journal {self.path} has lost its end: {self._rows} of {noted} rows are there. If it was "
                     f"copied, copy {self.path.name}-wal too; otherwise put a copy from a backup in its place. To "
                     f"continue without the missing rows (`fzoos journal verify FILE` reports what is there), remove "
-                    f"{self._tally.path.name} beside it"
+                    f"{count_file.name} beside it"
                 )
             make_private(self.path)  # SQLite gives the files beside it the same permissions
             self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             if not begun:
-                self.seed = draw_seed() if self.seed is None else self.seed
-                about = {"format": _FORMAT, "study": study, "site": site, "seed": seal(self.seed)}
+                self.seed = secrets.randbits(_SEED_BITS) if self.seed is None else self.seed
+                about = {"format": _FORMAT, "study": study, "site": site, "seed": _seal(self.seed)}
                 self._db.executescript("BEGIN;" + _TABLES)
                 self._db.executemany("INSERT INTO about VALUES (?, ?)", about.items())
                 self._db.execute("COMMIT")
             self.count = int(self._db.execute("SELECT count(*) FROM queries").fetchone()[0])
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise JournalError(f"the journal {self.path} cannot be read: {error}. {_WAY_OUT}") from None
-        self._tally.note(self._rows)
+        self._note_rows()
 
     def _check(self, study: str, site: str) -> bool:
         """Check all rows, or those after `since`, without a change; False if the file has no tables yet."""
         with closing(open_readonly(self.path)) as db:
-            if self._since is not None and not has_been_at(db, self._since):
+            if self._since is not None and not _has_been_at(db, self._since):
                 self._since = None
             damaged = "ok" if self._since else db.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if damaged != "ok":
@@ -242,9 +273,14 @@ class Journal:
 
     def _note_flushed(self) -> None:
         """All rows are on the disk: store their number, which must never be ahead of them."""
-        self._tally.note(self._rows)
+        self._note_rows()
         self._flushed, self._waiting = time.monotonic(), False
         self.flushes += 1
+
+    def _note_rows(self) -> None:
+        with suppress(OSError):  # the last number stays
+            self._count_file.seek(0)
+            self._count_file.write(b"%0*d" % (_WIDTH, self._rows))
 
     def flush(self) -> None:
         """Wait until all rows are on the disk."""
@@ -281,7 +317,7 @@ class Journal:
 
     def has_been_at(self, mark: Mark) -> bool:
         """Whether the journal has the rows of a mark."""
-        return has_been_at(self._db, mark)
+        return _has_been_at(self._db, mark)
 
     def find(self, body: bytes) -> Request | None:
         """The last request with this content, if there is one."""
@@ -289,9 +325,19 @@ class Journal:
         [(last,)] = self._read("SELECT max(id) FROM requests WHERE digest = ?", (digest,))
         if last is None:
             return None
-        if self._since is not None and not is_as_written(self._db, last):  # it may not have been checked
+        if self._since is not None and not self._is_as_written(last):  # it may not have been checked
             raise JournalError(f"the journal {self.path} is damaged at request {last}. {_WAY_OUT}")
         return next(self._requests("WHERE requests.id = ?", last))
+
+    def _is_as_written(self, request: int) -> bool:
+        """Whether a request and its reply are unchanged, by their own links."""
+        for table, column in (("requests", "id"), ("replies", "request")):
+            text = f"SELECT id, link, {', '.join(CHAINED[table])} FROM {table} WHERE {column} = ?"
+            for id, link, *row in self._read(text, (request,)):
+                [before] = self._db.execute(f"SELECT link FROM {table} WHERE id = ?", (id - 1,)).fetchone() or (b"",)
+                if not isinstance(before, bytes) or link != link_of(before, row):
+                    return False
+        return True
 
     def requests(self, after: int = 0) -> Iterator[Request]:
         """All requests in their order, or those after one of them."""
@@ -344,7 +390,7 @@ class Journal:
         for i, x in enumerate(points):
             y = None if values is None else float(values[i] if values.ndim == 1 else values[i, 0])
             c = None if values is None or values.ndim == 1 else _bytes_of(values[i, 1:])
-            odd = None if y is None else odd_name(y)
+            odd = repr(y) if repr(y) in _ODD else None
             rows.append((request, round, step, purpose, _bytes_of(x), None if odd else y, c, why or odd, now))
         self._append("queries", rows, more)
         self.count += len(points)
@@ -354,7 +400,12 @@ class Journal:
         where, values = ("", ()) if request is None else ("AND request = ?", (request,))
         good = f"(error IS NULL OR error IN {_ODD})"
         text = f"SELECT x, y, c, error, round, step, purpose FROM queries WHERE {good} {where} ORDER BY id"
-        return [query_of(*row) for row in self._read(text, values)]
+        found = []
+        for x, y, c, odd, round, step, purpose in self._read(text, values):
+            constraints = None if c is None else np.frombuffer(c, "<f8")
+            value = float(odd or "nan") if y is None else y
+            found.append(Query(np.frombuffer(x, "<f8"), value, round, step, purpose, constraints))
+        return found
 
     def append_row(self, table: str, row: tuple[Any, ...]) -> None:
         """Store a row of another journal of the same study and site."""
@@ -374,7 +425,7 @@ class Journal:
 
     def close(self) -> None:
         """Close the file and release the lock."""
-        for part in ("_db", "_tally"):
+        for part in ("_db", "_count_file"):
             if hasattr(self, part):
                 getattr(self, part).close()
         self._lock.release()
@@ -388,6 +439,32 @@ class Journal:
 
 def _bytes_of(numbers: FloatArray) -> bytes:
     return np.ascontiguousarray(numbers, "<f8").tobytes()
+
+
+def _has_been_at(db: sqlite3.Connection, mark: Mark) -> bool:
+    """Whether a journal has the rows of a mark: their links are digests of all rows before them."""
+    if mark.keys() != CHAINED.keys():
+        return False
+    try:
+        return all(
+            not count or db.execute(f"SELECT link FROM {table} WHERE id = ?", (count,)).fetchone() == (link,)
+            for table, (count, link) in mark.items()
+        )
+    except (sqlite3.Error, OverflowError):
+        return False
+
+
+def _seal(seed: int) -> str:
+    """The seed as text, with a digest that detects a flipped bit."""
+    text = f"{seed:x}"
+    return f"{text} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def unseal(about: Mapping[str, str]) -> int | None:
+    """The seed in the table `about` of a journal; None if it is missing or damaged."""
+    text = about.get("seed", "")
+    seed = text.partition(" ")[0]
+    return int(seed, 16) if re.fullmatch("[0-9a-f]+", seed) and _seal(int(seed, 16)) == text else None
 
 
 def read_about(path: str | Path) -> dict[str, str]:

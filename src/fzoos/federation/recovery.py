@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from fzoos._util.sqlite import link_of, open_readonly
-from fzoos.federation.journal import CHAINED, Journal, JournalError
-from fzoos.federation.site_seed import unseal
+from fzoos.federation.journal import CHAINED, Journal, JournalError, unseal
 
 __all__ = ["JournalReport", "recover", "verify"]
 

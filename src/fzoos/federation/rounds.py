@@ -11,8 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos.federation.exchange import TooFewClients
 from fzoos.federation.limits import Limits, Stop
-from fzoos.federation.server import Plan, Server, TooFewClients
+from fzoos.federation.server import Server
+from fzoos.federation.server_state import Plan
 from fzoos.objectives.box import Box
 from fzoos.result import ObjectiveError, Record, Result, Status, ValuePending
 from fzoos.runs.progress import RoundProgress

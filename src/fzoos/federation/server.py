@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -22,18 +22,16 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import Algorithm, Parts, Recipient, Round
 from fzoos.federation.aggregate import aggregate
-from fzoos.federation.check import check_precision_of, check_reply
+from fzoos.federation.check import COUNTED, check_precision_of, check_reply
 from fzoos.federation.counts import CountTooSmall, QueryCounts
-from fzoos.federation.dropouts import Dropouts, TooFewClients
-from fzoos.federation.exchange import Engine, Outcome, Undelivered
-from fzoos.federation.reports import distances, hear_constraints, mean_scalars
+from fzoos.federation.exchange import Dropouts, Engine, Outcome, TooFewClients, Undelivered
 from fzoos.federation.server_state import Plan, ServerState
 from fzoos.messages.codec import RemoteFailure
 from fzoos.messages.message import Arrays, Kind, Message
 from fzoos.messages.rounding import Rounding
 from fzoos.objectives.box import clip_to_cube
 
-__all__ = ["Dropouts", "Plan", "Server", "TooFewClients"]
+__all__ = ["Server"]
 
 
 class Server:
@@ -53,7 +51,8 @@ class Server:
         noisy: whether replies got noise for privacy.
         share_values: whether all clients are asked for f_i(x_r) after each round, and F(x_r) is known: one exchange
             more.
-        on_failure: called with the client, the round and the reason of each failure that is gone on from.
+        on_failure: called with the client, the round and the reason of each failure that is tolerated.
+        before_sending: called with the requests that are about to be sent.
     """
 
     def __init__(
@@ -72,11 +71,12 @@ class Server:
         noisy: bool = False,
         share_values: bool = False,
         on_failure: Callable[[int, int, Exception], None] = lambda client, round, error: None,
+        before_sending: Callable[[Mapping[int, Message]], None] = lambda requests: None,
     ) -> None:
         self._engine, self._algorithm, self._half = engine, algorithm, algorithm.server(len(x))
         self._weights, self._participants, self._seed = weights, participants, shared_seed
         self._dropouts, self._rounding, self._on_failure = dropouts, rounding, on_failure
-        self._noisy, self._share_values = noisy, share_values
+        self._noisy, self._share_values, self._before_sending = noisy, share_values, before_sending
         self._aggregate = partial(aggregate, how=combine)
         attempts, lost = (1, ()) if dropouts is None else (1 + dropouts.retries, dropouts.lost)
         self._counts = QueryCounts(algorithm, len(x), attempts, lost, share_values)
@@ -172,7 +172,7 @@ class Server:
         requests = self._requests(kind, round, plan.participants)
         replies = self._exchange(plan, requests)
         if last:
-            hear_constraints(state, replies, set(self._everybody))
+            self._note_feasibility(replies)
         before = {"x": self.x, "place": state.x}
         parts = half.reply_parts(next(iter(requests.values())))
         mean = self._average(parts, kind, replies)
@@ -234,13 +234,32 @@ class Server:
         state = self.state
         state.up_to_date = set(replies)
         state.joined.update(replies)
-        state.diagnostics = mean_scalars(replies, self._weights)
-        state.distances = distances(replies, self.x, len(self._weights))
+        names = set.intersection(*(set(reply.scalars) for reply in replies.values())) if replies else set()
+        state.diagnostics = {
+            name: float(np.average([r.scalars[name] for r in replies.values()], weights=self._weights[list(replies)]))
+            for name in sorted(names - COUNTED)
+        }
+        positions = {i: reply.arrays["x"] for i, reply in replies.items() if "x" in reply.arrays}
+        state.distances = [
+            float(np.linalg.norm(positions[i] - self.x)) if i in positions else None for i in range(len(self._weights))
+        ]
         state.done, state.answered, state.sharing = 0, [], self._share_values
         if self._share_values:
             state.previous = before
         else:
             state.round, state.plan = plan.round, None
+
+    def _note_feasibility(self, replies: dict[int, Message]) -> None:
+        """Store the x with which the round began, where constraints were queried, unless a better one is known."""
+        state = self.state
+        violated = [bool(reply.scalars["infeasible"]) for reply in replies.values() if "infeasible" in reply.scalars]
+        if not violated:
+            return
+        state.constrained, state.violated = True, any(violated)
+        feasible = False if state.violated else (True if set(replies) == set(self._everybody) else None)
+        order: list[bool | None] = [False, None, True]
+        if not state.asked or order.index(feasible) >= order.index(state.feasible):
+            state.asked, state.feasible = {"x": state.x}, feasible
 
     def _share(self, plan: Plan) -> None:
         """The exchange after a round: F(x_r) = sum_i omega_i f_i(x_r), over all clients, or nothing is known."""
@@ -260,6 +279,7 @@ class Server:
         needed = len(requests) if self._dropouts is None else min(self._dropouts.min_clients, len(requests))
         for _ in range(1 + (self._dropouts.retries if self._dropouts else 0)):
             missing = {i: request for i, request in requests.items() if i not in replies}
+            self._before_sending(missing)
             outcome = self._engine.exchange(missing, self._dropouts.timeout if self._dropouts else None)
             failures = self._sort(missing, outcome, replies)
             if len(replies) >= needed:

@@ -13,11 +13,11 @@ from typing import Any, Self
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.states import part_of, prefixed
 from fzoos.algorithms.base import State
-from fzoos.federation.answers import Answers
-from fzoos.messages.message import Arrays
+from fzoos.messages.message import Arrays, Kind, Message
 
-__all__ = ["Plan", "ServerState"]
+__all__ = ["Answer", "Answers", "Plan", "ServerState"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,76 @@ class Plan:
     participants: tuple[int, ...]
     queries: int
     cut: int = 0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The last reply of a client to one kind of request.
+
+    Args:
+        client: index of the client.
+        round: the round of the request.
+        pace: how many rounds later the reply arrived.
+        arrays: the arrays of the reply.
+    """
+
+    client: int
+    round: int
+    pace: int
+    arrays: Arrays
+
+
+@dataclass
+class Answers:
+    """What a server of asynchronous rounds stores: requests under way, and the last reply of every client.
+
+    Args:
+        under_way: the request of each client that is busy with one.
+        last: the last reply of each client, by kind and client.
+        centres: the server's x at the start of the rounds that these belong to.
+    """
+
+    under_way: dict[int, Message] = field(default_factory=dict)
+    last: dict[tuple[str, int], Answer] = field(default_factory=dict)
+    centres: dict[int, FloatArray] = field(default_factory=dict)
+
+    def add(self, client: int, reply: Message, round: int) -> None:
+        """Store a reply that arrived in this round."""
+        sent = self.under_way.pop(client).round
+        self.last[reply.kind, client] = Answer(client, sent, round - sent, reply.arrays)
+
+    def of(self, kind: Kind) -> list[Answer]:
+        """The last replies of this kind, in the order of the clients."""
+        return sorted((a for (found, _), a in self.last.items() if found == kind), key=lambda a: a.client)
+
+    def forget(self) -> None:
+        """Drop the centres that are not needed any more."""
+        rounds = {a.round for a in self.last.values()} | {m.round for m in self.under_way.values()}
+        self.centres = {round: x for round, x in self.centres.items() if round in rounds}
+
+    def save(self) -> tuple[dict[str, Any], State]:
+        """Return JSON values, and all arrays by their positions."""
+        tables: list[Arrays] = [*(m.arrays for m in self.under_way.values()), *(a.arrays for a in self.last.values())]
+        tables.append({str(round): x for round, x in self.centres.items()})
+        values: dict[str, Any] = {
+            "under_way": [[i, m.kind, m.round, dict(m.scalars), m.precision] for i, m in self.under_way.items()],
+            "last": [[kind, a.client, a.round, a.pace] for (kind, _), a in self.last.items()],
+            "names": [list(table) for table in tables],
+        }
+        return values, {f"{k}_{j}": x for k, table in enumerate(tables) for j, x in enumerate(table.values())}
+
+    @classmethod
+    def load(cls, values: Mapping[str, Any], arrays: Arrays) -> Self:
+        """Restore what `save` returned."""
+        tables = iter(
+            {name: arrays[f"{k}_{j}"] for j, name in enumerate(names)} for k, names in enumerate(values["names"])
+        )
+        under_way = {
+            i: Message(kind, round, next(tables), scalars, precision)
+            for i, kind, round, scalars, precision in values["under_way"]
+        }
+        last = {(kind, i): Answer(i, round, pace, next(tables)) for kind, i, round, pace in values["last"]}
+        return cls(under_way, last, {int(round): x for round, x in next(tables).items()})
 
 
 def _restored_generator(state: Mapping[str, Any]) -> np.random.Generator:
@@ -88,16 +158,6 @@ class ServerState:
         value: F(x_r), where clients share their values and all of them had one.
         arrivals: of this round, or the last one, where rounds are asynchronous: see `Record`.
         answers: the clients' last answers, and the requests under way, where rounds are asynchronous.
-
-    Example:
-        >>> import json
-        >>> import numpy as np
-        >>> from fzoos.federation.server_state import ServerState
-        >>> state = ServerState({"x": np.array([0.5])}, np.random.default_rng(0), [0, 0], joined={1})
-        >>> values, arrays = state.save()
-        >>> again = ServerState.load(json.loads(json.dumps(values)), arrays)
-        >>> again.joined, again.x, again.generator.random() == state.generator.random()
-        ({1}, array([0.5]), True)
     """
 
     half: State = field(metadata=_ARRAYS)
@@ -145,10 +205,10 @@ class ServerState:
         for f in fields(self):
             value = getattr(self, f.name)
             if "arrays" in f.metadata:
-                arrays |= {f"{f.name}_{name}": array for name, array in value.items()}
+                arrays |= prefixed(f.name, value)
             elif isinstance(value, Answers):
                 values[f.name], named = value.save()
-                arrays |= {f"{f.name}_{name}": array for name, array in named.items()}
+                arrays |= prefixed(f.name, named)
             else:
                 values[f.name] = _plain(value)
         return values, arrays
@@ -159,11 +219,12 @@ class ServerState:
         found: dict[str, Any] = {}
         for f in fields(cls):
             if "arrays" in f.metadata:
-                found[f.name] = _entries(f"{f.name}_", arrays)
+                found[f.name] = part_of(f.name, arrays)
             elif f.name == "answers":
-                found[f.name] = Answers.load(values[f.name], _entries("answers_", arrays))
+                found[f.name] = Answers.load(values[f.name], part_of(f.name, arrays))
             else:
-                found[f.name] = f.metadata.get("restore", _same)(values[f.name])
+                restore = f.metadata.get("restore")
+                found[f.name] = values[f.name] if restore is None else restore(values[f.name])
         return cls(**found)
 
 
@@ -174,11 +235,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Plan):
         return asdict(value)
     return sorted(value) if isinstance(value, set) else value
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _entries(prefix: str, arrays: Arrays) -> dict[str, FloatArray]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -11,31 +11,41 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
+from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_positive
 from fzoos.federation.client import Client
 from fzoos.federation.counts import cost_from
-from fzoos.federation.journal import Journal, JournalError, Request
-from fzoos.federation.ledger import OTHER_VERSION, BudgetError, SiteLedger
+from fzoos.federation.journal import Journal, JournalError, Query, Request
 from fzoos.federation.privacy import arrays_in_reply, sent
 from fzoos.federation.snapshot import Snapshot, SnapshotFile
 from fzoos.federation.study import Study
 from fzoos.messages.codec import MessageError, decode, encode, encode_failure
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Objective
+from fzoos.objectives.evaluator import OnFailure
+from fzoos.objectives.ledger import Purpose
 from fzoos.objectives.prior import read_prior
-from fzoos.objectives.values import join_values
+from fzoos.objectives.values import is_finite, join_values
 from fzoos.result import ObjectiveError, ValuePending
 
 __all__ = ["BudgetError", "StudySite"]
 
+_OTHER_VERSION = "was written by other settings or another version of the program"
+
 log = logging.getLogger("fzoos")
+
+
+class BudgetError(RuntimeError):
+    """The site's budget does not allow the queries of a request."""
 
 
 class StudySite:
@@ -104,7 +114,7 @@ class StudySite:
         self._read = self._journal.rows if self._last is None or self._journal.all_read else self._last.read
         self._lock = threading.Lock()
         self._client: Client | None = None  # None: to be restored
-        self._ledger = SiteLedger(self._journal, study.on_failure, study.dim)
+        self._ledger = _SiteLedger(self._journal, study.on_failure, study.dim)
 
     @property
     def queries(self) -> int:
@@ -209,7 +219,7 @@ class StudySite:
         try:
             client.generator.bit_generator.state = answered.generator
         except (TypeError, ValueError, KeyError):
-            raise JournalError(f"the journal {self._journal.path} {OTHER_VERSION}: it has another generator") from None
+            raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it has another generator") from None
 
     def _adopt(self, client: Client, given_up: Request) -> None:
         """Add the queries of a request that has no reply to the trajectory."""
@@ -295,3 +305,67 @@ def _public(error: Exception) -> str:
             return str(error.__cause__)
         return f"the objective failed in round {error.round}"
     return f"{type(error).__name__} at the site"
+
+
+class _SiteLedger:
+    """The journal as the ledger of the site's evaluator: the queries of one request at a time, stored ones first.
+
+    A query is stored before its value is used, and is not made twice.
+    """
+
+    def __init__(self, journal: Journal, on_failure: OnFailure, dim: int) -> None:
+        self._journal, self._on_failure, self._dim = journal, on_failure, dim
+        self._stored: deque[Query] = deque()
+        self._request: int | None = None  # None: all of its queries are in the journal
+        self._budget: int | None = None
+        self.stopped = False  # set from another thread when the run has ended
+
+    @property
+    def count(self) -> int:
+        return self._journal.count
+
+    def replay(self, request: int) -> None:
+        """Begin a request that was answered before."""
+        self._stored, self._request = deque(self._journal.queries(request)), None
+
+    def open(self, request: int, budget: int | None) -> None:
+        """Begin a request; some of its queries may be in the journal from before a crash."""
+        self.replay(request)
+        self._request, self._budget = request, budget
+
+    def recall(self, count: int, round: int, step: int) -> tuple[FloatArray, FloatArray]:
+        """The next queries in the journal, at most `count`; they must be of this round and step."""
+        found = [self._stored.popleft() for _ in range(min(count, len(self._stored)))]
+        if any((query.round, query.step) != (round, step) for query in found):
+            raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it made queries in other steps")
+        values = join_values([query.values for query in found]) if found else np.empty(0)
+        return np.array([query.x for query in found]).reshape(len(found), self._dim), values
+
+    def check_all_used(self) -> None:
+        """Raise unless a replayed request has made all queries that the journal has of it."""
+        if self._stored:
+            raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it has more queries")
+
+    def record(
+        self, points: FloatArray, values: FloatArray, round: int, step: int, purpose: Purpose, more: bool = False
+    ) -> None:
+        """Store queries; those whose values end the run are made again with the request."""
+        assert self._request is not None
+        failed = self._on_failure == "raise" and not np.all(is_finite(values))
+        error = "NaN or infinity, here or in its batch" if failed else None
+        self._journal.record(self._request, points, values, round, step, purpose, error, more and not failed)
+
+    def fail(self, points: FloatArray, error: Exception, round: int, step: int, purpose: Purpose) -> None:
+        """Store queries without values, unless no query was made."""
+        assert self._request is not None
+        if not isinstance(error.__cause__, ValuePending):
+            self._journal.record(self._request, points, None, round, step, purpose, error=str(error))
+
+    def allow(self, count: int) -> None:
+        """Raise unless `count` more queries may be made."""
+        if self._request is None:
+            raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it lacks queries")
+        if self.stopped:
+            raise CancelledError("the run has ended")
+        if self._budget is not None and self._journal.count + count > self._budget:
+            raise BudgetError(f"{self._journal.count} of the site's {self._budget} queries are spent")

@@ -1,7 +1,7 @@
 """Ledgers: evaluations in their order, from which a client's state can be computed again without its objective.
 
 `MemoryLedger` holds the values of a run of `minimize`; a site of a study has its ledger on disk
-(`federation/ledger.py`).
+(`federation/site.py`).
 """
 
 from __future__ import annotations

@@ -15,8 +15,7 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms import ALGORITHMS
 from fzoos.algorithms.base import Algorithm
-from fzoos.federation.journal import Journal, read_about
-from fzoos.federation.site_seed import unseal
+from fzoos.federation.journal import Journal, read_about, unseal
 from fzoos.federation.study import Study
 from fzoos.result import Result
 from fzoos.testing.quick import as_table, make_quick

@@ -15,8 +15,8 @@ from fzoos.algorithms.line_search.directions import block, common_rows, design_r
 from fzoos.algorithms.line_search.scales import Scales
 from fzoos.algorithms.line_search.server import LineSearchServer
 from fzoos.engines.local import LocalEngine
-from fzoos.federation.exchange import Outcome
-from fzoos.federation.server import Dropouts, Server
+from fzoos.federation.exchange import Dropouts, Outcome
+from fzoos.federation.server import Server
 from fzoos.federation.study import Study
 from fzoos.messages.rounding import Rounding
 

@@ -11,8 +11,7 @@ from fzoos import FedTrustRegion
 from fzoos.algorithms.trust_region.client import RegionStatistics
 from fzoos.algorithms.trust_region.late_gradients import LateGradients
 from fzoos.federation.asynchronous import AsynchronousServer
-from fzoos.federation.exchange import Outcome
-from fzoos.federation.server import Dropouts
+from fzoos.federation.exchange import Dropouts, Outcome
 from fzoos.federation.server_state import ServerState
 from fzoos.federation.study import Study
 from fzoos.messages.message import Message
