@@ -35,13 +35,6 @@ def aggregate(
             coordinate; "clipped": the weighted mean, where parts that are far from the middle are brought closer.
         indicators: by the name of an array, its entries that are 0 or 1 and decide as soon as they are not 0. A single
             client's 1, brought closer, would still do so: with "clipped" they are trimmed.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos.federation.aggregate import aggregate
-        >>> parts = [{"x": np.array([v])} for v in (0.1, 0.2, 0.3, 1e9)]
-        >>> aggregate(parts, np.ones(4), "trimmed")["x"]
-        array([0.25])
     """
     weights = weights / weights.sum()
     stacked = {name: np.array([part[name] for part in parts]) for name in parts[0]}

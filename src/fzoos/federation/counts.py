@@ -29,16 +29,7 @@ class CountTooSmall(MessageError):
 
 
 def cost_from(algorithm: Algorithm, half: ServerHalf, request: Message, *, first: bool) -> int:
-    """Return the queries of a client in the rest of a round, from this request on.
-
-    Example:
-        >>> from fzoos import ScaffoldI
-        >>> from fzoos.federation.counts import cost_from
-        >>> from fzoos.messages.message import Message
-        >>> algorithm = ScaffoldI(local_steps=10)                         # 21 queries for each estimate
-        >>> cost_from(algorithm, algorithm.server(3), Message("refresh", 2), first=False)
-        231
-    """
+    """Return the queries of a client in the rest of a round, from this request on."""
     if request.kind == "value":
         return 1
     cost = algorithm.cost(half.dim, request, first=first)
@@ -57,20 +48,6 @@ class QueryCounts:
         attempts: how often a request is sent at most.
         lost: clients whose journal may have been lost: they continue, and what they had paid is still counted.
         shares_values: whether f_i(x) is queried after each round: the next one may then cost a query less.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos import FedZO
-        >>> from fzoos.federation.counts import QueryCounts
-        >>> from fzoos.federation.server_state import ServerState
-        >>> from fzoos.messages.message import Message
-        >>> state = ServerState({"x": np.zeros(3)}, np.random.default_rng(0), queries=[0])
-        >>> counts = QueryCounts(FedZO(), dim=3)                           # 210 queries a round
-        >>> counts.begin(state)
-        >>> counts.answered(state, 0, Message("update", 1), 2**40)
-        'claims 1099511627776 queries; at most 210 can have been made, and are counted'
-        >>> state.queries
-        [210]
     """
 
     def __init__(

@@ -29,15 +29,7 @@ class Counts(Protocol):
 
 
 class RunHistory:
-    """A run in memory and, after `store_in`, in a file as well.
-
-    Args:
-        server: whose state is recorded.
-        engine: counts the queries.
-        clients: the clients.
-        box: the user's bounds.
-        settings: of the run, as plain values.
-    """
+    """A run in memory and, after `store_in`, in a file as well."""
 
     def __init__(
         self,

@@ -63,18 +63,7 @@ class Stop:
 
 
 class Limits:
-    """Decides when a run ends; it remembers the best value so far.
-
-    Args:
-        stop: the rules.
-
-    Example:
-        >>> from fzoos.federation.limits import Limits, Stop
-        >>> from fzoos.result import Record
-        >>> limits = Limits(Stop(target=0.5))
-        >>> limits.after(Record(1, 10, 0, 0, 0.0, 0.0, 0.7)), limits.after(Record(2, 20, 0, 0, 0.0, 0.0, 0.4))
-        (None, ('stopped', 'F(x) = 0.4 has reached the target 0.5 after round 2'))
-    """
+    """Decides when a run ends; it remembers the best value so far."""
 
     def __init__(self, stop: Stop) -> None:
         self._stop = stop

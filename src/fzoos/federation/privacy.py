@@ -110,15 +110,6 @@ class Privacy:
 
         A noisy iterate leaves as it is, also where it is outside the box: brought back here, the noise would no longer
         have the mean 0, and near a face no number of sites would average it out. The server brings the mean back.
-
-        Example:
-            >>> import numpy as np
-            >>> from fzoos.messages.message import Message
-            >>> from fzoos.federation.privacy import Privacy
-            >>> reply = Message("iterate", 1, {"x": np.array([0.9, 0.5])}, {"queries": 210, "correction_length": 1.0})
-            >>> private = Privacy(clip=0.1, noise=1e-6).protect(reply, np.array([0.5, 0.5]))
-            >>> private.arrays["x"].round(3), dict(private.scalars)
-            (array([0.6, 0.5]), {'queries': 210})
         """
         for name, array in reply.arrays.items():
             if not np.all(np.isfinite(array)):
@@ -207,20 +198,6 @@ class Releases:
 
     A request that goes out again is answered with the same bytes, which tell nothing new: it counts once. One that was
     not answered counts, for the answer may be on its way.
-
-    Args:
-        half: declares what is in the replies.
-        sites: the number of sites.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos import FZooS
-        >>> from fzoos.messages.message import Message
-        >>> from fzoos.federation.privacy import Releases
-        >>> releases = Releases(FZooS().server(3), sites=2)
-        >>> request = Message("refresh", 2, {"x": np.zeros(3)}, {"seed": 7})
-        >>> releases.ask({0: request, 1: request}), releases.ask({1: request}), releases.most
-        (True, False, 1)
     """
 
     def __init__(self, half: ServerHalf, sites: int) -> None:
@@ -259,26 +236,6 @@ def arrays_in_reply(half: ServerHalf, request: Message) -> int:
 
 
 def sent(journal: Journal, study: Study) -> int:
-    """How many arrays a site has sent, by its own journal: all runs of the study, whatever the server says.
-
-    Args:
-        journal: the site's.
-        study: the study.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from fzoos.engines import LocalStudy
-        >>> from fzoos.federation import Study
-        >>> from fzoos.federation.journal import Journal
-        >>> from fzoos.federation.privacy import sent
-        >>> settings = {"rounds": 2, "algorithm": {"name": "scaffoldii"}, "privacy": {"clip": 0.1, "noise": 4.0}}
-        >>> study = Study("demo", x0=0.5, dim=2, bounds=(0, 1), sites=("a",), **settings)
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> result = LocalStudy(study, folder, [lambda x: float(x @ x)]).run()
-        >>> with Journal(folder / "journals" / "a.journal", study.id, "a") as journal:
-        ...     sent(journal, study)                                     # x and c, twice
-        4
-    """
+    """How many arrays a site has sent, by its own journal: all runs of the study, whatever the server says."""
     answered = (decode(request.body, study.id) for request in journal.requests() if request.reply is not None)
     return sum(arrays_in_reply(study.half, asked) for asked in answered)

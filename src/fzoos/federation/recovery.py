@@ -119,32 +119,14 @@ def _row(db: sqlite3.Connection, table: str, id: int) -> _Row | None:
 def verify(path: str | Path) -> JournalReport:
     """Read a journal in whatever state it is, without changing it.
 
-    Args:
-        path: the journal's file.
-
     Raises:
         JournalError: the file does not exist.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from fzoos.federation.journal import Journal
-        >>> from fzoos.federation.recovery import verify
-        >>> path = Path(tempfile.mkdtemp()) / "a.journal"
-        >>> with Journal(path, study="s1", site="a") as journal:
-        ...     request = journal.begin(b"a request")
-        >>> verify(path).rows, verify(path).problems
-        ({'requests': 1, 'queries': 0, 'replies': 0}, ())
     """
     return _Reader(Path(path)).report
 
 
 def recover(path: str | Path, new: str | Path) -> JournalReport:
     """Write what is good in a damaged journal to a new one; the damaged one stays as it is.
-
-    Args:
-        path: the damaged journal.
-        new: the file to write; it must not exist.
 
     Returns:
         What the damaged journal held.

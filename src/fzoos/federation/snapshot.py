@@ -70,13 +70,7 @@ class Snapshot:
 
 
 class SnapshotFile:
-    """The file of a site's snapshot.
-
-    Args:
-        journal: the journal that it belongs to.
-        study: id of the study.
-        site: name of the site.
-    """
+    """The file of a site's snapshot."""
 
     def __init__(self, journal: Path, study: str, site: str) -> None:
         self.path = journal.with_name(journal.name + ".snapshot")

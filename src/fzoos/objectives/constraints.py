@@ -54,14 +54,6 @@ class AugmentedLagrangian:
         multipliers: lambda.
         penalties: rho.
         at_server_x: f and c at the server's x of this round, shape (1 + k,); None: not queried yet.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos.objectives.constraints import AugmentedLagrangian
-        >>> lagrangian = AugmentedLagrangian(1)
-        >>> lagrangian.multipliers, lagrangian.penalties = np.array([2.0]), np.array([10.0])
-        >>> lagrangian.values(np.array([[1.0, 0.1], [1.0, -5.0]]))      # 1 + ((2 + 1)^2 - 2^2) / 20, 1 - 2^2 / 20
-        array([1.25, 0.8 ])
     """
 
     def __init__(self, count: int) -> None:

@@ -54,15 +54,6 @@ class Evaluator:
         failed: evaluations that failed.
         first_failure: the traceback of the first failure, or what was returned.
         stopped: set from another thread when the run has ended: no further evaluation is made.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos.objectives.box import Box
-        >>> from fzoos.objectives.evaluator import Evaluator
-        >>> evaluator = Evaluator(lambda x: x.sum(), Box.of((0, 10), dim=2))
-        >>> points, values = evaluator.evaluate(np.array([[0.5, 0.5], [1.0, 0.0]]))
-        >>> values, evaluator.count
-        (array([10., 10.]), 2)
     """
 
     def __init__(

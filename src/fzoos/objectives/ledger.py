@@ -64,16 +64,6 @@ class MemoryLedger(Ledger):
     Args:
         stores_failures: whether NaN and infinity are values like others. Otherwise they end the run, and are evaluated
             again when it is resumed.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos.objectives.ledger import MemoryLedger
-        >>> ledger = MemoryLedger(stores_failures=False)
-        >>> ledger.record(np.array([[1.0], [2.0]]), np.array([0.5, 0.25]))
-        >>> later = MemoryLedger(stores_failures=False)
-        >>> later.replay(ledger.values)
-        >>> later.recall(1)
-        (None, array([0.5]))
     """
 
     def __init__(self, stores_failures: bool) -> None:

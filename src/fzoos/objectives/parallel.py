@@ -62,14 +62,6 @@ class ExecutorPool(PointPool):
 
     Args:
         executor: it stays open; its owner closes it. Its workers need fzoos.
-
-    Example:
-        >>> from concurrent.futures import ThreadPoolExecutor
-        >>> import numpy as np
-        >>> from fzoos.objectives.parallel import ExecutorPool
-        >>> with ThreadPoolExecutor(2) as executor:
-        ...     [returned.value for returned in ExecutorPool(executor).submit(np.sum, [np.ones(2), np.ones(3)])]
-        [np.float64(2.0), np.float64(3.0)]
     """
 
     def __init__(self, executor: Executor) -> None:
@@ -96,12 +88,6 @@ class MapPool(PointPool):
 
     Args:
         apply: called with a function and a list of points; returns the values in their order.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos.objectives.parallel import MapPool
-        >>> [returned.value for returned in MapPool(map).submit(np.sum, [np.ones(2), np.ones(3)])]
-        [np.float64(2.0), np.float64(3.0)]
     """
 
     def __init__(self, apply: Callable[..., Any]) -> None:
@@ -189,15 +175,7 @@ class _Copies:
 
 
 def parallel_copies(make: Callable[[], Objective], count: int) -> Objective:
-    """Make an objective that evaluates `count` points at the same time, by copies such as programs.
-
-    Example:
-        >>> from fzoos.objectives.parallel import parallel_copies
-        >>> site = parallel_copies(lambda: sum, 2)
-        >>> site([1.0, 2.0])
-        3.0
-        >>> site.close()
-    """
+    """Make an objective that evaluates `count` points at the same time, by copies such as programs."""
     if count == 1:
         return make()
     return Parallel(_Copies(make, count), ThreadPoolExecutor(count, "fzoos-program"))

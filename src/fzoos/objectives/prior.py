@@ -52,12 +52,6 @@ def read_prior(given: Any, box: Box, where: str = "prior") -> Data:
             dicts.
         box: the search box; a point outside it is an error.
         where: the name of the data in error messages.
-
-    Example:
-        >>> from fzoos.objectives.box import Box
-        >>> from fzoos.objectives.prior import read_prior
-        >>> read_prior(([[0.5, 1.0], [0.0, 0.0]], [1.25, float("nan")]), Box.of((-1, 1), dim=2))
-        (array([[0.5, 1. ]]), array([1.25]))
     """
     space: Space | None = getattr(box, "space", None)
     if given is None:

@@ -38,11 +38,6 @@ class Process:
     It leads its own session: Ctrl-C at a terminal does not reach it, and all that it started can be ended with it. What
     leaves the session has a mark in its environment. A second process, `guard.py`, ends all of them if this one is
     killed.
-
-    Args:
-        command: the program and its arguments.
-        cwd: the folder it runs in; None: this process's.
-        env: its environment variables.
     """
 
     def __init__(self, command: Sequence[str], cwd: str | os.PathLike[str] | None, env: Mapping[str, str]) -> None:

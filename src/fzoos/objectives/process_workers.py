@@ -29,13 +29,7 @@ _TRIES = 3  # deaths of processes after which points are evaluated one at a time
 
 
 def process_pools(stack: ExitStack, count: int, objectives: Sequence[Objective]) -> list[PointPool | None]:
-    """Make a pool for each client; return an empty list if the objectives cannot be loaded in another process.
-
-    Args:
-        stack: ends the processes.
-        count: the number of processes.
-        objectives: the clients' objectives.
-    """
+    """Make a pool for each client; return an empty list if the objectives cannot be loaded in another process."""
     try:
         processes = stack.enter_context(ProcessWorkers(count, objectives))
     except (pickle.PicklingError, TypeError, AttributeError):  # what pickle raises
@@ -55,15 +49,6 @@ class ProcessWorkers:
 
     Raises:
         BrokenProcessPool: the objectives cannot be loaded in another process.
-
-    Example:
-        >>> import math
-        >>> import numpy as np
-        >>> from fzoos.objectives.process_workers import ProcessWorkers
-        >>> with ProcessWorkers(2, [math.fsum, math.prod]) as workers:
-        ...     pending = workers.of(1).submit(math.prod, [np.full(2, 3.0), np.full(3, 2.0)])
-        ...     [float(returned.value) for returned in pending]
-        [9.0, 8.0]
     """
 
     def __init__(self, count: int, objectives: Sequence[Objective]) -> None:

@@ -150,15 +150,6 @@ class FileObjective:
         path: the file.
         function: the function's name.
         env: environment variables that are set before the function is called.
-
-    Example:
-        >>> import pickle, tempfile
-        >>> from pathlib import Path
-        >>> from fzoos.objectives.serve import FileObjective
-        >>> file = Path(tempfile.mkdtemp(), "mine.py")
-        >>> _ = file.write_text("def objective(x): return sum(x)")
-        >>> pickle.loads(pickle.dumps(FileObjective(file)))([1.0, 2.0])
-        3.0
     """
 
     def __init__(self, path: str | os.PathLike[str], function: str = "objective", **env: str) -> None:

@@ -260,16 +260,6 @@ class NamedObjective:
         objective: takes a dict, or keyword arguments where its parameters have the variables' names.
         space: the variables.
         vectorized: whether it takes an array for each variable.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos import Integer, Real, Space
-        >>> from fzoos.objectives.space import NamedObjective
-        >>> space = Space(rate=Real(0, 1), depth=Integer(1, 12))
-        >>> NamedObjective(lambda v: v["rate"] * v["depth"], space)(np.array([0.5, 4.0]))
-        2.0
-        >>> NamedObjective(lambda depth, rate: rate * depth, space)(np.array([0.5, 4.0]))
-        2.0
     """
 
     def __init__(self, objective: Objective, space: Space, vectorized: bool = False) -> None:

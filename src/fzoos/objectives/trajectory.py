@@ -31,15 +31,6 @@ class Trajectory:
     Attributes:
         lagrangian: what is observed in place of f where there are constraints; None: no value had any yet.
         version: goes up when observations of earlier points change.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos.objectives.trajectory import Trajectory
-        >>> trajectory = Trajectory(dim=2)
-        >>> trajectory.add(np.array([[0.5, 0.5], [1.0, 0.0]]), np.array([10.0, np.nan]))
-        array([10., nan])
-        >>> trajectory.x, trajectory.y
-        (array([[0.5, 0.5]]), array([10.]))
     """
 
     def __init__(self, dim: int, stores: bool = True) -> None:

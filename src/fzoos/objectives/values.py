@@ -20,13 +20,7 @@ __all__ = ["all_finite", "as_returned", "is_finite", "join_values", "read_values
 
 
 def takes_keywords(objective: Callable[..., Any], names: tuple[str, ...]) -> bool:
-    """Whether an objective takes named variables as keywords: it has a parameter for each, or takes any keyword.
-
-    Example:
-        >>> from fzoos.objectives.values import takes_keywords
-        >>> takes_keywords(lambda rate, depth: rate * depth, ("rate", "depth")), takes_keywords(sum, ("rate", "depth"))
-        (True, False)
-    """
+    """Whether an objective takes named variables as keywords: it has a parameter for each, or takes any keyword."""
     try:
         parameters = inspect.signature(objective).parameters.values()
     except (TypeError, ValueError):
@@ -69,11 +63,6 @@ def read_values(value: Any, shape: tuple[int, ...], vectorized: bool, who: str) 
         shape: of the points, (n, d).
         vectorized: whether the objective was called with a batch; otherwise n is 1.
         who: the objective's name in error messages.
-
-    Example:
-        >>> from fzoos.objectives.values import read_values
-        >>> read_values((2.5, [0.0, -1.0]), (1, 3), False, "objective")
-        array([[ 2.5,  0. , -1. ]])
     """
     if not isinstance(value, tuple) or len(value) != 2 or (vectorized and shape[0] == 2 and np.ndim(value[0]) == 0):
         return _numbers(value, shape, vectorized, who)
@@ -92,12 +81,6 @@ def as_returned(values: FloatArray, single: bool = False) -> Any:
     Args:
         values: f of shape (n,), or f and c of shape (n, 1 + k).
         single: whether the objective was called with one point, not a batch.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos.objectives.values import as_returned
-        >>> as_returned(np.array([[2.5, 0.0, -1.0]]), single=True)
-        (2.5, array([ 0., -1.]))
     """
     if values.ndim == 1:
         return float(values[0]) if single else values
