@@ -10,7 +10,6 @@ from fzoos.algorithms.base import ServerHalf
 from fzoos.algorithms.finite_differences import FiniteDifferences
 from fzoos.algorithms.optimizers import SGD
 from fzoos.engines.local import LocalEngine
-from fzoos.federation.exchange import Dropouts
 from fzoos.federation.rounds import RoundLoop
 from fzoos.federation.server import Server
 from fzoos.federation.server_state import Plan, ServerState
