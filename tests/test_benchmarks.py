@@ -10,7 +10,6 @@ from benchmarks import simplicity
 from benchmarks.beyond import constraints
 from benchmarks.beyond.constraints_problems import PROBLEMS
 from benchmarks.beyond.fair import ablation, switches
-from benchmarks.beyond.fair.race import race
 from benchmarks.beyond.fair.switches import replaced
 from scipy.optimize import minimize as scipy_minimize
 
@@ -39,15 +38,6 @@ def test_a_switch_is_put_back_even_after_an_error() -> None:
     assert switch.__exit__(KeyError, KeyError(), None) is False
     assert before == server._SIMILAR
     assert region.RegionClient._power is method
-
-
-@pytest.mark.parametrize("label", ["FedTrustRegion", "DANE's correction alone", "a random direction"])
-def test_switches_change_the_run(label: str) -> None:
-    instance = ablation.ROWS_FEW["rosenbrock-terms"](101)
-    usual = race(instance, None, 101, 60, vectorized=False)
-    with replaced(switches.FEW[label]):
-        changed = race(instance, None, 101, 60, vectorized=False)
-    assert (changed == usual) == (label == "FedTrustRegion")
 
 
 def test_what_is_switched_off_is_still_there() -> None:

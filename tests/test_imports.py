@@ -75,12 +75,6 @@ def test_the_list_of_commands_says_what_they_say() -> None:
     }
 
 
-def test_a_command_loads_what_it_needs() -> None:
-    found = loaded_by(fzoos_with("list", "--help"))
-    assert {"fzoos.cli.runs", "fzoos.runs.reader"} <= found
-    assert not found & {"fzoos.algorithms", "fzoos.federation", "fzoos_experiments", *PARTS, *EXTRAS}
-
-
 def test_a_program_loads_what_answers_requests() -> None:
     """Each site's objective in a process of its own pays this."""
     found = loaded_by("import fzoos.objectives.serve")

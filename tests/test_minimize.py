@@ -303,20 +303,6 @@ def test_x0_may_be_any_vector(x0):
     assert call(x0=x0).x.shape == (len(x0),)
 
 
-def test_numpy_integers_are_integers():
-    """rounds, seed and the like may be NumPy's integers."""
-    result = call(
-        rounds=np.int64(2), seed=np.uint32(0), algorithm=FedZO(local_steps=np.int32(2)), participation=np.int64(1)
-    )
-    assert result.rounds == 2
-
-
-def test_progress_bar_changes_nothing(capsys):
-    """progress = True shows the rounds and leaves the run as it is."""
-    assert np.array_equal(call(rounds=2, progress=True).x, call(rounds=2).x)
-    assert "2/2" in capsys.readouterr().err
-
-
 def test_an_interrupt_in_the_monitor_leaves_x_where_the_history_ends():
     """The round that was not recorded is not in x either."""
     seen = []

@@ -151,23 +151,6 @@ def test_whatever_the_seed_was(given, tmp_path):
     same_history(more, again)
 
 
-def test_monitor_and_callback_see_new_rounds_alone():
-    seen, called = [], []
-    settings = SETTINGS | {"algorithm": FEDZO}
-    first = minimize(bowls(), np.zeros(4), rounds=3, monitor=lambda x: x[0], **settings)
-    more = minimize(
-        bowls(),
-        np.zeros(4),
-        rounds=5,
-        resume=first,
-        monitor=lambda x: seen.append(1) or x[0],
-        callback=lambda record: called.append(record.round),
-        **settings,
-    )
-    assert (len(seen), called) == (2, [4, 5])
-    assert [record.monitor for record in more.history[:3]] == [record.monitor for record in first.history]
-
-
 # In a file
 
 

@@ -12,7 +12,6 @@ from benchmarks.beyond.fair.entrants import OURS, RIVALS, TRIES
 from benchmarks.beyond.fair.pooled import METHODS, solve
 from benchmarks.beyond.fair.problems import ROWS
 from benchmarks.beyond.fair.problems_few import SmallProblem
-from benchmarks.beyond.fair.race import race, within
 from benchmarks.beyond.fair.stored import FOLDER, Stored
 
 PAGE = Path(__file__).parents[1] / "docs" / "rivals.md"
@@ -55,18 +54,6 @@ def test_rivals_were_run_with_what_tune_chose_and_kept_to_the_budget():
                 chosen = tune.chosen(tuned, problem, label)
                 assert chosen is not None
                 assert line["settings"] == chosen.words
-
-
-def test_a_run_keeps_to_its_queries():
-    """FedZO: two clients, T = 10, Q + 1 = 21, so 420 queries a round; 1,000 are two rounds."""
-    zo = next(t for t in RIVALS["FedZO"] if t.words == "SGD(0.1), difference 0.01")
-    trace = race(bowls(), zo, 0, 1_000, vectorized=False)
-    assert [queries for queries, _ in trace] == [0, 420, 840]
-    assert trace[0][1] == pytest.approx(3 * 0.25)  # |0.9 - 0.4|^2 in each of three dimensions
-    assert trace[-1][1] < trace[0][1]
-    assert within(trace, 800) == trace[1]
-    ours = race(bowls(), None, 0, 200, vectorized=False)
-    assert ours[-1][0] <= 200
 
 
 @pytest.mark.parametrize("label", METHODS)

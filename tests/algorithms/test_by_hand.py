@@ -120,37 +120,6 @@ def test_scaffold_2_weighted():
     assert path(ScaffoldII(differences=ALONG), 2, weights=[1, 3]) == pytest.approx([0.452, 0.367265], abs=1e-13)
 
 
-def test_user_bounds_scale_the_slopes():
-    """On [-2, 2] the cube's x is (z + 2) / 4, so FD, lambda and eta are in units of the cube.
-
-    f(z) = z is 4 u - 2 in the cube: FD = 4, one step takes u from 0.75 to 0.75 - 0.1 * 4 = 0.35, that is z = -0.6.
-    """
-    result = minimize(
-        [lambda z: z[0]],
-        [1.0],
-        bounds=(-2, 2),
-        algorithm=FedZO(local_steps=1, optimizer=SGD(0.1), differences=ALONG),
-        rounds=1,
-    )
-    assert result.x[0] == pytest.approx(-0.6, abs=1e-13)
-    assert result.history[0].step == pytest.approx(1.6, abs=1e-13)
-
-
-def test_directions_are_averaged():
-    """FD = (1/Q) sum_q: with Q = 2 along e_1 and e_2, each coordinate's slope is halved.
-
-    f(x) = x_1^2 + 2 x_2 at (0.5, 0.5), lambda = 0.2: slopes 1 + 0.2 and 2, FD = (0.6, 1), x = (0.5 - 0.06, 0.5 - 0.1).
-    """
-    result = minimize(
-        [lambda x: x[0] ** 2 + 2 * x[1]],
-        [0.5, 0.5],
-        bounds=(0, 1),
-        algorithm=FedZO(local_steps=1, optimizer=SGD(0.1), differences=AlongTheAxes(count=2, step=0.2)),
-        rounds=1,
-    )
-    assert result.x == pytest.approx([0.44, 0.4], abs=1e-13)
-
-
 def test_iterates_are_projected_step_by_step():
     """x is clipped to the box after every local step, not only at the end.
 

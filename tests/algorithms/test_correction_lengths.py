@@ -108,16 +108,6 @@ def test_every_length_is_between_zero_and_one(step, round_, dim, g, epsilon, sca
             assert 0.0 <= length(where) <= 1.0
 
 
-def test_only_the_distance_aware_length_asks_for_the_distance():
-    def never():
-        raise AssertionError
-
-    for length in (Constant(), Reciprocal(), Theoretical(1.0), Measured()):
-        length(moment(mean_squared_distance=never, heterogeneity=1.0))
-    for length in (Constant(), Reciprocal(), Theoretical(1.0), DistanceAware(1.0)):
-        length(moment(transfer_error=never, heterogeneity=1.0))
-
-
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [

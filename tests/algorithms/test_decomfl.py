@@ -237,19 +237,6 @@ def test_a_request_that_comes_twice_counts_once():
     assert not np.array_equal(x, X0)
 
 
-def test_slopes_without_the_x_before_them():
-    """A client that cannot rebuild x says so, and asks its objective nothing."""
-    client = Line(quick(DeComFL, SGD(ETA))).clients[0]
-    slopes, seed = {"s": np.zeros(T * P)}, {"seed": 77}
-    with pytest.raises(MessageError, match="an update of round 1 without x, and none of round 0 to compute it from"):
-        client.handle(Message("update", 1, slopes, seed))
-    client.handle(Message("update", 1, {"x": X0}, seed))
-    before = client.queries
-    with pytest.raises(MessageError, match="an update of round 3 without x, and none of round 2"):
-        client.handle(Message("update", 3, slopes, seed))
-    assert client.queries == before
-
-
 def test_a_state_that_leads_nowhere():
     """Moments that no server of ours sends (a negative mean square) never take the objective outside the box."""
     asked = []

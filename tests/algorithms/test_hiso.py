@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fzoos import SGD, Adam, DeComFL, FiniteDifferences, HiSo, minimize
+from fzoos import SGD, Adam, FiniteDifferences, HiSo, minimize
 from fzoos.algorithms.base import ClientContext
 from fzoos.federation.client import Client
 from fzoos.messages.codec import MessageError
@@ -111,17 +111,6 @@ def run(algorithm, dim=3, eta=ETA):
     algorithm = replace(algorithm, local_steps=T, optimizer=SGD(eta))
     settings = {"bounds": (0, 1), "rounds": 4, "seed": 0}
     return minimize([lambda x: float(x @ x)] * 2, np.full(dim, 0.5), algorithm=algorithm, **settings)
-
-
-def test_without_smoothing_it_is_decomfl():
-    """nu = 0 leaves H where it was, the same in all coordinates: z = u where it is rescaled, u / sqrt(h_0) if not."""
-    plain = run(DeComFL(differences=QUICK)).x
-    assert run(HiSo(smoothing=0.0, curvature=3.0, differences=QUICK)).x == pytest.approx(plain, abs=1e-12)
-    assert run(HiSo(smoothing=0.0, rescaled=False, differences=QUICK)).x == pytest.approx(plain, abs=1e-12)
-    shorter = DeComFL(differences=FiniteDifferences(P, LAMBDA / 2))  # h_0 = 4: z = u / 2, g = (1/4) of its estimate
-    expected = run(shorter, eta=ETA / 4).x
-    found = run(HiSo(smoothing=0.0, curvature=4.0, rescaled=False, differences=QUICK)).x
-    assert found == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("h", [[1.0, 0.0, 1.0], [1.0, -1.0, 2.0]])

@@ -84,18 +84,6 @@ def test_compare_shows_what_minimize_finds(fzoos):
     assert (code, err, rows(out)["FedZO"][:5]) == (0, "", expected)
 
 
-def test_compare_over_seeds_shows_means(fzoos, tmp_path):
-    reached = []
-    for seed in (3, 4):
-        _, out, _ = fzoos("run", "quadratic", *TOY, "--algorithm", "fedzo", "--seed", seed, "--json", f"{seed}.json")
-        reached.append(json.loads((tmp_path / f"{seed}.json").read_text())["history"][-1]["monitor"])
-    code, out, err = fzoos("compare", "quadratic", *TOY, "--algorithms", "fedzo", "--seed", 3, "--seeds", 2)
-    assert code == 0
-    assert "mean of 2 seeds" in out
-    assert rows(out)["FedZO"][0] == f"{np.mean(reached):.4g}"
-    assert "4/4" in err
-
-
 def test_compare_without_matplotlib(fzoos, monkeypatch, tmp_path):
     for name in ("matplotlib", "matplotlib.figure", "matplotlib.backends.backend_agg"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -195,15 +183,6 @@ def test_ctrl_c_keeps_what_is_done(fzoos, monkeypatch, tmp_path):
     assert err.splitlines()[-1].startswith("fzoos: interrupted")
     assert "Traceback" not in err
     assert (tmp_path / "fzoos-quadratic.png").exists()
-
-
-def test_ctrl_c_in_a_run_writes_the_result(fzoos, monkeypatch, tmp_path):
-    interrupt_after(monkeypatch, 1)
-    code, out, err = fzoos("run", "quadratic", *BRIEF, "--json", "r.json", "--quiet")
-    assert code == 130
-    assert "status   interrupted" in out
-    assert err.count("\n") == 1
-    assert len(json.loads((tmp_path / "r.json").read_text())["history"]) == 1
 
 
 def test_a_failing_objective_keeps_what_is_done(fzoos, monkeypatch):

@@ -96,18 +96,6 @@ def test_show_a_study_with_failures_and_privacy(fzoos, tmp_path):
     assert "2 more before" in out
 
 
-def test_show_as_json_is_what_was_kept(fzoos):
-    result = real_run("runs.db", name="one")
-    code, out, _ = fzoos("show", "--json")
-    told = json.loads(out)
-    assert code == 0
-    assert told["x"] == result.x.tolist()
-    assert [record["monitor"] for record in told["history"]] == [record.monitor for record in result.history]
-    assert told["queries_per_client"] == list(result.queries_per_client)
-    assert told["settings"]["algorithm"]["type"] == "FedZO"
-    assert (told["id"], told["name"], told["failures"], told["extra"]) == (1, "one", [], {})
-
-
 def test_a_run_is_found_by_every_name(fzoos, tmp_path):
     keep("runs.db", "one")
     keep("runs.db", "two")
@@ -196,19 +184,6 @@ def test_markdown_of_two_runs():
 
 
 # fzoos run and fzoos compare keep their runs
-
-
-def test_run_keeps_its_run(fzoos, tmp_path):
-    toy = ["quadratic", "--dim", 4, "--clients", 2, "--local-steps", 2, "--rounds", 2, "--algorithm", "fedzo", "-q"]
-    code, out, _ = fzoos("run", *toy, "--store", "new/runs.db", "--json", "r.json")
-    assert code == 0
-    assert f"stored   {tmp_path / 'new' / 'runs.db'}\n" in out
-    written = json.loads((tmp_path / "r.json").read_text())
-    kept = read("new/runs.db")
-    assert kept.summary.name == "FedZO quadratic C=5 d=4 N=2"
-    assert kept.result.x.tolist() == written["x"]
-    assert kept.summary.monitor == written["history"][-1]["monitor"]
-    assert kept.result.status == "completed"
 
 
 def test_compare_keeps_its_runs_and_writes_json(fzoos):

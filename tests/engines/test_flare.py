@@ -25,7 +25,7 @@ from fzoos.engines import LocalStudy
 from fzoos.engines.flare import client_app, recipe, run
 from fzoos.engines.flare.policy import ALLOWED
 from fzoos.engines.flare.settings import SiteSettings, factory_name, study_name
-from fzoos.engines.flare.site import Closed, Overtaken, SerialWorker
+from fzoos.engines.flare.site import Overtaken, SerialWorker
 from fzoos.engines.flare.watch import _Attendance
 from fzoos.federation import Study
 
@@ -262,30 +262,6 @@ def test_a_worker_answers_the_newest_request_and_none_that_waited() -> None:
     for asker in askers:
         asker.join()
     assert outcomes == {"slow": b"slow", "old": Overtaken, "new": b"new"}
-
-
-def test_a_closed_worker_releases_who_waits_for_endless_work() -> None:
-    worker, busy = SerialWorker(), threading.Event()
-
-    def endless() -> bytes:
-        busy.set()
-        threading.Event().wait()
-        return b""
-
-    failed: list[type[Exception]] = []
-
-    def ask() -> None:
-        try:
-            worker.run(endless)
-        except Closed as error:
-            failed.append(type(error))
-
-    asker = threading.Thread(target=ask)
-    asker.start()
-    busy.wait()
-    worker.close(patience=0.01)
-    asker.join()
-    assert failed == [Closed]
 
 
 def test_a_job_is_sent_again_for_a_site_that_came_back_but_not_for_one_that_refused_it() -> None:

@@ -342,15 +342,6 @@ def test_a_site_that_is_lost_in_any_stage_does_not_stop_the_others(
         assert np.max(np.abs(outcome.replies[1].arrays[name] - mean(clear, name))) < quantum(name)
 
 
-def test_too_few_sites_for_a_sum_are_asked_for_nothing(federation: Federation) -> None:
-    federation.add("north")
-    outcome = federation.engine().exchange(dict.fromkeys(CLIENTS, request()), 10.0)
-    assert not outcome.replies
-    assert "a sum needs 2" in str(outcome.failures[0])
-    assert "not connected" in str(outcome.failures[1])
-    assert not federation.view.seen
-
-
 def test_numbers_beyond_the_range_are_not_cut_but_refused(federation: Federation) -> None:
     """SecAgg+ itself would clip them without a word. The payload here, a gradient, is larger than a tenth."""
     for site in SITES:

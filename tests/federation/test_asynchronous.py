@@ -15,7 +15,6 @@ import pytest
 import fzoos
 from fzoos import FedZO, ScaffoldI
 from fzoos.engines import LocalStudy
-from fzoos.engines.local import LocalEngine
 from fzoos.federation import Study
 from fzoos.federation.asynchronous import AsynchronousServer
 from fzoos.federation.exchange import Dropouts, Outcome
@@ -257,36 +256,6 @@ def test_payloads_are_kept_and_iterates_are_not():
     np.testing.assert_allclose(server.state.half["c"], (1 * 30 + 2 * 31 + 3 * 22) / 6, rtol=1e-12)
     np.testing.assert_allclose(server.x, 0.5 + (1 * 0.01 + 2 * 0.02) / 3, rtol=1e-12)
     assert engine.asked == [{0: 1, 1: 1, 2: 1}, {0: 2, 1: 2, 2: 2}, {0: 2, 1: 2}, {0: 3, 1: 3}, {0: 3, 1: 3}]
-
-
-def test_time_out_of_each_request():
-    """A request that is under way for longer than the time-out has failed, and its client is still busy."""
-    gate = threading.Event()
-
-    class Site:
-        queries = 0
-
-        def __init__(self, slow):
-            self._slow = slow
-
-        def handle(self, request):
-            if self._slow:
-                gate.wait(60)
-            return request
-
-        def stop(self):
-            pass
-
-    request = Message("update", 1)
-    with LocalEngine([Site(False), Site(True)], workers=2, fail_fast=False, patience=0.1) as engine:
-        outcome = engine.gather({0: request, 1: request}, 0.2, 1)
-        assert list(outcome.replies) == [0]
-        assert not outcome.failures
-        outcome = engine.gather({}, 0.2, 1)
-        assert "within 0.2 s" in str(outcome.failures[1])
-        outcome = engine.gather({1: request}, 0.2, 1)
-        assert "still busy" in str(outcome.failures[1])
-        gate.set()
 
 
 @pytest.mark.parametrize(

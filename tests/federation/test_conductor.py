@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from conducted import run, same_history
-from fault_jobs import CENTRES, Box, logged, make_study, receive
+from fault_jobs import logged, make_study, receive
 from wire import Wire
 
 import fzoos
@@ -79,27 +79,6 @@ class Lonely:
 
     def exchange(self, requests, timeout):
         raise AssertionError("asked")
-
-
-def test_callback_and_interrupt(folder):
-    """Stopped by the callback, and by Ctrl-C inside an objective: resumable, and the undisturbed run in the end."""
-    study = make_study(rounds=4)
-    whole, _ = run(study, folder / "whole")
-    stopped, _ = run(study, folder, callback=lambda record: record.round == 1)
-    assert (stopped.status, stopped.rounds) == ("stopped", 1)
-
-    class Interrupted(Box):
-        def __call__(self, x):
-            if self.count == 2:
-                raise KeyboardInterrupt
-            return super().__call__(x)
-
-    boxes = [Interrupted(CENTRES[0], folder / "a.log"), Box(CENTRES[1], folder / "b.log")]
-    interrupted, _ = run(study, folder, resume=True, objectives=boxes)
-    assert interrupted.status == "interrupted"
-    assert "round 2" in interrupted.message
-    result, _ = run(study, folder, resume=True)
-    same_history(result, whole)
 
 
 def test_in_use(folder, nursery):

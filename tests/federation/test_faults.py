@@ -151,18 +151,6 @@ def test_killed_by_somebody_else(nursery, folder, undisturbed):
     compare(folder, make_study(**settings), points, kills)
 
 
-def test_killed_and_begun_anew(nursery, folder, undisturbed):
-    """Whose server has lost its file altogether pays for nothing twice: the journals answer what they have answered."""
-    whole, points = undisturbed(algorithm="scaffoldii")
-    job = {"folder": str(folder), "settings": {"algorithm": "scaffoldii"}}
-    assert nursery.run("study", **job, kill_at=3 * whole["events"] // 4) == (None, -9)
-    for file in folder.glob("result.db*"):
-        file.unlink()
-    result, _ = nursery.run("study", **job)
-    assert result["x"] == whole["x"]
-    compare(folder, make_study("scaffoldii"), points, kills=1)
-
-
 # The server killed, the sites alive
 
 

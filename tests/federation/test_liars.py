@@ -189,22 +189,6 @@ def test_what_cannot_be_known_is_planned_for(folder):
     assert sum(len(logged(folder / "tight", site)) for site in THREE) == 36
 
 
-def test_a_request_that_never_left_costs_nothing(folder):
-    """An engine that knows a site was not there says so: nothing is planned for it."""
-    from fzoos.federation.exchange import Undelivered
-
-    study = make_study("fedzo", sites=THREE, rounds=3, min_clients=2, max_queries=36)
-
-    class Engine(Wire):
-        def exchange(self, requests, timeout):
-            outcome = super().exchange({i: request for i, request in requests.items() if i != LIAR}, timeout)
-            return replace(outcome, failures={LIAR: Undelivered("not connected")})
-
-    with Engine(study, folder) as engine:
-        result = conduct(study, engine, folder / "result.db")
-    assert (result.status, result.rounds, result.queries) == ("budget", 2, 24)  # a third needs 18, of three sites
-
-
 def state(store):
     import json
 

@@ -7,8 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from fzoos import FedZO, FiniteDifferences, Stop, Study, minimize
-from fzoos.engines import LocalStudy
+from fzoos import FedZO, FiniteDifferences, Stop, minimize
 
 CHEAP = FedZO(local_steps=2, differences=FiniteDifferences(count=4))
 ROUND = 2 * 2 * (4 + 1)  # queries of two clients, T = 2, Q = 4
@@ -74,17 +73,3 @@ def test_a_budget_below_one_round_says_so(caplog):
 def test_values_are_needed(name):
     with pytest.raises(ValueError, match=rf"Stop\({name}=...\) needs F: give a monitor"):
         run(stop=Stop(**{name: 1}))
-
-
-def test_limits_of_a_study(tmp_path):
-    """They are the server's: a study with others is the same study, and goes on."""
-    settings = {"x0": 0.5, "dim": D, "bounds": (-1.0, 1.0), "sites": ("a", "b"), "rounds": 4}
-    settings |= {"algorithm": {"name": "fedzo", "local_steps": 2, "differences": {"count": 4}}}
-    short, full = Study("s", **settings, max_bytes=2 * 2 * 8 * (2 * D + 2)), Study("s", **settings)
-    assert short.id == full.id
-    stopped = LocalStudy(short, tmp_path, [f, f]).run()
-    assert (stopped.status, stopped.rounds) == ("budget", 2)
-    resumed = LocalStudy(full, tmp_path, [f, f]).run(resume=True)
-    assert (resumed.status, resumed.rounds) == ("completed", 4)
-    with pytest.raises(ValueError, match="max_seconds"):
-        Study("s", **settings, max_seconds=-1)

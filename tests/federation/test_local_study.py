@@ -4,25 +4,12 @@ import threading
 import time
 from dataclasses import replace
 
-import pytest
-from conducted import THREE, failures, run, same_history
+from conducted import THREE, failures
 from fault_jobs import CENTRES, Box, make_study
 
 import fzoos
 from fzoos.engines import LocalStudy
 from fzoos.runs.store import StoreError
-
-
-@pytest.mark.parametrize("workers", [1, 3])
-def test_local_study(folder, workers):
-    """The same run, whoever works at the same time."""
-    study = make_study(sites=THREE)
-    whole, _ = run(study, folder / "wire")
-    boxes = [Box(centre) for centre in CENTRES]
-    result = LocalStudy(study, folder, boxes, workers=workers, site_seed=study.seed).run()
-    same_history(result, whole)
-    # round 1 with x_0 and the initial design; then a refresh and an update, 3 queries each
-    assert [box.count for box in boxes] == [7 + 6 + 6] * 3
 
 
 def test_a_site_that_hangs(folder):

@@ -14,13 +14,11 @@ from wire import Wire
 import fzoos
 from fzoos.algorithms import ALGORITHMS
 from fzoos.federation.conductor import conduct
-from fzoos.federation.site import StudySite
 from fzoos.federation.study import Study
-from fzoos.messages.codec import MessageError, RemoteFailure, decode, encode
+from fzoos.messages.codec import MessageError, decode, encode
 from fzoos.messages.message import Message
 from fzoos.messages.precision import PRECISIONS, read, rounded, size, write
 from fzoos.messages.rounding import Rounding
-from fzoos.runs.store import StoreError
 
 COARSE = PRECISIONS[1:]
 SEED = np.random.SeedSequence(7)
@@ -293,21 +291,6 @@ def test_every_algorithm_at_every_precision(folder, algorithm, precision):
     assert np.all(abs(result.x) <= 1.0)
     if precision != "float64":
         assert plain.bytes_up < minimized(replace(study, precision="float64")).bytes_up
-
-
-def test_another_precision_is_another_study(folder):
-    """It cannot be changed under way, and a site refuses what was not agreed."""
-    study, other = make("fedzo", "float32"), make("fedzo", "float16")
-    with Wire(study, folder) as wire:
-        conduct(study, wire, folder / "result.db", callback=lambda record: True)
-    with pytest.raises(StoreError, match="other settings"):
-        conduct(other, None, folder / "result.db", resume=True)
-    with StudySite(study, 0, Box(0.0), folder / "x.journal") as site:
-        request = Rounding("float16")(Message("update", 1, {"x": np.full(D, 0.5)}))
-        with pytest.raises(MessageError, match="a message in float16, agreed is float32"):
-            site.handle(request)
-        with pytest.raises(RemoteFailure, match="a message in float16, agreed is float32"):
-            decode(site.answer(encode(request, study.id)), study.id)
 
 
 def test_a_reply_in_another_precision_is_refused(folder):

@@ -214,16 +214,6 @@ def test_the_journal_replays_the_same_noise(tmp_path):
         assert sent(journal, ours) == 2
 
 
-def test_a_resumed_study_counts_on(tmp_path):
-    ours = study(rounds=4)
-    stopped = LocalStudy(ours, tmp_path, boxes()).run(callback=lambda record: record.round == 2)
-    assert stopped.status == "stopped"
-    assert extra(tmp_path / "result.db")["releases"] == [2, 2, 2]
-    assert LocalStudy(ours, tmp_path, boxes()).run(resume=True).status == "completed"
-    assert extra(tmp_path / "result.db")["releases"] == [4, 4, 4]
-    assert told(tmp_path, ours, "a") == 4
-
-
 class Lost:
     """An engine whose server dies when the replies of a round are there and nobody has seen them."""
 

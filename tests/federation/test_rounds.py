@@ -85,19 +85,6 @@ def test_the_budget_is_looked_at_before_a_round():
     assert server.state.queries == [12]
 
 
-def test_a_round_that_has_begun_is_finished():
-    """Taken up between the two exchanges of round 2, with a budget that it was allowed by when it began."""
-    loop, server, notes = make(
-        ScaffoldI(local_steps=T, optimizer=SGD(0.1), differences=TWO), max_queries=6 + 9, rounds=2
-    )
-    server.run(server.plan())
-    server.begin(server.plan())
-    server.advance()
-    loop.run()
-    assert notes.ending == ("completed", "all 2 rounds are done")
-    assert server.state.queries == [15]
-
-
 def interrupted(x):
     raise KeyboardInterrupt
 

@@ -148,20 +148,6 @@ def test_two_exchanges():
     assert s.x == pytest.approx([6.0, 16.0])
 
 
-def test_plan_knows_the_cost():
-    """A plan sums the participants' queries: 4, 100 more for a newcomer, 1000 more with a refresh (round 2 on)."""
-    s = server(FakeEngine(payload_with="refresh"), Scripted(two=True), participants=2)
-    met = set()
-    for r in range(1, 7):
-        plan = s.plan()
-        newcomers = len(set(plan.participants) - met)
-        assert plan.round == r
-        assert plan.queries == 2 * 4 + 100 * newcomers + (2000 if r > 1 else 0)
-        met |= set(plan.participants)
-        s.run(plan)
-    assert met == {0, 1, 2}
-
-
 def test_an_engine_that_fails_leaves_x():
     """If an exchange fails, x, the round and the counts are those of the last complete round."""
     engine = FakeEngine()

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from fzoos import Auto, DeComFL, FedCMA, FedZO, ScaffoldI, Stop, minimize
+from fzoos import Auto, DeComFL, FedZO, ScaffoldI, Stop, minimize
 from fzoos.engines import LocalStudy
 from fzoos.federation.conductor import conduct
 from fzoos.federation.site import StudySite
@@ -54,12 +54,6 @@ def test_f_is_known_and_costs_only_the_last_x(algorithm, dim):
     assert F(shared.best_x) == pytest.approx(shared.best_fun, rel=1e-12)
     assert shared.bytes_up - plain.bytes_up == 4 * 3 * 8 * 3  # rounds, clients: value, whether it failed, queries
     assert shared.bytes_down - plain.bytes_down == 4 * 3 * 8 * dim
-
-
-def test_a_search_that_does_not_ask_x_pays_a_query_a_client_and_round():
-    settings = {"bounds": (-1, 1), "algorithm": FedCMA(), "rounds": 3, "seed": 0}
-    plain = minimize(bowls(), np.zeros(4), **settings)
-    assert minimize(bowls(), np.zeros(4), monitor="clients", **settings).queries == plain.queries + 3 * 3
 
 
 def test_target_and_patience_without_a_monitor():

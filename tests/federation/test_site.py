@@ -13,7 +13,6 @@ from fzoos.federation.journal import Journal, JournalError
 from fzoos.federation.site import StudySite
 from fzoos.messages.codec import RemoteFailure, decode, encode
 from fzoos.messages.message import Message
-from fzoos.messages.rounding import Rounding
 from fzoos.result import ValuePending
 
 # A request that comes twice
@@ -67,23 +66,6 @@ def test_twice_at_the_same_time(folder):
         replies = list(pool.map(here.answer, [request] * 4))
         assert len(set(replies)) == 1
         assert here.queries == asked(folder) == 6
-
-
-@pytest.mark.parametrize("privacy", [None, {"clip": 0.1, "noise": 0.1}])
-def test_a_reply_is_rounded_once(folder, monkeypatch, privacy):
-    """After the noise, if there is any; one that is made again from the journal is not rounded at all."""
-    study, calls = make_study("scaffoldi", sites=("a",), precision="float32", privacy=privacy), []
-    round_message = Rounding.__call__
-    monkeypatch.setattr(Rounding, "__call__", lambda self, message: calls.append(1) or round_message(self, message))
-    replies = []
-    for message in (UPDATE, REFRESH):
-        request = Message(message.kind, message.round, message.arrays, message.scalars, "float32")
-        with StudySite(study, 0, Box(0.2), folder / "a.journal") as here:
-            replies.append(here.handle(request))
-    assert len(calls) == 2
-    for reply in replies:
-        assert reply.precision == "float32"
-        assert all(np.array_equal(array, np.float32(array)) for array in reply.arrays.values())
 
 
 @pytest.mark.parametrize(

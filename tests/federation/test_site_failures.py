@@ -99,25 +99,6 @@ def _rows(path):
         return db.execute("SELECT y, error FROM queries").fetchall()
 
 
-def test_a_batch_that_fails_in_part(folder):
-    """Vectorised: one NaN makes the batch a failure; all its values are in the journal, and it is asked again whole."""
-    study = make_study("fedzo", sites=("a",), vectorized=True)  # batches of Q + 1 = 3
-    calls = []
-
-    def sometimes(x):
-        calls.append(x)
-        return np.where(np.arange(len(x)) == 1, np.nan, 1.0) if len(calls) == 2 else np.sum(x**2, axis=1)
-
-    with StudySite(study, 0, sometimes, folder / "a.journal") as here:
-        with pytest.raises(RemoteFailure):
-            decode(here.answer(encode(UPDATE, study.id)), study.id)
-        here.handle(UPDATE)
-        assert here.queries == 9
-    assert np.array_equal(calls[1], calls[2])
-    rows = queries(folder)
-    assert [y for _, y, error in rows if error is not None] == [1.0, None, 1.0]
-
-
 @pytest.mark.parametrize("how", ["raises", "two numbers"])
 def test_what_the_server_hears_of_it(folder, how):
     """That the objective failed, in which round; not its words, its value, nor where."""

@@ -297,20 +297,6 @@ def write_snapshot(path, content):
     path.write_bytes(b"fzoos snapshot 2\n" + hashlib.sha256(content).digest() + content)
 
 
-def test_the_snapshot_of_another_journal(folder, caplog):
-    """A journal from a backup, that went on otherwise: the snapshot of what was there is not used."""
-    study = make_study("auto", ("a",), rounds=3)
-    run(study, folder, snapshots=True)
-    run(study, folder / "other", snapshots=True, objectives=[lambda x: float(np.sum(x**4))])
-    shutil.copy(folder / "other" / "a.journal.snapshot", folder / "a.journal.snapshot")
-    longer = replace(study, rounds=4)
-    result = run(longer, folder, resume=True, snapshots=True)
-    assert [record.getMessage().split(": ")[1] for record in caplog.records] == [
-        "it belongs to another journal; the whole journal is answered again"
-    ]
-    assert result.x.tobytes() == run(longer, folder / "replayed").x.tobytes()
-
-
 def test_a_snapshot_without_its_journal(folder, caplog):
     """A new run whose journals were moved away, but not what is beside them."""
     study = make_study("auto", ("a",), rounds=3)

@@ -245,24 +245,6 @@ def test_id_changes_with_the_algorithms_version(name, monkeypatch):
     assert ids[0] == hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-@pytest.mark.parametrize(
-    "same",
-    [
-        {"x0": [0.5, 0.25]},
-        {"x0": np.array([0.5, 0.25])},
-        {"bounds": [-1, 1]},
-        {"bounds": [[-1.0, 1.0], [-1.0, 1.0]]},
-        {"sites": ["a", "b", "c"]},
-        {"dim": 2},
-        {"weights": [1, 1, 1]},
-        {"weights": [0.5, 0.5, 0.5]},
-    ],
-)
-def test_id_of_the_same_written_otherwise(same):
-    """Lists or tuples, whole numbers or decimal ones, one pair of bounds or one for each: the same study."""
-    assert study(**same).id == study().id
-
-
 def test_id_is_the_same_everywhere(tmp_path):
     """In another process, from the file, and from the settings as a run keeps them."""
     here = load(tmp_path, '[algorithm]\nname = "fzoos"\nactive = { candidates = 10, picks = 2, radius = 0.1 }')

@@ -48,12 +48,6 @@ def test_no_fit_is_below_the_known_minimum():
         assert problem.absolutes(found.x) >= problem.smallest[1] * (1.0 - 1e-9) - 1e-12, problem.name
 
 
-def test_a_factor_changes_the_start_alone():
-    near, far = (p for p in PROBLEMS if p.name == "brown-dennis")
-    np.testing.assert_allclose(far.start, 10.0 * near.start)
-    assert far.smallest == near.smallest
-
-
 def test_differences_sum_to_zero_and_have_unit_variance():
     draws = np.random.default_rng(0).uniform(-1.0, 1.0, (2_000, 6))
     spread = []
@@ -85,14 +79,6 @@ def test_instances_and_seeds_are_different_problems():
     assert published.x0.tolist() == [-1.2, 1.0]
     assert np.abs(moved.x0 - published.x0).max() <= 0.12
     assert moved.minimum == published.minimum
-
-
-def test_noise_has_the_given_size():
-    noisy = split(lambda x: 7.0, np.zeros(2), np.array([[-1.0, 1.0]] * 2), 2.0, clients=1, heterogeneity=1.0,
-                  seed=(0,), noise=0.1)  # fmt: skip
-    values = [noisy.objectives[0](np.zeros(2)) for _ in range(4_000)]
-    assert np.mean(values) == pytest.approx(7.0, abs=0.05)
-    assert np.std(values) == pytest.approx(0.1 * (7.0 - 2.0), rel=0.05)
 
 
 def test_robots_differ_in_mass_and_repeat_their_episodes():

@@ -232,6 +232,7 @@ def test_deep_headers(field, depth, objects):
         (b"FZM1\xff\xff\xff\xff", "a header of 4,294,967,295 bytes in a message of 8"),
         (b"FZM1" + (70_000).to_bytes(4, "little") + b" " * 80_000, "a header of 70,000 bytes"),
         (bytes(MAX_BYTES + 1), "67,108,865 bytes, at most 67,108,864 are read"),
+        (bytes(MAX_BYTES), "does not begin with FZM1"),
         (framed(b"\xff\xfe\x00"), "not JSON"),
         (framed(b"[" * 60_000), "not JSON"),
         (framed(b"[]"), "must be an object"),

@@ -7,7 +7,6 @@ import random
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,8 +22,7 @@ from fzoos import (
 )
 from fzoos.engines import LocalStudy
 from fzoos.federation.journal import Journal
-from fzoos.objectives.parallel import MapPool, parallel_copies
-from fzoos.objectives.program import Program
+from fzoos.objectives.parallel import MapPool
 
 CHEAP = FedZO(local_steps=2, differences=FiniteDifferences(count=4))
 
@@ -164,18 +162,6 @@ def test_a_site_with_an_executor(tmp_path):
         with Journal(tmp_path / folder / "journals" / "a.journal", study().id, "a") as journal:
             asked.append([(q.x.tolist(), q.y) for entry in journal.requests() for q in journal.queries(entry.id)])
     assert asked[0] == asked[1]
-
-
-def test_several_programs(tmp_path):
-    """Processes of one file, each for one query at a time; they end with the site."""
-    file = tmp_path / "objective.py"
-    file.write_text("import os\ndef objective(x):\n    return os.getpid()\n")
-    site = parallel_copies(lambda: Program.python(file), 2)
-    with ThreadPoolExecutor(2) as threads:
-        pids = set(threads.map(site.objective, [[0.0]] * 12))
-    assert 1 <= len(pids) <= 2
-    site.close()
-    assert not [pid for pid in pids if Path(f"/proc/{pid:g}/stat").exists()]
 
 
 @pytest.mark.parametrize("lines", ["workers = 2", 'executor = "concurrent.futures:ThreadPoolExecutor"'])

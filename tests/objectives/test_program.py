@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from programs import FIRST, HEAD, PID, eventually, logged, reaped
+from programs import FIRST, PID, eventually, logged, reaped
 
 from fzoos import ActiveQueries, FedZO, FiniteDifferences, FZooS, minimize
 from fzoos.objectives.program import Program, ProgramError
@@ -159,33 +159,7 @@ def test_error_answer(make):
     assert f([1.0]) == first
 
 
-def test_big_batch(make):
-    """100 points of 2,000 numbers, and as much to read on both ways back, while the request is still being written."""
-    noise = "import os, sys\nos.write(2, b'z' * 1000000)\n"
-    tail = "    print(json.dumps({'y': [sum(p) for p in x], 'note': 'z' * 900000}), flush=True)\n"
-    x = np.random.default_rng(0).standard_normal((100, 2000))
-    with Program([sys.executable, "-c", noise + HEAD.replace("log(line.strip())", "") + tail]) as f:
-        for _ in range(3):
-            assert np.array_equal(f(x), [sum(row) for row in x.tolist()])
-
-
 # Arguments
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "name"),
-    [
-        ({"command": "./simulate"}, TypeError, "command"),
-        ({"command": ["simulate", 3]}, TypeError, "command"),
-        ({"command": []}, ValueError, "command"),
-        ({"timeout": 0}, ValueError, "timeout"),
-        ({"restarts": -1}, ValueError, "restarts"),
-    ],
-)
-def test_bad_arguments(arguments, error, name):
-    """They are named when the object is made."""
-    with pytest.raises(error, match=name):
-        Program(**{"command": ["simulate"], **arguments})
 
 
 def test_cannot_be_started(tmp_path):

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from fzoos import Record, Result
 from fzoos.algorithms import ALGORITHMS
-from fzoos.runs.plots import COLOURS, Trial, check_plot_path, colour_of, plot, plot_curves, table
+from fzoos.runs.plots import COLOURS, Trial, check_plot_path, colour_of, plot, table
 
 
 def trial(label, values, *, start=8.0, minimum=0.0, queries=10):
@@ -109,17 +109,6 @@ def _lab(colour):
         for row, white in zip(rows, (0.95047, 1.0, 1.08883), strict=True)
     )
     return 116 * y - 16, 500 * (x - y), 200 * (y - z)
-
-
-def test_plot_of_several_sets_of_curves(tmp_path):
-    """Each set is drawn twice, against rounds and against queries, with one legend for all."""
-    pytest.importorskip("matplotlib")
-    panels, curves = 3, {"Alpha": (np.array([0.0, 10.0, 20.0]), np.array([[4.0, 2.0, 1.0], [4.0, 1.0, 0.5]]))}
-    plot_curves({f"C = {i}": curves for i in range(panels)}, tmp_path / "plot.svg")
-    text = (tmp_path / "plot.svg").read_text(encoding="utf-8")
-    assert text.count("<!-- rounds -->") == text.count("<!-- queries of all clients -->") == panels
-    assert text.count("<!-- Alpha -->") == 1
-    assert all(f"<!-- C = {i} -->" in text for i in range(panels))
 
 
 def test_plot_touches_no_global_state(tmp_path):

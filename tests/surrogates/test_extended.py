@@ -100,18 +100,3 @@ def test_an_outlier():
     part = RegionProcess(points[:38], values[:38], CENTRE, Choice(0.8, BOWL, 1e-3))
     assert part.outliers() == whole.outliers() == [25]
     assert part.extended(points[38:], values[38:]).outliers() == [25]
-
-
-def test_what_shares_a_factor_does_not_disturb():
-    """A process that was extended, and one that was so twice in two ways, say what they would say alone."""
-    points, values = data(40)
-    first = RegionProcess(points[:30], values[:30], CENTRE, Choice(0.8, BOWL, 1e-3)).extended(
-        points[30:31], values[30:31]
-    )
-    alone = first.grad_covariance(AT)
-    ways = [first.extended(points[at], values[at]) for at in ([31, 32], [33, 34])]
-    again = [first.extended(points[at], values[at]) for at in ([33, 34], [31, 32])]
-    np.testing.assert_allclose(first.grad_covariance(AT), alone, rtol=1e-12, atol=1e-15)
-    for one, other in zip(ways, again[::-1], strict=True):
-        np.testing.assert_allclose(one.grad_covariance(AT), other.grad_covariance(AT), rtol=1e-9, atol=1e-12)
-        assert one(AT)[0] == pytest.approx(other(AT)[0], rel=1e-12)

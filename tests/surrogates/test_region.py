@@ -227,21 +227,6 @@ def test_outliers(sizes, seed):
         assert set(found) <= {0, 4, 11}
 
 
-def test_outliers_side_by_side():
-    """Two points 0.01 apart, both off: what the second one takes away is known only after the first has gone."""
-    found = []
-    for second in (0.9, 1.0, 1.1, 3.0):
-        rng = np.random.default_rng(7)
-        points = rng.random((25, 2))
-        points[11] = points[4] + 0.01
-        values = np.sum((points - 0.3) ** 2, axis=1) + 0.02 * rng.standard_normal(25)
-        values[[4, 11]] += (1.0, second)
-        choice = Choice(0.3, NONE, 1e-3)
-        found.append(RegionProcess(points, values, CENTRE, choice).outliers())
-        assert found[-1] == by_refitting(points, values, choice)
-    assert any(len(each) >= 2 for each in found)
-
-
 def test_no_outliers_in_noise():
     """Normal noise, constants and two points: nobody is accused."""
     rng = np.random.default_rng(5)

@@ -67,15 +67,6 @@ def test_between_by_hand():
     assert slope.between(np.array([1.0, 0.0]), np.array([0.0, 2.0]), np.zeros(2)) == -9.0
 
 
-def test_linear_in_the_values():
-    """Everything is linear in y, and a constant has no slope."""
-    points, rng = star(), np.random.default_rng(3)
-    y, z = rng.standard_normal((2, len(points)))
-    one, two, both = (fit_slope(points - X, v, 1e-3) for v in (y, z, 2.0 * y - 3.0 * z + 7.0))
-    np.testing.assert_allclose(both.gradient, 2 * one.gradient - 3 * two.gradient, rtol=1e-9, atol=1e-12)
-    assert both.curvature == pytest.approx(2 * one.curvature - 3 * two.curvature, rel=1e-9)
-
-
 def test_the_mean_of_clients_is_the_clients_mean():
     """Where all ask the same points, the weighted mean of their gradients is the gradient of F's surrogate, however
     much they differ."""

@@ -339,18 +339,6 @@ def test_the_fence():
     assert not np.any(slope)
 
 
-def test_queries_stay_inside():
-    """A point that may fail is halved towards the centre, and of two sides the allowed one is queried."""
-    points, queried = neighbours()
-    centre = np.array([0.4, 0.5])
-    inside = points.inside(np.array([0.8, 0.5]), centre)
-    steps = (0.8 - 0.4) / (inside[0] - 0.4)
-    assert math.log2(steps) == pytest.approx(round(math.log2(steps)))
-    assert 0.4 < inside[0] < 0.65
-    points.query_offsets(np.array([0.56, 0.5]), np.array([[0.2, 0.0]]))
-    assert queried[-1] == pytest.approx([0.36, 0.5])
-
-
 def test_aside_stays_further_inside_the_box():
     """Where both sides are allowed the one is queried that is clipped less."""
     made, queried = context(bowl, 2)

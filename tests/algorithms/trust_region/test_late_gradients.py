@@ -194,13 +194,6 @@ def test_another_server_goes_on_from_the_state():
     assert [r.scalars for _, r in engine.queried] == [r.scalars for _, r in other.queried]
 
 
-def test_rest_only_where_all_were_asked():
-    """x is not at rest while the slow site has never answered, or has answered for another x only."""
-    server, _, _ = make(bowls()[0], pace=1000)
-    server.run(server.plan())
-    assert server.moved(server.state.x) == 1.0
-
-
 def test_no_value_at_a_late_centre():
     """The slow site has none right of 0.55 in the last coordinate, where the optimum of all is. It says so late: x goes
     back to the last centre at which it had one, and from then on every exchange waits for all."""

@@ -75,14 +75,6 @@ def test_a_saddle_is_left():
     np.testing.assert_allclose(found, [0.0, 0.5**0.5], atol=1e-9)
 
 
-def test_a_concave_function_ends_in_a_corner():
-    bend = -np.eye(3)
-    found = newton_point(
-        lambda t: Curved(float(-0.5 * t @ t + 0.1 * t.sum()), 0.1 - t, bend), np.zeros(3), np.full(3, -1.0), np.ones(3)
-    )
-    np.testing.assert_array_equal(found, [-1.0, -1.0, -1.0])
-
-
 def test_steps_that_are_too_long_are_made_shorter():
     """sqrt(1 + t^2) at 2: Newton's step goes to -8, where the value is larger."""
 

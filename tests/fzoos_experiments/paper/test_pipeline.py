@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from fzoos import Adam, FedZO, FZooS, ObjectiveError, ScaffoldI, ScaffoldII, minimize
+from fzoos import Adam, FedZO, FZooS, ObjectiveError, ScaffoldI, minimize
 from fzoos.algorithms.local_steps import LocalSteps
 from fzoos_experiments.paper.curves import collect
 from fzoos_experiments.paper.figures import FIGURES, Figure, Line, Panel, Scale, make
@@ -91,14 +91,6 @@ def test_interrupted_runs_continue_where_they_stopped(tmp_path, monkeypatch):
     assert made == [0, 1, 1, 2]
 
 
-def test_two_jobs_make_the_same(tmp_path):
-    runs = [run(seed=s, algorithm=a) for s in range(2) for a in (FedZO(), ScaffoldII())]
-    assert execute(runs, tmp_path / "two", jobs=2, console=QUIET) == 4
-    assert execute(runs, tmp_path / "one", jobs=1, console=QUIET) == 4
-    for r in runs:
-        assert Store(tmp_path / "two").load(r) == Store(tmp_path / "one").load(r)
-
-
 @pytest.mark.parametrize("jobs", [2])
 def test_the_error_of_an_objective_is_raised(jobs, tmp_path):
     """It comes back from a worker process with its attributes."""
@@ -106,20 +98,6 @@ def test_the_error_of_an_objective_is_raised(jobs, tmp_path):
     with pytest.raises(ObjectiveError) as error:
         execute([wrong, run()], tmp_path, jobs, QUIET)
     assert error.value.x.shape == (5,)
-
-
-def test_settings_name_what_made_the_runs(tmp_path):
-    """Two runs, one of them from another machine: both origins are named, each once."""
-    runs = [run(seed=s) for s in range(3)]
-    execute(runs, tmp_path / "runs", console=QUIET)
-    path = tmp_path / "runs" / "runs.jsonl"
-    records = [json.loads(line) for line in path.read_text().splitlines()]
-    records[1]["versions"] = {"machine": "another"}
-    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
-    folder = reproduce(figure(*runs), tmp_path, console=QUIET)
-    made_with = json.loads((folder / "settings.json").read_text())["made_with"]
-    assert len(made_with) == 2
-    assert made_with[1] == {"machine": "another"}
 
 
 def test_a_gap_curve_is_the_distance_to_the_minimum(tmp_path):

@@ -260,52 +260,6 @@ def test_an_interrupted_figure_continues_and_has_the_same_result(
     assert (tmp_path / name / "curves.csv").read_bytes() == expected
 
 
-def test_interrupted_training_continues(tmp_path, monkeypatch):
-    """Ctrl-C while the fourth model is trained: three are in the cache, and the next call trains the other seven."""
-    _build.cache_clear()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    begun, original = [], clients.train
-
-    def interrupted(*arguments):
-        begun.append(arguments)
-        if len(begun) == 4:
-            raise KeyboardInterrupt
-        original(*arguments)
-
-    monkeypatch.setattr(clients, "train", interrupted)
-    assert command("fig8", tmp_path) == 130
-    assert len(list((tmp_path / "cache" / "fzoos" / "models").iterdir())) == 3
-    monkeypatch.setattr(Run, "__call__", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    again: list[Any] = []
-    monkeypatch.setattr(clients, "train", lambda *arguments: again.append(arguments) or original(*arguments))
-    assert command("fig8", tmp_path) == 130
-    assert len(again) == 7
-    assert len(list((tmp_path / "cache" / "fzoos" / "models").iterdir())) == 10
-    _build.cache_clear()
-
-
-def test_other_settings_are_not_mixed_in(copy, runs_made):
-    """Into one folder: more rounds, then other rows, then the first settings again."""
-    results = copy("fig9")
-    first = (results / "fig9" / "curves.csv").read_bytes()
-    short = table(results / "fig9")
-    runs_made.clear()
-    assert command("fig9", results, rounds=2) == 0
-    assert len(runs_made) == len(LINES)
-    longer = table(results / "fig9")
-    assert curve(longer, "P = 0.3, T = 5", "FedZO", "round") == [0, 1, 2]
-    assert [row for row in longer if row["round"] != "2"] == short  # the same seed begins the same way
-    runs_made.clear()
-    assert command("fig9", results, samples=600) == 0
-    assert len(runs_made) == len(LINES)
-    starts = curve(table(results / "fig9"), "P = 0.3, T = 5", "FedZO", "F")[0], float(short[0]["F"])
-    assert starts[0] != starts[1]  # another classifier, on other rows
-    runs_made.clear()
-    assert command("fig9", results) == 0
-    assert not runs_made
-    assert (results / "fig9" / "curves.csv").read_bytes() == first
-
-
 def other_covertype(folder: Path, x: np.ndarray, y: np.ndarray) -> str:
     """A folder for $FZOOS_DATA with these rows in place of the other tests'."""
     folder.mkdir()

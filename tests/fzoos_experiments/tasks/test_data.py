@@ -130,26 +130,6 @@ def test_cifar10_comes_channel_by_channel(places, monkeypatch):
     assert {path.name for path in places[1].iterdir()} == {f"cifar10_{n}.npz" for n in ("train_1", "train_2", "test")}
 
 
-def test_covertype_download(places, monkeypatch):
-    arrays = covtype()
-    expect(monkeypatch, "covtype", [2] * 7)
-    monkeypatch.setattr(
-        sklearn.datasets, "fetch_covtype", lambda **_: (arrays["X"].astype(float), arrays["y"].astype(np.int32))
-    )
-    found = load_covtype()
-    np.testing.assert_array_equal(found.x, arrays["X"])
-    assert (found.x.dtype, found.y.dtype) == (np.int16, np.uint8)
-    assert (places[1] / "covtype.npz").is_file()
-
-
-def test_a_download_with_other_counts_is_not_stored(places, monkeypatch):
-    x = covtype()["X"].astype(float)
-    monkeypatch.setattr(sklearn.datasets, "fetch_covtype", lambda **_: (x, covtype()["y"]))
-    with pytest.raises(DataError, match="class counts"):
-        load_covtype()
-    assert not places[1].exists()
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -12,7 +12,6 @@ from sklearn.metrics import confusion_matrix, f1_score, jaccard_score, precision
 from sklearn.neural_network import MLPClassifier
 
 from fzoos import FedZO, minimize
-from fzoos_experiments.tasks import classifier as classifier_module
 from fzoos_experiments.tasks import mlp
 from fzoos_experiments.tasks.clients import WeakModelError
 from fzoos_experiments.tasks.data import Table
@@ -122,11 +121,6 @@ def test_packing_against_scikit_learns_mlp_with_the_same_weights():
     np.testing.assert_array_equal(Confusion(x, y)(theta[None, :])[0], expected)
 
 
-def test_unpack_says_what_is_wrong():
-    with pytest.raises(ValueError, match=r"d = 2189 values in its last axis, got shape \(3, 2188\)"):
-        unpack(np.zeros((3, 2188)))
-
-
 # Confusion matrices of many networks
 
 
@@ -141,15 +135,6 @@ def test_confusions_do_not_depend_on_blocks_nor_on_the_batch(block, monkeypatch)
     np.testing.assert_array_equal(confusion(theta), expected)
     for n in (0, 1, 3, 4, 5):
         np.testing.assert_array_equal(confusion(theta[:n]), np.reshape(expected[:n], (n, 7, 7)))
-
-
-def test_confusion_says_what_is_wrong():
-    with pytest.raises(ValueError, match=r"features must have shape \(m, 54\) with m >= 1, got \(3, 53\)"):
-        Confusion(np.zeros((3, 53)), [0, 1, 2])
-    with pytest.raises(ValueError, match=r"labels must have shape \(3,\) as features has rows, got \(2,\)"):
-        Confusion(np.zeros((3, 54)), [0, 1])
-    with pytest.raises(ValueError, match=r"labels must be classes 0\.\.6, got 1\.\.7"):
-        Confusion(np.zeros((2, 54)), [1, 7])
 
 
 # The task
@@ -185,23 +170,6 @@ def test_the_accuracy_is_that_on_the_other_half(make, table):
     right = np.mean(predictions(task.classifier.theta, features) == table.y[other] - 1)
     assert task.accuracy == pytest.approx(right, abs=1e-12)
     assert right > 0.6  # the most frequent class has less than half of the rows
-
-
-def test_a_trained_classifier_is_read_from_the_cache(monkeypatch, tmp_path):
-    settings = {"data": generated(400), "epochs": 2, "min_accuracy": 0.0, "cache": tmp_path}
-    first = Metric(**settings)
-    theta = first.classifier.theta
-    (file,) = tmp_path.iterdir()
-    monkeypatch.setattr(classifier_module, "_fit", lambda *_: pytest.fail("trained again"))
-    again = Metric(metric="f1", seed=5, portion=1.0, **settings)
-    np.testing.assert_array_equal(again.classifier.theta, theta)
-    assert again.accuracy == first.accuracy
-    for other in ({"epochs": 3}, {"model_seed": 1}, {"samples": 300}, {"data": generated(400, seed=1)}):
-        with pytest.raises(pytest.fail.Exception, match="trained again"):
-            _ = Metric(**{**settings, **other}).classifier
-    monkeypatch.undo()
-    file.write_bytes(b"half a file")
-    np.testing.assert_array_equal(Metric(**settings).classifier.theta, theta)
 
 
 def test_the_per_user_cache_and_fzoos_data_are_used(monkeypatch, tmp_path):

@@ -130,27 +130,6 @@ def test_log_and_linear(visit, tmp_path):
         says(page, "F, log scale")
 
 
-def test_runs_are_laid_over_each_other(visit, url):
-    page = drawn(visit(url))
-    page.get_by_role("button", name="None").click()
-    has_lines(page, 0)
-    assert "Choose runs" in page.locator(f"{PLOT} svg").first.text_content()
-    page.get_by_label("Draw FedZO, run 1").check()
-    has_lines(page, 1)
-    page.get_by_label("Draw FedProx, run 2").check()
-    has_lines(page, 2)
-    strokes = "paths => paths.map((path) => getComputedStyle(path).stroke)"
-    assert len(set(page.locator(f"{PLOT} .line path").evaluate_all(strokes))) == 2
-    assert page.locator(".legend li").all_inner_texts() == ["FedZO", "FedProx"]
-    page.get_by_label("Only differences").check()
-    until(page, lambda: "participation" not in text_of(page, "#table-settings"))
-    assert "seed" in page.locator("#table-settings").inner_text()
-    # What is looked at is in the address: the same after a reload.
-    page.reload()
-    has_lines(page, 2)
-    assert lines(page) == ["runs.db:1", "runs.db:2"]
-
-
 def test_everything_is_reached_with_the_keyboard(visit, url):
     page = drawn(visit(url))
     name = "e.id || e.name || e.getAttribute('aria-label') || e.className"
@@ -260,20 +239,6 @@ def test_a_run_appears_and_its_curve_grows_without_a_reload(visit, tmp_path, goi
         keep(tmp_path / "runs.db", rounds=2, name="a second one")
         has_lines(page, 2)
         assert page.evaluate("window.untouched")
-
-
-def test_values_below_zero(visit, tmp_path):
-    """A log axis cannot show them, and says so; F* makes them positive."""
-    keep(tmp_path / "runs.db", rounds=3, monitor=lambda x: float(x[0]) - 5.0)
-    with serving(tmp_path) as url:
-        page = drawn(visit(url))
-        assert axes(page)[0] == "F"
-        scale(page, "Log")
-        has_lines(page, 0)
-        says(page, "4 values at or below zero")  # x0 and three rounds
-        page.locator("#reference").fill("-10")
-        has_lines(page, 1)
-        assert axes(page)[0] == "F − F*, log scale"
 
 
 def test_the_report_opens_from_a_file(visit, kept, tmp_path):

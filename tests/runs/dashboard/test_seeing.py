@@ -116,28 +116,6 @@ def test_a_log_axis_shows_the_best_values(visit, tmp_path):
         until(page, lambda: axes(page)[0].startswith("F") and "F*" not in axes(page)[0])
 
 
-def test_the_table_is_sorted_by_a_click(visit, url):
-    page = drawn(visit(url))
-    has_lines(page, 2)
-    head = page.locator("#table-comparison thead")
-    column = "rows => rows.map((row) => row.children[3].textContent)"
-
-    def values():
-        texts = page.locator("#table-comparison tbody tr").evaluate_all(column)
-        return [float(text.replace("−", "-").replace(",", "").split("×")[0]) for text in texts]
-
-    head.get_by_role("button", name="Lowest F").click()
-    until(page, lambda: head.locator("[aria-sort=ascending]").count() == 1)
-    assert values() == sorted(values())
-    assert page.evaluate("document.activeElement.dataset.column") == "Lowest F"
-    page.keyboard.press("Enter")
-    until(page, lambda: head.locator("[aria-sort=descending]").count() == 1)
-    assert values() == sorted(values(), reverse=True)
-    table = rows_of(saved(page, page.get_by_label("Save this table as CSV")))
-    assert len(table) == 7
-    assert table[0][:3] == ["Run", "Status", "F"]
-
-
 def test_zoom(visit, url):
     """A rectangle is looked at closely: its corners become those of the plot; the button shows all again."""
     page = drawn(visit(url))
