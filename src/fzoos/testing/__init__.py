@@ -20,7 +20,7 @@ if "pytest" in sys.modules:  # its assertions then show the values that they com
 
 from fzoos.testing.algorithm import AlgorithmContract, check_algorithm
 from fzoos.testing.engine import EngineContract, check_engine
-from fzoos.testing.quick import as_table, make_quick
+from fzoos.testing.quick import as_table, make_quick, queries_of_a_round
 from fzoos.testing.resume import ResumeContract, check_resume
 from fzoos.testing.study import SITES, SiteObjective, make_study, objectives_of
 
@@ -37,4 +37,5 @@ __all__ = [
     "make_quick",
     "make_study",
     "objectives_of",
+    "queries_of_a_round",
 ]

@@ -16,12 +16,25 @@ __all__ = ["as_table", "make_quick", "queries_of_a_round"]
 _SMALL = (2, 4, 8, 16, 32)
 
 
-def queries_of_a_round(algorithm: Algorithm, dim: int, number: int, *, first: bool = False) -> int:
-    """Return the queries of a client in a whole round, as they are planned before anything is measured."""
+def queries_of_a_round(algorithm: Algorithm, dim: int, round: int = 2, *, first: bool = False) -> int:
+    """Return the queries of a client in a whole round, as they are planned before anything is measured.
+
+    Args:
+        algorithm: settings of an algorithm.
+        dim: d of the problem.
+        round: the number of the round, from 1.
+        first: whether it is the client's first round.
+
+    Example:
+        >>> from fzoos import FedZO, ScaffoldI
+        >>> from fzoos.testing import queries_of_a_round
+        >>> queries_of_a_round(FedZO(), dim=3), queries_of_a_round(ScaffoldI(), dim=3)
+        (210, 231)
+    """
     half = algorithm.server(dim)
-    kind, state = half.exchanges(number)[0], half.start(np.full(dim, 0.5))
-    request = half.request(state, kind, Recipient(0, 0.5), Round(number, 0, np.ones(2)))
-    return cost_from(algorithm, half, Message(kind, number, {}, request.scalars), first=first)
+    kind, state = half.exchanges(round)[0], half.start(np.full(dim, 0.5))
+    request = half.request(state, kind, Recipient(0, 0.5), Round(round, 0, np.ones(2)))
+    return cost_from(algorithm, half, Message(kind, round, {}, request.scalars), first=first)
 
 
 def make_quick(algorithm: Algorithm, dim: int = 2, limit: int = 12) -> Algorithm:
@@ -43,7 +56,7 @@ def make_quick(algorithm: Algorithm, dim: int = 2, limit: int = 12) -> Algorithm
         >>> make_quick(FedTrustRegion()) == FedTrustRegion()             # in two dimensions it is cheap
         True
     """
-    if max(queries_of_a_round(algorithm, dim, number, first=number == 1) for number in (1, 2)) <= limit:
+    if max(queries_of_a_round(algorithm, dim, round, first=round == 1) for round in (1, 2)) <= limit:
         return algorithm
     made: Algorithm = _with_small_numbers(algorithm)
     return made
