@@ -114,15 +114,6 @@ def test_square_buffer_grows_at_its_corner(device):
     np.testing.assert_array_equal(to_numpy(buffer.array), expected)
 
 
-def test_buffer_copies_a_linear_number_of_entries():
-    # The storage has room for twice what is in it: 1, 2 * 2, 2 * 5, 2 * 11, ..., 1534 rows: ten times.
-    buffer = Buffer(np.empty(0), columns=1)
-    bases = set()
-    for _ in range(1000):
-        bases.add(buffer.grow(1).__array_interface__["data"][0])
-    assert len(bases) <= 10
-
-
 @pytest.mark.parametrize("shape", [(0, 5), (1, 1), (37, 100_000), (1000, 700), (9, 4096)])
 def test_panels_cover_all_rows_once_and_squares_are_those_of_the_whole(shape):
     x = np.random.default_rng(1).standard_normal(shape)

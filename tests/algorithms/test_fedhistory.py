@@ -184,18 +184,6 @@ def test_missed_rounds():
     assert (rank, rest < 1e-9) == (2, True)
 
 
-def test_steps_that_repeat_or_stand_still():
-    """Two steps along one line span that line, k = 1; a server that stands still spans nothing, and u is isotropic."""
-    client = Asked(FedHistory(alpha=1.0, history=2))
-    x, step = np.zeros(client.dim), np.linspace(0.1, 0.4, client.dim)
-    for r in (1, 2):
-        client.directions(r, x + (r - 1) * step)
-    rank, rest = rank_and_rest(client.directions(3, x + 2 * step), [step])
-    assert (rank, rest < 1e-9) == (1, True)
-    client.directions(4, x + 2 * step)
-    assert np.linalg.matrix_rank(client.directions(5, x + 2 * step)) == client.dim
-
-
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [

@@ -107,23 +107,6 @@ def test_an_attack_reports_what_minimize_finds(fzoos, data, tmp_path):
     assert "FedZO attack mnist P=0.5 d=784 N=3" in fzoos("list", "runs.db")[1]
 
 
-def test_compare_counts_the_attacked_images(fzoos, data, tmp_path):
-    pytest.importorskip("matplotlib")
-    seeds = 3
-    words = ["--data", data, "--clients", "2", "--seeds", seeds, "--algorithms", "fedzo,fzoos", "--json", "all.json"]
-    code, out, err = fzoos("compare", "attack", "--rounds", "2", *words)
-    assert code == 0
-    table = cells(out)
-    outcomes = json.loads((tmp_path / "all.json").read_text())
-    assert table["algorithm"][:2] == ["margin", "attacked"]
-    assert list(table)[1:] == ["FedZO", "FZooS"]
-    for label, of_label in (("FedZO", outcomes[:seeds]), ("FZooS", outcomes[seeds:])):
-        assert table[label][1] == f"{sum(o['attacked'] for o in of_label)} of {seeds}"
-    assert "images 0 to 2" in out
-    assert err.count("client 0: accuracy") == 1  # the models are those of all images
-    assert (tmp_path / "fzoos-attack.png").read_bytes().startswith(PNG)
-
-
 # Metrics
 
 

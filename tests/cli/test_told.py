@@ -111,16 +111,6 @@ def test_a_point_that_was_changed(lab):
     assert lab.run("ask", lab.folder)[0] == 0  # and the study goes on
 
 
-def test_nan_means_failed_where_that_is_allowed(lab):
-    rows = lab.start("skip")
-    for row in rows:
-        row["value"] = "2.0"
-    rows[0]["value"] = "nan"
-    assert lab.tell(rows)[0] == 0
-    assert lab.run("ask", lab.folder)[0] == 0
-    assert lab.tell(rows)[0] == 0  # handed in again, nothing changes
-
-
 def test_nan_otherwise(lab):
     rows = lab.start()
     rows[0]["value"] = "nan"

@@ -25,17 +25,6 @@ def watch(monkeypatch):
         yield made
 
 
-def test_what_happens_is_printed_into_a_file(watch, capsys):
-    """A line for each change, at once: a bar would be drawn at the end only."""
-    watch._show("submitted")
-    watch._show("update, waiting for all sites")
-    watch._show("update, waiting for all sites")
-    assert capsys.readouterr().out.splitlines() == [
-        "demo: 0 of 7 rounds, submitted",
-        "demo: 0 of 7 rounds, update, waiting for all sites",
-    ]
-
-
 def test_names_that_disagree(watch, capsys):
     """Nobody of study.toml is there, and others are: both lists are in the error."""
     watch.online = ["hospital-1", "hospital-2"]
@@ -43,10 +32,3 @@ def test_names_that_disagree(watch, capsys):
         watch.wait_for_sites()
     assert "study.toml and project.yml must have the same names" in str(caught.value)
     assert "waiting for site-1, site-2 to connect; hospital-1, hospital-2 is connected" in capsys.readouterr().out
-
-
-def test_some_are_enough(watch):
-    """A job is sent to those that are connected; if nobody is, FLARE says so."""
-    for there in (["site-1", "site-2"], ["site-1", "other"], []):
-        watch.online = there
-        watch.wait_for_sites()

@@ -1,11 +1,10 @@
 """The cached kernel: against the kernel computed from all points."""
 
 import numpy as np
-import pytest
 
 from fzoos._util.panels import row_squares
 from fzoos.surrogates.cached_kernel import CachedKernel
-from fzoos.surrogates.trend import fit_slope, length_scale
+from fzoos.surrogates.trend import length_scale
 
 DIM = 30
 
@@ -37,23 +36,6 @@ def test_against_the_plain_formula():
         above = np.triu_indices(len(order), 1)
         np.testing.assert_allclose(kernel[above], plain(points[order])[above], rtol=1e-14, atol=1e-14)
     assert known > 50  # otherwise nothing was cached
-
-
-def test_the_slope_is_the_same():
-    """With a cached kernel and without: gradient and curvature differ by rounding alone."""
-    cache = CachedKernel()
-    for points, numbers, centre in rounds(5):
-        order = cache.order(numbers)
-        values = np.sum(np.linspace(0.5, 2.0, DIM) * (points[order] - 0.3) ** 2, axis=1)
-        offsets = points[order] - centre
-        squares = row_squares(offsets)
-        kernel = cache.kernel(order, offsets, squares)
-        before = kernel.copy()
-        found = fit_slope(offsets, values, 1e-6, squares, kernel)
-        wanted = fit_slope(points[order] - centre, values, 1e-6)
-        np.testing.assert_allclose(found.gradient, wanted.gradient, rtol=1e-8, atol=1e-9)
-        assert found.curvature == pytest.approx(wanted.curvature, rel=1e-8)
-        assert np.array_equal(kernel, before)  # the factor was made elsewhere
 
 
 def test_a_restored_cache_gives_the_same_bits():

@@ -81,30 +81,6 @@ def test_replaced_points_equal_a_fresh_computation(device):
         np.testing.assert_allclose(w, direct_weights(features, 1e-3, x[index], y[index]), rtol=1e-7, atol=1e-7)
 
 
-class CountingFeatures(FourierFeatures):
-    """Remembers which points were given to phi."""
-
-    def __call__(self, x, out=None):
-        self.__dict__.setdefault("seen", []).extend(tuple(row) for row in x)
-        return super().__call__(x, out)
-
-
-def test_features_of_a_point_are_computed_once_while_it_is_in_use(device):
-    # Parts: "features of a point computed once and kept".
-    x, y = data(30, 2)
-    features = CountingFeatures(seed=0, count=40, dim=2, kernel=SquaredExponential(1.0), device=device)
-    surrogate = FourierSurrogate(features, 1e-3)
-    steps = [np.arange(10), np.arange(10), np.arange(20), np.arange(2, 22), np.arange(2, 22), np.arange(10, 30)]
-    came = 0
-    known: set[int] = set()
-    for index in steps:
-        surrogate.weights(index, x, y)
-        came += len(set(index.tolist()) - known)
-        known = set(index.tolist())
-        assert len(features.seen) == came
-    assert came == 10 + 0 + 10 + 2 + 0 + 8  # by hand: 20, 21 come first, then 22 to 29
-
-
 @pytest.mark.parametrize("kernel", KERNELS, ids=IDS)
 def test_converges_to_the_gaussian_process(kernel):
     """The error of grad mu_hat falls like M^(-1/2): its square times M is constant.

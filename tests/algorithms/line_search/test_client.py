@@ -329,25 +329,6 @@ def test_inward():
         assert inward(size * np.array([3.0, 4.0]), np.full(2, 0.5), True) == pytest.approx([0.6, 0.8])
 
 
-def test_a_large_star_is_taken_in_parts(monkeypatch):
-    """Offsets are orthogonal: parts of 7 or 8 points add up to the gradient of all, but for what a trend takes of its
-    points' mean, a fraction of 1 / sqrt(5) at most; the curvature is about the same."""
-    rng = np.random.default_rng(3)
-    x, control = np.full(60, 0.5), Control(7, Mode.SHARED, 0.02)
-    rows = common_rows(control, 60)
-    length = 0.02 * math.sqrt(60)
-    points = design_points(rows, x, length)
-    slopes, curvatures = rng.normal(size=60), rng.uniform(0.5, 1.5, 60)
-    values = (points - x) @ slopes + 0.5 * (points - x) ** 2 @ curvatures
-    good = np.ones(len(points), dtype=bool)
-    whole = Design(x, length, rows, np.copyto).slope(values, good)
-    np.testing.assert_allclose(whole.gradient, fresh_of(points, values, x).gradient, rtol=1e-9)
-    monkeypatch.setattr(module, "MOST_POINTS", 10)
-    parts = Design(x, length, rows, np.copyto).slope(values, good)
-    assert np.linalg.norm(parts.gradient - whole.gradient) < np.linalg.norm(whole.gradient) / math.sqrt(5)
-    assert parts.curvature == pytest.approx(whole.curvature, rel=0.3)
-
-
 @pytest.mark.parametrize("together", [512, 6, 3])
 @pytest.mark.parametrize("failed", [(), (1,), (3, 4, 8, 17)])
 def test_parts_of_a_star_are_those_of_the_plain_formula(monkeypatch, together, failed):

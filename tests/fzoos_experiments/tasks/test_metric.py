@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from sklearn.metrics import confusion_matrix, f1_score, jaccard_score, precision_score, recall_score
 from sklearn.neural_network import MLPClassifier
 
@@ -16,7 +14,7 @@ from fzoos_experiments.tasks import mlp
 from fzoos_experiments.tasks.clients import WeakModelError
 from fzoos_experiments.tasks.data import Table
 from fzoos_experiments.tasks.metric import Metric
-from fzoos_experiments.tasks.mlp import DIM, LAYERS, Confusion, logits, pack, unpack
+from fzoos_experiments.tasks.mlp import DIM, LAYERS, Confusion, logits, unpack
 from fzoos_experiments.tasks.scores import SCORES
 from fzoos_experiments.tasks.split import split_by_class
 
@@ -93,16 +91,6 @@ def test_scores_are_scikit_learns(metric):
 
 
 # The network and the packing of its parameters
-
-
-def test_packing_is_that_of_pytorch():
-    layers = [torch.nn.Linear(narrow, wide) for narrow, wide in pairwise(LAYERS)]
-    vector = torch.nn.utils.parameters_to_vector(torch.nn.Sequential(*layers).parameters()).detach().numpy()
-    weights, biases = unpack(vector)
-    for layer, w, b in zip(layers, weights, biases, strict=True):
-        np.testing.assert_array_equal(w, layer.weight.detach())
-        np.testing.assert_array_equal(b, layer.bias.detach())
-    np.testing.assert_array_equal(pack(weights, biases), vector)
 
 
 def test_packing_against_scikit_learns_mlp_with_the_same_weights():

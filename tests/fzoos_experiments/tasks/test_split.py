@@ -41,15 +41,6 @@ def test_as_many_clients_as_classes(k, portion, seed):
     assert (table.sum(axis=0) == each).all()
 
 
-@given(k=st.integers(1, 12), n=st.integers(1, 12), portion=PORTIONS, seed=st.integers(0, 1000))
-def test_any_number_of_clients(k, n, portion, seed):
-    # Every client has c classes, so that N c places are shared by K classes: N c / K each, rounded down or up.
-    table = assign_classes(k, n, portion, seed)
-    each = classes_per_client(k, portion)
-    assert (table.sum(axis=1) == each).all()
-    assert set(table.sum(axis=0)) <= {n * each // k, -(-n * each // k)}
-
-
 def test_every_table_is_equally_likely():
     # K = N = 3 and c = 1: the 3! = 6 permutations, each with probability 1/6; 5 standard deviations of 1200 draws.
     seen = [tuple(assign_classes(3, 3, 0.3, seed).argmax(axis=1)) for seed in range(1200)]
@@ -109,18 +100,3 @@ def test_portion_out_of_range(portion):
 def test_bad_arguments_are_named(labels, clients, portion, seed, error, message):
     with pytest.raises(error, match=message):
         split_by_class(labels, clients, portion, seed)
-
-
-def test_whole_classes():
-    """The paper's text: every client has all samples of its classes, the same classes as when they are divided; at
-    P = 1 all clients have everything."""
-    labels = np.random.default_rng(0).integers(0, 10, 500)
-    divided, whole = (split_by_class(labels, 10, 0.3, 4, split) for split in ("divided", "whole"))
-    for part, mine in zip(divided, whole, strict=True):
-        classes = np.unique(labels[mine])
-        assert len(classes) == 3
-        assert np.array_equal(np.unique(labels[part]), classes)
-        assert np.array_equal(mine, np.flatnonzero(np.isin(labels, classes)))
-    assert all(len(mine) == 500 for mine in split_by_class(labels, 10, 1.0, 4, "whole"))
-    with pytest.raises(ValueError, match="split must be one of divided, whole, got 'all'"):
-        split_by_class(labels, 10, 0.3, 4, "all")
