@@ -194,7 +194,7 @@ def minimize(
         clients = [setting.client(i, f, seeds.clients[i], pool=pools[i]) for i, f in enumerate(named)]
         for client, (x, y) in zip(clients, data, strict=True):
             if len(y):
-                if not client.stores_points:
+                if not client.context.trajectory.stores_points:
                     raise ValueError(f"{algorithm.label} cannot use WithPrior: it does not use earlier queries")
                 client.adopt(x, y)
         engine = stack.enter_context(LocalEngine(clients, threads))
@@ -210,7 +210,7 @@ def minimize(
             share_values=share_values,
         )
         limits = Limits(stop)
-        history = RunHistory(server, engine, clients, box, describe(settings))
+        history = RunHistory(server, clients, box, describe(settings))
         loop = RoundLoop(
             server,
             box,
@@ -226,7 +226,7 @@ def minimize(
         )
         if past is not None:
             for client, values, unanswered in zip(clients, past.values, past.unanswered, strict=True):
-                client.replay(values, unanswered)
+                client.context.evaluator.replay(values, unanswered)
             loop.replay(past.history, past.points)
             limits.recall(past.history)
             if past.result.status == "converged":

@@ -7,7 +7,7 @@ import pytest
 
 from fzoos import AskTell, Choice, FedZO, Integer, Real, Space, minimize
 from fzoos.federation.client import Client
-from fzoos.federation.settings import make_algorithm
+from fzoos.federation.study import make_algorithm
 
 ALGORITHM = {"name": "fedzo", "differences": {"count": 3}}
 TARGETS = (0.2, 0.4)

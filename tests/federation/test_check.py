@@ -9,7 +9,7 @@ from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.optimizers import Adam
 from fzoos.federation import check
 from fzoos.federation.client import Client
-from fzoos.federation.settings import make_algorithm
+from fzoos.federation.study import make_algorithm
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Box

@@ -15,7 +15,7 @@ from fzoos import (
 )
 from fzoos.algorithms import ALGORITHMS
 from fzoos.algorithms.correction_lengths import Constant, DistanceAware
-from fzoos.federation.settings import make_algorithm
+from fzoos.federation.study import make_algorithm
 
 
 @pytest.mark.parametrize(

@@ -35,84 +35,55 @@ class Client:
         protect: Callable[[Message, Message, FloatArray], Message] = lambda reply, request, x: reply,
     ) -> None:
         self._half, self._rounding, self._protect = half, rounding, protect
+        self.context = half.context
         self.x: FloatArray | None = None  # the server's, of this round
         self._refreshed = 0  # the round of the last refresh
 
     @property
-    def stores_points(self) -> bool:
-        """Whether the algorithm uses earlier queries."""
-        return self._half.context.trajectory.stores_points
-
-    @property
     def queries(self) -> int:
-        """Queries paid for so far."""
-        return self._half.context.evaluator.count
-
-    @property
-    def failed(self) -> int:
-        """Queries that failed so far and were left out."""
-        return self._half.context.evaluator.failed
-
-    @property
-    def first_failure(self) -> str:
-        """What the first of them was, in words."""
-        return self._half.context.evaluator.first_failure
+        """The number of queries so far."""
+        return self.context.evaluator.count
 
     def violation(self, round: int) -> float | None:
         """The largest of the client's constraints at the x with which this round began, the last; None: not known."""
-        context = self._half.context
-        return context.trajectory.violation if context.evaluator.round == round else None
+        return self.context.trajectory.violation if self.context.evaluator.round == round else None
 
     @property
     def _counts(self) -> dict[str, float]:
         """Numbers of every reply: failures, if any; whether x is infeasible, where there are constraints."""
-        trajectory = self._half.context.trajectory
-        counts: dict[str, float] = {"queries": self.queries}
-        if self.failed:
-            counts["failed"] = self.failed
-        if trajectory.violation is not None:
-            counts["infeasible"] = float(trajectory.violation > 0.0)
+        evaluator, violation = self.context.evaluator, self.context.trajectory.violation
+        counts: dict[str, float] = {"queries": evaluator.count}
+        if evaluator.failed:
+            counts["failed"] = evaluator.failed
+        if violation is not None:
+            counts["infeasible"] = float(violation > 0.0)
         return counts
 
-    @property
-    def generator(self) -> np.random.Generator:
-        """The client's random generator."""
-        return self._half.context.rng
-
     def adopt(self, x: FloatArray, y: FloatArray) -> None:
-        """Take note of queries, in the user's coordinates, that were paid for in a request that was never answered."""
-        context = self._half.context
+        """Add queries of a request that has no reply, or old data; x is in the user's coordinates."""
+        context = self.context
         context.trajectory.add(context.project(context.evaluator.box.scale(x)), context.evaluator.accept(y))
-
-    @property
-    def values(self) -> FloatArray:
-        """Of all its queries in their order; they never leave."""
-        return self._half.context.evaluator.values
-
-    def replay(self, values: FloatArray, unanswered: int) -> None:
-        """Take the values of the first queries from an earlier run: see `Evaluator.replay`."""
-        self._half.context.evaluator.replay(values, unanswered)
 
     def stop(self) -> None:
         """Make no further query; an answer under way ends at the next one (called from another thread)."""
-        self._half.context.evaluator.stopped = True
+        self.context.evaluator.stopped = True
 
     def state(self) -> StateDict:
         """Named arrays and numbers: all that later requests depend on, beside the client's settings."""
         return {
             "refreshed": self._refreshed,
-            "generator": generator_state(self.generator),
-            **prefixed("evaluator", self._half.context.evaluator.state()),
-            **prefixed("trajectory", self._half.context.trajectory.state()),
+            "generator": generator_state(self.context.rng),
+            **prefixed("evaluator", self.context.evaluator.state()),
+            **prefixed("trajectory", self.context.trajectory.state()),
             **prefixed("half", self._half.state()),
         }
 
     def restore(self, state: StateDict) -> None:
         """Replace all by what `state` returned; a client that raises is of no use any more."""
         self._refreshed = int(state["refreshed"])
-        restore_generator(self.generator, state["generator"])
-        self._half.context.evaluator.restore(part_of("evaluator", state))
-        self._half.context.trajectory.restore(part_of("trajectory", state))
+        restore_generator(self.context.rng, state["generator"])
+        self.context.evaluator.restore(part_of("evaluator", state))
+        self.context.trajectory.restore(part_of("trajectory", state))
         self._half.restore(part_of("half", state))
 
     def release(self) -> None:
@@ -133,7 +104,7 @@ class Client:
             return self._answer(request)
 
     def _answer(self, request: Message) -> Message:
-        context = self._half.context
+        context = self.context
         context.evaluator.round, context.evaluator.step = request.round, 0
         if request.kind == "value":
             value = context.evaluator.value(request.arrays["x"])

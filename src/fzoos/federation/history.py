@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fzoos._util.arrays import FloatArray
 from fzoos.federation.client import Client
@@ -19,28 +19,19 @@ if TYPE_CHECKING:
 __all__ = ["RunHistory"]
 
 
-class Counts(Protocol):
-    """An engine that counts queries."""
-
-    @property
-    def queries(self) -> tuple[int, ...]:
-        """Queries per client so far, those of an incomplete round included."""
-        ...
-
-
 class RunHistory:
     """A run in memory and, after `store_in`, in a file as well."""
 
     def __init__(
         self,
         server: Server,
-        engine: Counts,
         clients: Sequence[Client],
         box: Box,
         settings: Mapping[str, Any],
     ) -> None:
         self._settings = settings
-        self._server, self._engine, self._clients, self._box = server, engine, clients, box
+        self._server, self._clients, self._box = server, clients, box
+        self._evaluators = [client.context.evaluator for client in clients]
         self._writer: RunWriter | None = None
         self._space = getattr(box, "space", None)
         self._records: list[Record] = []
@@ -59,16 +50,11 @@ class RunHistory:
     ) -> None:
         """Write the run to a file of runs: the rounds so far, and all later ones.
 
-        Args:
-            path: the file.
-            name: of the run, if it is new.
-            x0: the start, in the user's coordinates.
-            monitor: evaluated at x0, if the run is new.
-            run: the id of a run in the file that is resumed; None: the run is new.
+        `monitor` is evaluated at x0, if the run is new; `run` is the id of a run in the file that is resumed.
         """
         from fzoos.runs.writer import RunWriter  # here, because SQLite is slow to load and most runs have no file
 
-        self._writer = RunWriter(path, self._clients)
+        self._writer = RunWriter(path, self._evaluators)
         if run is not None:
             self._writer.resume(run, self._settings, len(self._records))
             return
@@ -95,18 +81,19 @@ class RunHistory:
 
     def finish(self, status: Status, message: str) -> Result:
         """Make the result; the queries of an incomplete round count, too."""
-        failed = sum(client.failed for client in self._clients)
-        first = next((client.first_failure for client in self._clients if client.first_failure), "")
+        queries = tuple(client.queries for client in self._clients)
+        failed = sum(evaluator.failed for evaluator in self._evaluators)
+        first = next((evaluator.first_failure for evaluator in self._evaluators if evaluator.first_failure), "")
         if self._writer is not None:
             extra: dict[str, Any] = {"failed": failed, "first_failure": first} if failed else {}
             extra |= {} if self._violation is None else {"violation": self._violation}
-            self._writer.finish(status, message, self._engine.queries, extra)
+            self._writer.finish(status, message, queries, extra)
         points, state = self._points or [self._start], self._server.state
         result = Result(
             x=points[-1],
             rounds=len(self._records),
-            queries=sum(self._engine.queries),
-            queries_per_client=self._engine.queries,
+            queries=sum(queries),
+            queries_per_client=queries,
             bytes_up=state.bytes_up,
             bytes_down=state.bytes_down,
             seconds=state.seconds,
@@ -120,5 +107,5 @@ class RunHistory:
             violation=self._violation,
             best_x=best_of(self._records, self._points),
         )
-        values = tuple(client.values for client in self._clients)
+        values = tuple(evaluator.values for evaluator in self._evaluators)
         return Recording(self._settings, result, tuple(self._points), values).attach_to(result)

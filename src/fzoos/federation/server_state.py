@@ -22,51 +22,31 @@ __all__ = ["Answer", "Answers", "Plan", "ServerState"]
 
 @dataclass(frozen=True)
 class Plan:
-    """A round before it is run: who takes part and what it will cost.
+    """A round before it is run: who takes part and what it will cost."""
 
-    Args:
-        round: r, the number of the round, from 1.
-        participants: indices of the clients.
-        queries: what it will cost all of them together.
-        cut: the size to which the budget cuts the round; 0: it is whole.
-    """
-
-    round: int
+    round: int  # from 1
     participants: tuple[int, ...]
-    queries: int
-    cut: int = 0
+    queries: int  # of all participants together
+    cut: int = 0  # the size to which the budget cuts the round; 0: it is whole
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The last reply of a client to one kind of request.
-
-    Args:
-        client: index of the client.
-        round: the round of the request.
-        pace: how many rounds later the reply arrived.
-        arrays: the arrays of the reply.
-    """
+    """The last reply of a client to one kind of request."""
 
     client: int
-    round: int
-    pace: int
+    round: int  # of the request
+    pace: int  # how many rounds later the reply arrived
     arrays: Arrays
 
 
 @dataclass
 class Answers:
-    """What a server of asynchronous rounds stores: requests under way, and the last reply of every client.
+    """What a server of asynchronous rounds stores: requests under way, and the last reply of every client."""
 
-    Args:
-        under_way: the request of each client that is busy with one.
-        last: the last reply of each client, by kind and client.
-        centres: the server's x at the start of the rounds that these belong to.
-    """
-
-    under_way: dict[int, Message] = field(default_factory=dict)
-    last: dict[tuple[str, int], Answer] = field(default_factory=dict)
-    centres: dict[int, FloatArray] = field(default_factory=dict)
+    under_way: dict[int, Message] = field(default_factory=dict)  # by client: each is busy with one
+    last: dict[tuple[str, int], Answer] = field(default_factory=dict)  # by kind and client
+    centres: dict[int, FloatArray] = field(default_factory=dict)  # by round of these: the server's x at its start
 
     def add(self, client: int, reply: Message, round: int) -> None:
         """Store a reply that arrived in this round."""
@@ -127,66 +107,39 @@ _SET = {"restore": set}  # from its JSON value
 
 @dataclass
 class ServerState:
-    """The server between two exchanges; another server goes on from it exactly as this one would have.
+    """The server between two exchanges; another server continues from it exactly as this one would have."""
 
-    Args:
-        half: the state of the algorithm's server half: x_r, in the unit cube, and other named arrays.
-        generator: draws the participants.
-        queries: of each client, as it last reported.
-        round: r, of the last complete round.
-        plan: of the round that has begun; None between two rounds.
-        done: how many of its exchanges are complete.
-        answered: the clients that replied to the last of them.
-        joined: clients whose first round is over.
-        up_to_date: clients that replied to the last exchange of the last round.
-        bytes_up: from the clients so far.
-        bytes_down: to the clients so far.
-        seconds: spent in exchanges so far.
-        diagnostics: of the last round, means over the clients.
-        distances: of each client's x from the mean in the last round; None where none came.
-        moves: of the last three rounds, the largest of any coordinate of x in the unit cube.
-        unknown: queries that each client may have made beyond those, in requests that it did not answer.
-        offsets: queries of each client in a journal that was lost.
-        failed: queries that failed, of each client that reported.
-        constrained: whether any client has constraints.
-        violated: whether a constraint was violated at the x with which the last round began.
-        feasible: whether all clients' constraints are met at `asked`; None: none of those asked is violated, but not
-            all clients were asked.
-        asked: the last x, in the unit cube, with which a round began and that is as feasible as any.
-        sharing: whether all of the round that has begun is done but for the values that clients share.
-        previous: then, x as it was reported after the round before, and "place", where that began to look.
-        value: F(x_r), where clients share their values and all of them had one.
-        arrivals: of this round, or the last one, where rounds are asynchronous: see `Record`.
-        answers: the clients' last answers, and the requests under way, where rounds are asynchronous.
-    """
-
-    half: State = field(metadata=_ARRAYS)
-    generator: np.random.Generator = field(metadata={"restore": _restored_generator})
-    queries: list[int]
-    round: int = 0
+    half: State = field(metadata=_ARRAYS)  # of the algorithm's server half: x_r, in the unit cube, and other arrays
+    generator: np.random.Generator = field(metadata={"restore": _restored_generator})  # draws the participants
+    queries: list[int]  # per client, as it last reported
+    round: int = 0  # r, of the last complete round
+    # The round that has begun; None between two rounds.
     plan: Plan | None = field(default=None, metadata={"restore": _restored_plan})
-    done: int = 0
-    answered: list[int] = field(default_factory=list)
-    joined: set[int] = field(default_factory=set, metadata=_SET)
-    up_to_date: set[int] = field(default_factory=set, metadata=_SET)
-    bytes_up: int = 0
-    bytes_down: int = 0
-    seconds: float = 0.0
-    diagnostics: dict[str, float] = field(default_factory=dict)
-    distances: list[float | None] = field(default_factory=list)
-    moves: list[float] = field(default_factory=list)
-    unknown: list[int] = field(default_factory=list)
-    offsets: list[int] = field(default_factory=list)
+    done: int = 0  # how many of its exchanges are complete
+    answered: list[int] = field(default_factory=list)  # clients that replied to the last of them
+    joined: set[int] = field(default_factory=set, metadata=_SET)  # clients whose first round is over
+    up_to_date: set[int] = field(default_factory=set, metadata=_SET)  # those that replied at the end of the last round
+    bytes_up: int = 0  # from the clients so far
+    bytes_down: int = 0  # to the clients so far
+    seconds: float = 0.0  # spent in exchanges so far
+    diagnostics: dict[str, float] = field(default_factory=dict)  # of the last round, means over the clients
+    distances: list[float | None] = field(default_factory=list)  # in the last round, of each client's x from the mean
+    moves: list[float] = field(default_factory=list)  # in the last three rounds, the largest of any coordinate of x
+    unknown: list[int] = field(default_factory=list)  # queries per client in requests that it did not answer, at most
+    offsets: list[int] = field(default_factory=list)  # queries per client in a journal that was lost
+    # Failed queries of each client that reported any.
     failed: dict[int, int] = field(default_factory=dict, metadata={"restore": _restored_counts})
-    constrained: bool = False
-    violated: bool = False
+    constrained: bool = False  # whether any client has constraints
+    violated: bool = False  # whether a constraint was violated at the x with which the last round began
+    # Whether all constraints are met at `asked`; None: those queried are met, but not all clients were queried.
     feasible: bool | None = None
-    asked: State = field(default_factory=dict, metadata=_ARRAYS)
-    sharing: bool = False
+    asked: State = field(default_factory=dict, metadata=_ARRAYS)  # the last x that is as feasible as any at a start
+    sharing: bool = False  # whether only the values that clients share are missing of the round that has begun
+    # Then, the x that was reported after the round before, and "place", the half's own x.
     previous: State = field(default_factory=dict, metadata=_ARRAYS)
-    value: float | None = None
-    arrivals: list[list[int]] = field(default_factory=list)
-    answers: Answers = field(default_factory=Answers)
+    value: float | None = None  # F(x_r), where clients share their values and all of them had one
+    arrivals: list[list[int]] = field(default_factory=list)  # of the last asynchronous round: see `Record`
+    answers: Answers = field(default_factory=Answers)  # where rounds are asynchronous
 
     def __post_init__(self) -> None:
         for name in ("unknown", "offsets"):  # none so far

@@ -47,24 +47,15 @@ class Seeds:
 
 @dataclass(frozen=True)
 class Setting:
-    """What all clients of a run have in common.
-
-    Args:
-        box: the search box.
-        algorithm: the algorithm's settings.
-        clients: N, the number of clients.
-        vectorized: whether objectives take batches.
-        on_failure: what a NaN or infinite value does.
-        precision: how finely the clients' arrays travel.
-        protect: what is done to a reply before it is rounded and leaves, given the request and the server's x.
-    """
+    """What all clients of a run have in common."""
 
     box: Box
     algorithm: Algorithm
-    clients: int
-    vectorized: bool = False
-    on_failure: OnFailure = "raise"
-    precision: Precision = "float64"
+    clients: int  # N
+    vectorized: bool = False  # whether objectives take batches
+    on_failure: OnFailure = "raise"  # what a NaN or infinite value does
+    precision: Precision = "float64"  # how finely the clients' arrays travel
+    # Applied to a reply before it is rounded, given the request and the server's x.
     protect: Callable[[Message, Message, FloatArray], Message] = lambda reply, request, x: reply
 
     def named(self, objective: Objective) -> Objective:
@@ -84,11 +75,9 @@ class Setting:
     ) -> Client:
         """A client with its trajectory and its half of the algorithm."""
         if isinstance(objective, Parallel):
-            pool = ExecutorPool(objective.executor)
-            objective = objective.objective
-        objective = self.named(objective)
+            pool, objective = ExecutorPool(objective.executor), objective.objective
         evaluator = Evaluator(
-            objective,
+            self.named(objective),
             self.box,
             vectorized=self.vectorized,
             client=index,

@@ -153,7 +153,7 @@ class StudySite:
             if self._study.privacy_settings is not None and "infeasible" in answer.scalars:
                 raise ValueError("constraints exclude differential privacy: replies say whether x meets them")
             reply = encode(answer, self._study.id)
-            self._journal.reply(id, reply, client.generator.bit_generator.state)
+            self._journal.reply(id, reply, client.context.rng.bit_generator.state)
             self._client = client
             self._store_snapshot()
             return reply
@@ -217,7 +217,7 @@ class StudySite:
     def _restore_generator(self, client: Client, answered: Request) -> None:
         """Set the random generator to its state after this request."""
         try:
-            client.generator.bit_generator.state = answered.generator
+            client.context.rng.bit_generator.state = answered.generator
         except (TypeError, ValueError, KeyError):
             raise JournalError(f"the journal {self._journal.path} {_OTHER_VERSION}: it has another generator") from None
 

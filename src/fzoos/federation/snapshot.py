@@ -47,17 +47,11 @@ log = logging.getLogger("fzoos")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A client's state after a reply.
+    """A client's state after a reply."""
 
-    Args:
-        mark: how far in the journal that was.
-        read: rows of the journal when all of it was read the last time.
-        state: as `Client.state` returned it.
-    """
-
-    mark: Mark
-    read: int
-    state: StateDict
+    mark: Mark  # how far in the journal that was
+    read: int  # rows of the journal when all of it was read the last time
+    state: StateDict  # as `Client.state` returned it
 
     @property
     def is_long_ago(self) -> bool:

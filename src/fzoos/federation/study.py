@@ -1,4 +1,17 @@
-"""A study: everything that the server and the sites agree on, in one file that all of them have."""
+"""A study: everything that the server and the sites agree on, in one file that all of them have.
+
+What may stand in its table of the algorithm follows from the annotations of the algorithm's dataclass
+(`_util/records.py`): a setting that is itself a record is a table; where several kinds are possible, its "name" says
+which, the first of them if there is none:
+
+    [algorithm]
+    name = "fzoos"
+    local_steps = 10
+    optimizer = { name = "adam", learning_rate = 0.01 }
+    kernel = { name = "SquaredExponential", length_scale = 1.0 }
+    active = { candidates = 100, picks = 5, radius = 0.01 }
+    refresh = false                                              # none
+"""
 
 from __future__ import annotations
 
@@ -15,6 +28,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_count, check_positive
+from fzoos._util.records import choose_kind, read_record
 from fzoos.algorithms import ALGORITHMS
 from fzoos.algorithms.base import Algorithm, ServerHalf, declared_parts
 from fzoos.federation.aggregate import AGGREGATES
@@ -22,7 +36,6 @@ from fzoos.federation.check import check_precision_of, check_request
 from fzoos.federation.client import Client
 from fzoos.federation.limits import Stop
 from fzoos.federation.privacy import Privacy
-from fzoos.federation.settings import make_algorithm
 from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Message
@@ -32,7 +45,7 @@ from fzoos.objectives.evaluator import OnFailure
 from fzoos.objectives.ledger import Ledger
 from fzoos.objectives.space import Space, search_box, space_of
 
-__all__ = ["Study"]
+__all__ = ["Study", "make_algorithm"]
 
 _RUNNING = frozenset(  # how the server runs it; sites do not depend on these
     {
@@ -159,8 +172,9 @@ class Study:
             object.__setattr__(self, "x0", [self.x0] * self.dim)
         check_count("rounds", self.rounds, low=1)
         check_count("seed", self.seed)
-        if not isinstance(self.vectorized, bool):
-            raise TypeError(f"vectorized must be true or false, got {self.vectorized!r}")
+        for name in ("vectorized", "share_values"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name} must be true or false, got {getattr(self, name)!r}")
         check_positive("timeout", self.timeout)
         check_count("retries", self.retries)
         if self.min_clients is not None:
@@ -179,8 +193,6 @@ class Study:
         if self.aggregate not in list(AGGREGATES):
             raise ValueError(f"aggregate must be one of {', '.join(AGGREGATES)}, got {self.aggregate!r}")
         check_precision(self.precision)
-        if not isinstance(self.share_values, bool):
-            raise TypeError(f"share_values must be true or false, got {self.share_values!r}")
         if self.share_values and self.privacy is not None:
             raise ValueError("share_values sends one number, f_i(x), of which the noise of privacy leaves nothing")
         needs_values = self.stop.needs_values
@@ -305,15 +317,8 @@ class Study:
     def client(self, index: int, objective: Objective, ledger: Ledger | None = None, seed: int | None = None) -> Client:
         """The client of a site, with the site's seed; None: with the study's, as all clients of `minimize` have it."""
         seeds = self.seeds if seed is None else Seeds.of(seed, len(self.sites))
-        setting = Setting(
-            self.box,
-            self.algorithm_settings,
-            len(self.sites),
-            self.vectorized,
-            self.on_failure,
-            self.precision,
-            self.protect,
-        )
+        common = self.vectorized, self.on_failure, self.precision, self.protect
+        setting = Setting(self.box, self.algorithm_settings, len(self.sites), *common)
         return setting.client(index, objective, seeds.clients[index], ledger)
 
     @cached_property
@@ -334,6 +339,12 @@ class Study:
         if self.privacy_settings is None:
             return reply
         return self.privacy_settings.protect(reply, x, self.half.reply_parts(request))
+
+
+def make_algorithm(table: Mapping[str, Any]) -> Algorithm:
+    """Make an algorithm from a table of its "name", in upper or lower case, and its settings."""
+    made: Algorithm = read_record("algorithm", *choose_kind("algorithm", table, ALGORITHMS))
+    return made
 
 
 def _allows_late_replies(half: ServerHalf) -> bool:
