@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from pathlib import Path
@@ -265,17 +264,12 @@ class StudySite:
     def abort(self) -> None:
         """Stop, and end a program at once: it may never return."""
         self.stop()
-        self._end_objective()
+        getattr(self._objective, "close", lambda: None)()
 
     def close(self) -> None:
         """End the objective, if it is a program, and close the journal."""
-        self._end_objective()
+        getattr(self._objective, "close", lambda: None)()
         self._journal.close()
-
-    def _end_objective(self) -> None:
-        close: Callable[[], None] | None = getattr(self._objective, "close", None)
-        if close is not None:
-            close()
 
     def __enter__(self) -> Self:
         return self

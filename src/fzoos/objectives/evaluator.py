@@ -254,9 +254,7 @@ class Evaluator:
         error = returned.error
         if error is None:
             values = read_values(returned.value, x.shape, self._vectorized, f"objective of client {self._client}")
-            self._check_constraints(
-                values
-            )  # before they are stored: a wrong answer can be corrected and evaluated again
+            self._check_constraints(values)  # before they are stored: the objective can be corrected
             if self._on_failure == "skip" and not self.first_failure and not all_finite(values):
                 self._note_failure(str(self._returned(values, x)), "")
             return values

@@ -16,12 +16,12 @@ import signal
 import sys
 import time
 
-__all__ = ["VARIABLE", "kill_all", "marked"]
+__all__ = ["VARIABLE", "kill_all", "marked", "wait_for_end"]
 
 VARIABLE = "FZOOS_PROGRAM"  # the environment variable that has the mark
 
 _GRACE = 2.0  # seconds in which a program whose input has ended may end by itself
-_POLL = 1.0  # seconds between two checks whether the caller is alive: a process that it forked may hold the pipe
+_POLL = 1.0  # seconds between two checks whether the caller is alive
 _TRIES = 20  # a killed process may have started another just before
 
 
@@ -55,14 +55,18 @@ def kill_all(leader: int, mark: str) -> None:
         time.sleep(0.01)
 
 
-def _main(leader: int, mark: str) -> None:
-    watch, caller = select.poll(), os.getppid()
-    watch.register(0, 0)  # no events: only the end of the pipe is reported
+def wait_for_end(pipe: int, caller: int) -> None:
+    """Wait until the caller has ended, and a little longer, in which the program may end by itself.
+
+    Its parent is watched beside the pipe, since a process that the caller forked may hold the other end of the pipe.
+    """
+    watch = select.poll()
+    watch.register(pipe, 0)  # no events: only the end of the pipe is reported
     while not watch.poll(1000 * _POLL) and os.getppid() == caller:
         pass
     time.sleep(_GRACE)
-    kill_all(leader, mark)
 
 
 if __name__ == "__main__":
-    _main(int(sys.argv[1]), sys.argv[2])
+    wait_for_end(0, os.getppid())
+    kill_all(int(sys.argv[1]), sys.argv[2])

@@ -11,6 +11,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
@@ -77,7 +78,7 @@ class _Futures(Pending):
         self._futures = futures
 
     def __iter__(self) -> Iterator[Returned]:
-        return map(returned_by, self._futures)
+        return (returned_by(future.result) for future in self._futures)
 
     def cancel(self) -> int:
         return sum(future.cancel() for future in self._futures)
@@ -95,26 +96,13 @@ class MapPool(PointPool):
 
     def submit(self, objective: Objective, points: Sequence[FloatArray]) -> Pending:
         """Evaluate all points, and wait for the values."""
-        found = list(self._apply(_Guarded(objective), points))
+        found = list(self._apply(partial(returned_by, objective), points))
         if len(found) != len(points) or not all(isinstance(returned, Returned) for returned in found):
             raise TypeError(
                 f"workers must be a map-like callable: it was given {len(points)} points and returned "
                 f"{len(found)} values, or others than the function's"
             )
         return _Done(found)
-
-
-class _Guarded:
-    """An objective that returns its exceptions, so that a map continues."""
-
-    def __init__(self, objective: Objective) -> None:
-        self._objective = objective
-
-    def __call__(self, point: FloatArray) -> Returned:
-        try:
-            return Returned(self._objective(point))
-        except Exception as error:
-            return Returned(None, error)
 
 
 class _Done(list[Returned]):
@@ -148,8 +136,7 @@ class Parallel:
     def close(self) -> None:
         """Close the executor, and the objective if it can be closed."""
         self.executor.shutdown(cancel_futures=True)
-        if hasattr(self.objective, "close"):
-            self.objective.close()
+        getattr(self.objective, "close", lambda: None)()
 
 
 class _Copies:
@@ -170,8 +157,7 @@ class _Copies:
 
     def close(self) -> None:
         for objective in self._all:
-            if hasattr(objective, "close"):
-                objective.close()
+            getattr(objective, "close", lambda: None)()
 
 
 def parallel_copies(make: Callable[[], Objective], count: int) -> Objective:
@@ -186,10 +172,10 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def returned_by(future: Future[Any]) -> Returned:
-    """Wait for a future, and say what it returned or raised."""
+def returned_by(call: Callable[..., Any], *arguments: Any) -> Returned:
+    """Call a function, such as an objective or `Future.result`, and say what it returned or raised."""
     try:
-        return Returned(future.result())
+        return Returned(call(*arguments))
     except Exception as error:
         return Returned(None, error)
 

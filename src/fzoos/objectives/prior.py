@@ -97,13 +97,8 @@ def _from_csv(path: Path, dim: int, space: Space | None) -> tuple[Sequence[Any],
         for number, row in enumerate(reader, start=2):
             try:
                 values.append(float(row["value"] or "nan"))
-                points.append(_point(row, names, space))
+                row = {name: row[name] for name in names}
+                points.append([float(text) for text in row.values()] if space is None else space.read(row))
             except (ValueError, TypeError) as error:
                 raise ValueError(f"{path}, line {number}: {error}") from None
     return points, values
-
-
-def _point(row: Mapping[str, str], names: Sequence[str], space: Space | None) -> Any:
-    if space is None:
-        return [float(row[name]) for name in names]
-    return space.read({name: row[name] for name in names})

@@ -57,10 +57,7 @@ class Process:
         self._drain.start()
 
     def is_ready(self, id: int) -> bool:
-        """Whether the program is alive and its next line is the answer to the next request.
-
-        Args:
-            id: of that request; lines that answer earlier ones are dropped.
+        """Whether the program is alive and its next line is the answer to request `id`; late answers are dropped.
 
         Raises:
             BadAnswer: it wrote another line.
@@ -81,13 +78,7 @@ class Process:
                 raise BadAnswer(f"wrote a line that was not requested: {show(unrequested)}")
 
     def query(self, request: bytes, id: int, longest: int, timeout: float | None) -> bytes:
-        """Write the request and read the answer.
-
-        Args:
-            request: a line.
-            id: its id; lines that answer earlier requests are dropped.
-            longest: the largest number of bytes that an answer may have.
-            timeout: seconds for both; None: no limit.
+        """Write request `id`, a line, and read the answer, `longest` bytes at most, within `timeout` seconds for both.
 
         Raises:
             EOFError: the program has ended.

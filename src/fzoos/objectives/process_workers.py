@@ -109,7 +109,7 @@ class _Resubmitted(Pending):
     def __iter__(self) -> Iterator[Returned]:
         deaths = 0
         for i in range(len(self._points)):
-            while _died(returned := returned_by(self._submitted[i][0])):
+            while _died(returned := returned_by(self._submitted[i][0].result)):
                 deaths += 1
                 self._workers.replace(self._submitted[i][1])
                 if deaths >= _TRIES:
@@ -129,7 +129,7 @@ class _Resubmitted(Pending):
         """Evaluate one point with no other beside it, a few times."""
         for _ in range(_TRIES):
             future, pool = self._workers.submit(self._client, self._points[i])
-            if not _died(returned := returned_by(future)):
+            if not _died(returned := returned_by(future.result)):
                 return returned
             self._workers.replace(pool)
         return Returned(None, RuntimeError(f"the process that evaluated this point died, {_TRIES} times"))

@@ -12,11 +12,9 @@ import atexit
 import importlib.util
 import json
 import os
-import select
 import signal
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -26,6 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from fzoos._util.namesake import load_namesake
+from fzoos.objectives.guard import wait_for_end
 from fzoos.objectives.values import join_values, read_values, takes_keywords
 
 if TYPE_CHECKING:
@@ -33,9 +32,6 @@ if TYPE_CHECKING:
     from fzoos.objectives.box import Objective
 
 __all__ = ["FileObjective", "load_function", "main"]
-
-_GRACE = 2.0  # seconds in which the function may finish after the caller has ended
-_POLL = 1.0  # seconds between two checks whether the caller is alive
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -75,15 +71,8 @@ def _end_helpers() -> None:
 
 
 def _end_with_caller(requests: int, caller: int) -> None:
-    """Kill this process, and what it started, soon after the caller has ended, even during an evaluation.
-
-    Its parent is watched beside the pipe, since a process that the caller forked may hold the other end of the pipe.
-    """
-    watch = select.poll()
-    watch.register(requests, 0)  # no events: only the end of the pipe is reported
-    while not watch.poll(1000 * _POLL) and os.getppid() == caller:
-        pass
-    time.sleep(_GRACE)
+    """Kill this process, and what it started, soon after the caller has ended, even during an evaluation."""
+    wait_for_end(requests, caller)
     os.killpg(0, signal.SIGKILL)
 
 
@@ -105,19 +94,15 @@ def _serve(
             id = {"id": request["id"]} if "id" in request else {}
             if objective is None:
                 objective = load()
-            reply = _reply(evaluate(objective, request["x"]))
+            values = evaluate(objective, request["x"])
+            f, c = (values, None) if values.ndim == 1 else (values[:, 0], values[:, 1:])
+            reply = {"y": f.tolist()} if c is None else {"y": f.tolist(), "c": c.tolist()}
         except (Exception, SystemExit) as error:
             traceback.print_exc()
             reply = {"error": f"{type(error).__name__}: {error}{_where(error, file)}"}
         sys.stderr.flush()
         replies.write(json.dumps({**reply, **id}).encode() + b"\n")
         replies.flush()
-
-
-def _reply(values: FloatArray) -> dict[str, Any]:
-    if values.ndim == 1:
-        return {"y": values.tolist()}
-    return {"y": values[:, 0].tolist(), "c": values[:, 1:].tolist()}
 
 
 def _where(error: BaseException, file: Path) -> str:

@@ -277,8 +277,7 @@ class NamedObjective:
 
     def close(self) -> None:
         """Close the objective, if it can be closed."""
-        if hasattr(self.objective, "close"):
-            self.objective.close()
+        getattr(self.objective, "close", lambda: None)()
 
 
 def space_of(bounds: Any) -> Space | None:
