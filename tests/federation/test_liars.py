@@ -223,3 +223,29 @@ def test_a_lost_or_older_journal(folder, older):
     assert result.queries_per_client == (24, 24, 24)  # 12, and 6 in each of the rounds 3 and 4
     assert len(failures(folder)) == 1
     assert run(replace(study, rounds=5), folder, resume=True).queries_per_client == (30, 30, 30)
+
+
+# Numbers that no noise explains
+
+
+@pytest.mark.parametrize("algorithm", ["scaffoldii", "fedtrustregion"])
+def test_noise_for_privacy_does_not_excuse_any_number(folder, algorithm):
+    """One of three sites sends a number beyond what its clip and its noise can give, in each array in turn: refused,
+    and every reply of an honest site is taken."""
+    study = make_study(algorithm, sites=THREE, min_clients=2, privacy={"clip": 0.1, "noise": 2.0})
+    names = set()
+
+    def tamper(client, request, data):
+        arrays = dict(decode(data, study.id).arrays)
+        if client != LIAR:
+            return data
+        name = sorted(arrays)[request.round % len(arrays)]
+        names.add(name)
+        most = 1.0 + 0.1 * (1.0 + 10.0 * 2.0) if name == "x" else 40.0 if name == "region" else 0.1 * 21.0
+        arrays[name] = np.where(np.arange(arrays[name].size) == 0, -1.001 * most, arrays[name])
+        return changed(study, data, arrays)
+
+    assert run(study, folder, tamper=tamper).status == "completed"
+    assert names >= {"x", "c"} or names >= {"x", "gradient", "region"}
+    assert failures(folder)
+    assert all(words.startswith("c: array ") and "must hold numbers from" in words for words in failures(folder))

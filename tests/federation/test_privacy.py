@@ -263,3 +263,18 @@ def test_a_study_file_has_the_setting_and_it_makes_another_study(tmp_path):
     private = Study.load(tmp_path / "study.toml")
     assert vars(private.privacy_settings) == {"clip": 0.05, "noise": 1.0, "delta": 1e-5, "clip_payload": 2.0}
     assert private.id != Study.load(tmp_path / "plain.toml").id  # a server cannot leave the noise out unseen
+
+
+@pytest.mark.parametrize("bits", [b"\0", b"\1" + 7 * b"\0"], ids=["largest", "smallest"])
+@pytest.mark.parametrize("algorithm", ["fedzo", "scaffoldii", "fedcma", "fedtrustregion", "fedlinesearch", "decomfl"])
+def test_the_most_extreme_noise_is_in_range(monkeypatch, tmp_path, algorithm, bits):
+    """The generator's tail ends at 2^-65, so at 9.2 standard deviations: ten refuse no honest reply, ever."""
+    tail = 0.5 * 2.0**-64
+    assert 9.1 < -stats.norm.ppf(tail) < 9.2
+    assert stats.norm.sf(10.0) < 1e-23
+    monkeypatch.setattr("secrets.token_bytes", lambda n: (8 * bits)[:8] * (n // 8))
+    ours = study(algorithm={"name": algorithm}, x0=1.0, min_clients=3, precision="float16")
+    result = LocalStudy(ours, tmp_path, boxes()).run()
+    assert result.status == "completed"
+    with Store(tmp_path / "result.db") as store:
+        assert store.failures(store.last) == []

@@ -26,7 +26,7 @@ class Part:
         low: the smallest number that an honest client sends, for all entries or for each; a reply with a smaller one
             is refused.
         high: the largest. Ranges are checked for each reply, before any average: otherwise a single huge number of one
-            client would decide the average. Noise for privacy may leave the range.
+            client would decide the average. Noise for privacy widens the range.
         neutral: for "numbers", the value that is sent in place of each entry that is left out, the same for all
             clients; NaN: the entry is sent, and `low` and `high` are its range.
         indicators: the entries that are 0 or 1 and decide as soon as their average is not 0; robust aggregates count

@@ -8,6 +8,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import LARGEST, Algorithm, Part, Parts, ServerHalf
+from fzoos.federation.privacy import Privacy
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays, Message
 from fzoos.messages.precision import Precision
@@ -29,7 +30,7 @@ _MAX_QUERIES = 2**40  # the sum over all clients is still an integer of the file
 
 
 def check_reply(
-    algorithm: Algorithm, half: ServerHalf, request: Message, reply: Message, *, noisy: bool = False
+    algorithm: Algorithm, half: ServerHalf, request: Message, reply: Message, privacy: Privacy | None = None
 ) -> None:
     """Raise a MessageError unless this reply answers that request.
 
@@ -38,13 +39,16 @@ def check_reply(
         half: declares the arrays of the reply.
         request: the server's request.
         reply: the client's reply to it.
-        noisy: whether arrays got noise for privacy, which takes them out of their ranges.
+        privacy: clip and noise of the arrays, which change their ranges; None: none.
     """
     if reply.kind != _REPLIES[request.kind] or reply.round != request.round:
         raise MessageError(
             f"answered {request.kind!r} of round {request.round} with {reply.kind!r} of round {reply.round}"
         )
-    _check_arrays(reply, _SHARED if request.kind == "value" else half.reply_parts(request), noisy)
+    parts = _SHARED if request.kind == "value" else half.reply_parts(request)
+    parts = parts if privacy is None else privacy.noisy_parts(parts)
+    _check_arrays(reply, parts)
+    _check_ranges(reply.arrays, parts, reply.precision)
     queries = reply.scalars.get("queries", -1)
     if not 0 <= queries < _MAX_QUERIES or queries != int(queries):
         raise MessageError("the reply does not tell its number of queries")
@@ -55,14 +59,14 @@ def check_reply(
         raise MessageError("the reply does not tell whether x is feasible by 0 or 1")
     if not COUNTED.issuperset(reply.scalars):
         _check_scalars(reply.scalars, COUNTED.union(algorithm.diagnostics))
-    if not noisy:
+    if privacy is None:
         _check_inside(algorithm, reply)
 
 
 def check_request(algorithm: Algorithm, half: ServerHalf, request: Message, *, noisy: bool = False) -> None:
-    """Raise a MessageError unless a server of this study may send this; `noisy` as for replies."""
+    """Raise a MessageError unless a server of this study may send this; averages of noisy arrays have no ranges."""
     if request.kind == "value":
-        _check_arrays(request, {"x": Part((half.dim,))}, noisy)
+        _check_arrays(request, {"x": Part((half.dim,))})
         _check_inside(algorithm, request)
         return _check_scalars(request.scalars, set())
     if request.round < 1:
@@ -70,7 +74,10 @@ def check_request(algorithm: Algorithm, half: ServerHalf, request: Message, *, n
     if request.kind not in half.exchanges(request.round):
         raise MessageError(f"{request.kind!r} is not a request of {algorithm.label} in round {request.round}")
     half.scalars.of(request.scalars)  # wrong numbers are refused
-    _check_arrays(request, half.request_parts(request), noisy)
+    parts = half.request_parts(request)
+    _check_arrays(request, parts)
+    if not noisy:
+        _check_ranges(request.arrays, parts, request.precision)
     _check_inside(algorithm, request)
 
 
@@ -80,7 +87,7 @@ def check_precision_of(message: Message, precision: Precision) -> None:
         raise MessageError(f"a message in {message.precision}, agreed is {precision}")
 
 
-def _check_arrays(message: Message, expected: Parts, noisy: bool) -> None:
+def _check_arrays(message: Message, expected: Parts) -> None:
     for name, array in message.arrays.items():
         if name not in expected:
             raise MessageError(f"array {name!r} is not expected; these are: {', '.join(expected) or 'none'}")
@@ -92,8 +99,6 @@ def _check_arrays(message: Message, expected: Parts, noisy: bool) -> None:
             raise MessageError(f"array {name!r} holds {wrong}")
     if not expected.keys() <= message.arrays.keys():
         raise MessageError(f"array {min(expected.keys() - message.arrays.keys())!r} is missing")
-    if not noisy:
-        _check_ranges(message.arrays, expected, message.precision)
 
 
 def _largest(array: FloatArray) -> float:

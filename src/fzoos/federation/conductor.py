@@ -99,7 +99,7 @@ class _Conductor:
             ),
             combine=study.aggregate,
             rounding=Rounding(study.precision, study.seeds.server),
-            noisy=study.privacy is not None,
+            privacy=study.privacy_settings,
             share_values=study.share_values,
             on_failure=self._failed,
             before_sending=self._ask,

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -151,8 +151,33 @@ class Privacy:
 
     @property
     def reach(self) -> float:
-        """How far from 0 a coordinate of a noisy x may be, but for one case in 10^23: ten standard deviations."""
-        return 1.0 + self.clip + 10.0 * self.noise * self.clip
+        """How far from 0 a coordinate of a noisy x may be."""
+        return 1.0 + self.clip * self._widest
+
+    @property
+    def _widest(self) -> float:
+        """How far from 0 a coordinate of a noisy array may be, in units of S.
+
+        A normal number is beyond ten standard deviations with probability 1.5e-23. `_gaussian` returns none beyond 9.2,
+        since its tail is never below 2^-65; the rest is for rounding. So no honest array is beyond.
+        """
+        return 1.0 + 10.0 * self.noise
+
+    def noisy_parts(self, parts: Parts) -> Parts:
+        """Return the declarations of a reply's arrays with the ranges that these have after `protect`."""
+        return {name: self._noisy_part(name, part) for name, part in parts.items()}
+
+    def _noisy_part(self, name: str, part: Part) -> Part:
+        if name == "x":
+            return replace(part, low=1.0 - self.reach, high=self.reach)
+        if part.privacy != "numbers":
+            most = (self.clip if self.clip_payload is None else self.clip_payload) * self._widest
+            return replace(part, low=-most, high=most)
+        neutral, low, high = np.array(part.neutral), np.array(part.low), np.array(part.high)
+        sent = np.isnan(neutral)
+        middle, away = 0.5 * (low + high), 0.5 * (high - low) * math.sqrt(sent.sum()) * self._widest
+        low, high = (np.where(sent, middle + side, neutral) for side in (-away, away))
+        return replace(part, low=tuple(low.tolist()), high=tuple(high.tolist()))
 
     def epsilon(self, releases: int) -> float:
         """What so many arrays that left a site add up to.

@@ -25,6 +25,7 @@ from fzoos.federation.aggregate import aggregate
 from fzoos.federation.check import COUNTED, check_precision_of, check_reply
 from fzoos.federation.counts import CountTooSmall, QueryCounts
 from fzoos.federation.exchange import Dropouts, Engine, Outcome, TooFewClients, Undelivered
+from fzoos.federation.privacy import Privacy
 from fzoos.federation.server_state import Plan, ServerState
 from fzoos.messages.codec import RemoteFailure
 from fzoos.messages.message import Arrays, Kind, Message
@@ -48,7 +49,7 @@ class Server:
         dropouts: None: the first failure of a client is raised.
         combine: how the clients' arrays become one: a name of `AGGREGATES`.
         rounding: what is done to requests before they leave; x and payload stay here as they are.
-        noisy: whether replies got noise for privacy.
+        privacy: clip and noise of the replies; None: none.
         share_values: whether all clients are asked for f_i(x_r) after each round, and F(x_r) is known: one exchange
             more.
         on_failure: called with the client, the round and the reason of each failure that is tolerated.
@@ -68,7 +69,7 @@ class Server:
         dropouts: Dropouts | None = None,
         combine: str = "mean",
         rounding: Rounding = Rounding(),
-        noisy: bool = False,
+        privacy: Privacy | None = None,
         share_values: bool = False,
         on_failure: Callable[[int, int, Exception], None] = lambda client, round, error: None,
         before_sending: Callable[[Mapping[int, Message]], None] = lambda requests: None,
@@ -76,7 +77,7 @@ class Server:
         self._engine, self._algorithm, self._half = engine, algorithm, algorithm.server(len(x))
         self._weights, self._participants, self._seed = weights, participants, shared_seed
         self._dropouts, self._rounding, self._on_failure = dropouts, rounding, on_failure
-        self._noisy, self._share_values, self._before_sending = noisy, share_values, before_sending
+        self._privacy, self._share_values, self._before_sending = privacy, share_values, before_sending
         self._aggregate = partial(aggregate, how=combine)
         attempts, lost = (1, ()) if dropouts is None else (1 + dropouts.retries, dropouts.lost)
         self._counts = QueryCounts(algorithm, len(x), attempts, lost, share_values)
@@ -176,7 +177,7 @@ class Server:
         before = {"x": self.x, "place": state.x}
         parts = half.reply_parts(next(iter(requests.values())))
         mean = self._average(parts, kind, replies)
-        if self._noisy and "x" in mean:
+        if self._privacy is not None and "x" in mean:
             mean["x"] = clip_to_cube(mean["x"])  # noisy replies leave the box, to both sides
         if state.done == 0:  # the numbers that clients will receive
             sent = {name: array for name, array in mean.items() if name != "x" and not parts[name].stacked}
@@ -315,7 +316,7 @@ class Server:
         """Count and check a reply; raises a ValueError where it is not good."""
         self.state.bytes_up += reply.nbytes
         check_precision_of(reply, "float64" if request.kind == "value" else self._rounding.precision)
-        check_reply(self._algorithm, self._half, request, reply, noisy=self._noisy)
+        check_reply(self._algorithm, self._half, request, reply, self._privacy)
         self._count(client, request, int(reply.scalars["queries"]))
         self.state.failed[client] = max(self.state.failed.get(client, 0), int(reply.scalars.get("failed", 0)))
 

@@ -115,9 +115,11 @@ class SecureFlowerEngine:
     def _within_ranges(self, arrays: dict[str, FloatArray], request: Message) -> dict[str, FloatArray]:
         """The arrays within the ranges that their parts declare: rounding may have taken them out a little."""
         study = self._study
-        if study.privacy is not None or request.kind == "value":
+        if request.kind == "value":
             return arrays
-        ranges = {name: (part.low, part.high) for name, part in study.half.reply_parts(request).items()}
-        if study.algorithm_settings.projected:
+        parts, privacy = study.half.reply_parts(request), study.privacy_settings
+        parts = parts if privacy is None else privacy.noisy_parts(parts)
+        ranges = {name: (part.low, part.high) for name, part in parts.items()}
+        if study.algorithm_settings.projected and privacy is None:
             ranges["x"] = (0.0, 1.0)
         return {name: np.clip(array, *ranges[name]) if name in ranges else array for name, array in arrays.items()}
