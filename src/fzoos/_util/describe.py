@@ -11,14 +11,7 @@ __all__ = ["describe"]
 
 
 def describe(value: Any) -> Any:
-    """Settings as plain JSON: a dataclass becomes its name and fields.
-
-    Example:
-        >>> from fzoos import SGD
-        >>> from fzoos._util.describe import describe
-        >>> describe(SGD(0.1))
-        {'type': 'SGD', 'learning_rate': 0.1}
-    """
+    """Settings as plain JSON: a dataclass becomes its name and fields."""
     if is_dataclass(value) and not isinstance(value, type):
         return {"type": type(value).__name__} | {f.name: describe(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, dict):

@@ -20,22 +20,9 @@ _held: weakref.WeakSet[FileLock] = weakref.WeakSet()
 
 
 class FileLock:
-    """A lock for one process at a time, which the operating system releases when its holder dies; forks do not hold it.
+    """A lock on a file for one process at a time; the operating system releases it when its holder dies.
 
-    Args:
-        path: the file to lock; it is created and not removed.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from fzoos._util.files import FileLock
-        >>> path = Path(tempfile.mkdtemp()) / "lock"
-        >>> mine, yours = FileLock(path), FileLock(path)
-        >>> mine.acquire(), yours.acquire()
-        (True, False)
-        >>> mine.release(); yours.acquire()
-        True
-        >>> yours.release()
+    Forked processes do not hold it. The file is created if it does not exist, and is not removed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -86,17 +73,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def make_private(path: Path) -> None:
-    """Create the file if it is missing, and let nobody but its owner read or write it.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from fzoos._util.files import make_private
-        >>> path = Path(tempfile.mkdtemp()) / "secret"
-        >>> make_private(path)
-        >>> oct(path.stat().st_mode & 0o777)
-        '0o600'
-    """
+    """Create the file if it is missing, and let nobody but its owner read or write it."""
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     with contextlib.suppress(OSError):  # another user's, or a file system without permissions
         path.chmod(0o600)

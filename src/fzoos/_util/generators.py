@@ -13,16 +13,7 @@ _MASK = 2**64 - 1
 
 
 def generator_state(generator: np.random.Generator) -> NDArray[np.uint64]:
-    """The state of a generator that `numpy.random.default_rng` made, shape (6,).
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos._util.generators import generator_state, restore_generator
-        >>> first, second = np.random.default_rng(0), np.random.default_rng(1)
-        >>> restore_generator(second, generator_state(first))
-        >>> first.random() == second.random()
-        True
-    """
+    """The state of a generator that `numpy.random.default_rng` made, shape (6,)."""
     found: Any = generator.bit_generator.state
     state, inc = found["state"]["state"], found["state"]["inc"]
     numbers = (state >> 64, state & _MASK, inc >> 64, inc & _MASK, found["has_uint32"], found["uinteger"])

@@ -21,11 +21,6 @@ def load_on_use(package: str) -> None:
 
     Args:
         package: its `__name__`.
-
-    Example:
-        >>> import fzoos
-        >>> "FedZO" in dir(fzoos), "FedZO" in fzoos.__all__
-        (True, True)
     """
     module = sys.modules[package]
     module.__class__ = _LazyPackage

@@ -12,16 +12,7 @@ __all__ = ["load_namesake"]
 
 
 def load_namesake(file: Path) -> None:
-    """Load the module that has the name of a file, if there is one, so that later imports find it and not the file.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from fzoos._util.namesake import load_namesake
-        >>> load_namesake(Path("folder/colorsys.py"))
-        >>> import sys
-        >>> "colorsys" in sys.modules
-        True
-    """
+    """Load the module that has the name of a file, if there is one, so that later imports find it and not the file."""
     name = file.stem
     if not name.isidentifier() or name in sys.modules:
         return

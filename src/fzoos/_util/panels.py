@@ -14,26 +14,13 @@ _NUMBERS = 2**15  # of a panel: 256 kB
 
 
 def panels(count: int, columns: int) -> Iterator[slice]:
-    """Slices of `count` rows, each a panel that fits in the cache; multiples of 8 rows, except for the last.
-
-    Example:
-        >>> from fzoos._util.panels import panels
-        >>> list(panels(20, 4096))
-        [slice(0, 8, None), slice(8, 16, None), slice(16, 20, None)]
-    """
+    """Slices of `count` rows, each a panel that fits in the cache; multiples of 8 rows, except for the last."""
     rows = max(8, _NUMBERS // max(columns, 1) // 8 * 8)
     return (slice(start, min(start + rows, count)) for start in range(0, count, rows))
 
 
 def row_squares(x: FloatArray) -> FloatArray:
-    """|x_i|^2 of each row, shape (n,), with the same bits as np.sum(x * x, axis=1).
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos._util.panels import row_squares
-        >>> row_squares(np.array([[3.0, 4.0], [0.0, 2.0]]))
-        array([25.,  4.])
-    """
+    """|x_i|^2 of each row, shape (n,), with the same bits as np.sum(x * x, axis=1)."""
     found = np.empty(len(x))
     for part in panels(*x.shape):
         np.add.reduce(x[part] * x[part], axis=1, out=found[part])

@@ -35,26 +35,7 @@ _PLAIN: dict[Any, tuple[tuple[type, ...], str]] = {  # the types that are accept
 
 
 def read_record(where: str, cls: Any, table: Mapping[str, Any]) -> Any:
-    """Create the record that a table describes.
-
-    Args:
-        where: the name of the table in error messages.
-        cls: the dataclass.
-        table: settings by their names.
-
-    Example:
-        >>> from dataclasses import dataclass
-        >>> from fzoos._util.records import read_record
-        >>> @dataclass(frozen=True)
-        ... class Pause:
-        ...     count: int
-        ...     seconds: float | None = 0.5
-        >>> read_record("pause", Pause, {"count": 3, "seconds": False})
-        Pause(count=3, seconds=None)
-        >>> read_record("pause", Pause, {"count": "many"})
-        Traceback (most recent call last):
-        TypeError: pause.count must be an integer, got 'many'
-    """
+    """Create the record that a table describes."""
     known = {f.name: f for f in fields(cls) if f.init}
     for name in table:
         if name not in known:

@@ -34,16 +34,9 @@ def open_readonly(path: Path) -> sqlite3.Connection:
 
 
 def link_of(before: bytes, row: Iterable[Any]) -> bytes:
-    """The digest of a row, alone or linked to the row before: SHA-256 over both, each value with its type and length.
+    """Return the digest of a row and of `before`: SHA-256 over both, each value with its type and length.
 
-    Args:
-        before: the link of the row before; empty for the first one, and for a row that stands alone.
-        row: its values, as SQLite gives them.
-
-    Example:
-        >>> from fzoos._util.sqlite import link_of
-        >>> link_of(b"", [1, "a"]) == link_of(b"", ["1", "a"])
-        False
+    `before` is the digest of the row before; it is empty for the first row, and for a row that stands alone.
     """
     digest = hashlib.sha256(before)
     for value in row:

@@ -12,14 +12,7 @@ StateDict = dict[str, Any]
 
 
 def prefixed(prefix: str, state: Mapping[str, Any]) -> StateDict:
-    """The state of a part, to be merged into that of the whole.
-
-    Example:
-        >>> from fzoos._util.states import part_of, prefixed
-        >>> whole = {"round": 3, **prefixed("memory", {"count": 2})}
-        >>> whole, part_of("memory", whole)
-        ({'round': 3, 'memory_count': 2}, {'count': 2})
-    """
+    """The state of a part, to be merged into that of the whole."""
     return {f"{prefix}_{name}": value for name, value in state.items()}
 
 

@@ -9,20 +9,7 @@ __all__ = ["plain_table"]
 
 
 def plain_table(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int = 120, words: int = 0) -> str:
-    """Format a table as text, right-aligned except for its first `words` columns.
-
-    Args:
-        heads: the headings of the columns; may be empty.
-        rows: the cells of each row.
-        width: the maximum length of a line in characters.
-        words: the number of columns, from the left, that are text.
-
-    Example:
-        >>> from fzoos._util.table import plain_table
-        >>> print(plain_table((), [("status", "completed"), ("rounds", "20")], words=2))
-        status  completed
-        rounds  20
-    """
+    """Format a table as text, right-aligned except for its first `words` columns."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table

@@ -130,10 +130,7 @@ class _Client(GradientHalf):
 class Replay(ReplicatedServerHalf):
     """x_r: T steps of the optimiser from x_{r-1}, with the averaged slopes.
 
-    Args:
-        dim: d, the number of variables.
-        settings: the algorithm's settings; where its optimiser is not restarted each round, the optimiser's moments are
-            part of the state.
+    If the optimiser is not restarted in each round, its moments are part of the state.
     """
 
     def __init__(self, dim: int, settings: DeComFL) -> None:

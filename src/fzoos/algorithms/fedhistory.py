@@ -48,15 +48,6 @@ def draw_along(basis: FloatArray, alpha: float, differences: FiniteDifferences, 
         alpha: the share of the variance that lies in the subspace, in [0, 1].
         differences: draws z_0 and z_1.
         rng: random generator.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos import FiniteDifferences
-        >>> from fzoos.algorithms.fedhistory import draw_along
-        >>> diagonal = np.ones((2, 1)) / np.sqrt(2)
-        >>> u = draw_along(diagonal, 1.0, FiniteDifferences(count=3), np.random.default_rng(0))
-        >>> bool(np.allclose(u[:, 0], u[:, 1]))          # alpha = 1: nothing but the diagonal
-        True
     """
     d, k = basis.shape
     z = differences.draw(d, rng)

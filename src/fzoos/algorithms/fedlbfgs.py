@@ -205,17 +205,7 @@ def _direction(s: FloatArray, y: FloatArray, g: FloatArray, length: float) -> Fl
 def two_loops(s: FloatArray, y: FloatArray, g: FloatArray) -> FloatArray:
     """B^{-1} g of Eq. (4) and (5) in 4 m d multiplications (Nocedal and Wright's algorithm 7.4).
 
-    Args:
-        s: the pairs' steps, from the oldest to the newest, shape (m, d).
-        y: the pairs' changes of the gradient, shape (m, d); all s.y > 0.
-        g: the gradient, shape (d,).
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos.algorithms.fedlbfgs import two_loops
-        >>> s = np.array([[1.0, 0.0], [0.0, 1.0]])
-        >>> two_loops(s, s @ np.diag([4.0, 2.0]), np.array([4.0, 2.0]))
-        array([1., 1.])
+    s and y have shape (m, d), the oldest pair first, and all s.y > 0.
     """
     q, alphas = g, []
     for a, b in zip(s[::-1], y[::-1], strict=True):

@@ -171,19 +171,7 @@ class GradientHalf(LocalStepsHalf):
 
 
 class Descent:
-    """A client's optimiser with its state.
-
-    Args:
-        optimizer: turns gradient estimates into steps.
-        dim: d, the number of variables.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos import SGD
-        >>> from fzoos.algorithms.local_steps import Descent
-        >>> Descent(SGD(0.5), dim=1)(np.array([2.0]))              # to be subtracted from x
-        array([1.])
-    """
+    """A client's optimiser with its state."""
 
     def __init__(self, optimizer: Optimizer, dim: int) -> None:
         self.optimizer, self.state = optimizer, optimizer.init(dim)

@@ -54,16 +54,6 @@ class SeparableCMA:
         R. Ros and N. Hansen, "A Simple Modification in CMA-ES Achieving Linear Time and Space Complexity", PPSN 2008.
         The rates c_1 and c_mu are those of N. Hansen, "The CMA Evolution Strategy: A Tutorial", arXiv:1604.00772, with
         c_mu times (n + 2) / 3, as Ros and Hansen have it; so are they in the package cmaes, which gives the same bits.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos.algorithms.separable_cma import SeparableCMA
-        >>> search = SeparableCMA(np.ones(3), np.full(3, 0.3), population=10, seed=0)
-        >>> for generation in range(40):
-        ...     points = search.ask()
-        ...     search.tell(points, np.sum(points**2, axis=1))
-        >>> bool(np.linalg.norm(search.mean) < 1e-3)
-        True
     """
 
     def __init__(self, mean: FloatArray, deviations: FloatArray, population: int, seed: int) -> None:

@@ -215,16 +215,7 @@ class RefreshedServerHalf(ServerHalf):
 
 
 def declared_parts(half: ServerHalf) -> dict[str, Part]:
-    """Return the declarations of all arrays that replies may contain, by the requests of the first two rounds.
-
-    Example:
-        >>> from fzoos import FZooS, ScaffoldI
-        >>> from fzoos.algorithms.base import declared_parts
-        >>> list(declared_parts(ScaffoldI().server(3)))
-        ['x', 'c']
-        >>> [name for name, part in declared_parts(FZooS().server(5)).items() if part.privacy == "refuse"]
-        []
-    """
+    """Return the declarations of all arrays that replies may contain, by the requests of the first two rounds."""
     found: dict[str, Part] = {}
     state = half.start(np.full(half.dim, 0.5))
     for number in (1, 2):

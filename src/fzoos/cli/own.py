@@ -26,15 +26,7 @@ _SETTINGS = ("bounds", "scale", "weights", "vectorized", "on_failure", "particip
 
 @dataclass(frozen=True)
 class OwnProblem:
-    """The problem of a user's module, with the members of a task that the commands need.
-
-    Args:
-        name: MODULE:NAME, as the user wrote it.
-        objectives: one per client.
-        x0: the start.
-        settings: further arguments of `minimize`.
-        seed: seed of the run.
-    """
+    """The problem of a user's module, with the members of a task that the commands need."""
 
     name: str
     objectives: Sequence[Objective]
@@ -69,13 +61,7 @@ def is_own(task: str) -> bool:
 
 
 def file_stem(task: str) -> str:
-    """Return a task's name for names of files.
-
-    Example:
-        >>> from fzoos.cli.own import file_stem
-        >>> file_stem("quadratic"), file_stem("folder/mymodule.py:objectives")
-        ('quadratic', 'mymodule-objectives')
-    """
+    """Return a task's name for names of files."""
     return "-".join(part.removesuffix(".py") for part in Path(task).name.split(":"))
 
 
@@ -92,16 +78,6 @@ def own_problem(task: str, dim: int | None) -> Callable[[int], OwnProblem]:
 
     Raises:
         ValueError: something is missing; the message names it.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from fzoos.cli.own import own_problem
-        >>> file = Path(tempfile.mkdtemp()) / "own_example.py"
-        >>> _ = file.write_text("bounds = [(-1, 1)] * 3\\nobjectives = [lambda x: float(x @ x)]\\n")
-        >>> problem = own_problem(f"{file}:objectives", dim=None)(0)
-        >>> problem.clients, problem.x0
-        (1, array([0., 0., 0.]))
     """
     where, _, name = task.rpartition(":")
     if not where or not name:

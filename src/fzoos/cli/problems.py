@@ -130,15 +130,6 @@ def problem_maker(task: str, console: Console | None = None, **options: Any) -> 
 
     Raises:
         ValueError: an option has an invalid value, or the task has no such option.
-
-    Example:
-        >>> from fzoos.cli.problems import problem_maker
-        >>> problem = problem_maker("levy", dim=4, noise=None)(seed=1)
-        >>> problem.name, problem.quantity
-        ('levy C=5 d=4 N=5', 'F')
-        >>> problem_maker("levy", portion=0.5)
-        Traceback (most recent call last):
-        ValueError: levy has no --portion; its options are --dim, --clients, --heterogeneity, --noise
     """
     if not is_own(task) and task not in _OPTIONS:
         raise ValueError(f"there is no task {task!r}; choose from {', '.join(_OPTIONS)}")

@@ -21,13 +21,6 @@ class DaemonThreads:
     Args:
         count: the number of threads.
         name: the prefix of their names.
-
-    Example:
-        >>> from fzoos.engines.daemon_threads import DaemonThreads
-        >>> threads = DaemonThreads(2, "demo")
-        >>> threads.submit(lambda: 6 * 7).result()
-        42
-        >>> threads.close()
     """
 
     def __init__(self, count: int, name: str) -> None:

@@ -43,7 +43,7 @@ class MessageError(ValueError):
 
 
 class RemoteFailure(RuntimeError):
-    """What a client replied in place of an answer: why it has none, and how many queries it has made, if it says so."""
+    """A client's reply that says why it could not answer, and how many queries it has made so far, if known."""
 
     def __init__(self, reason: str, queries: int | None = None) -> None:
         super().__init__(reason)
@@ -51,35 +51,17 @@ class RemoteFailure(RuntimeError):
 
 
 def encode(message: Message, study: str) -> bytes:
-    """A message as bytes.
-
-    Args:
-        message: what to send, rounded to its precision.
-        study: id of the study it belongs to.
+    """Return a message of a study as bytes.
 
     Raises:
         ValueError: it was not rounded, and other numbers would arrive.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos.messages.codec import decode, encode
-        >>> from fzoos.messages.message import Message
-        >>> data = encode(Message("update", 3, {"x": np.array([0.25, 0.5])}, {"seed": 7}), study="s1")
-        >>> decode(data, study="s1").arrays["x"]
-        array([0.25, 0.5 ])
     """
     header = {"kind": message.kind, "round": message.round, "study": study, "scalars": dict(message.scalars)}
     return pack(header, message.arrays, message.precision)
 
 
 def encode_failure(reason: str, study: str, queries: int | None = None) -> bytes:
-    """A reply that says why there is none.
-
-    Args:
-        reason: in words.
-        study: id of the study.
-        queries: how many the client has made so far: the request that failed may have been paid for.
-    """
+    """Return the reply of a client that could not answer, and how many queries it has made so far, if known."""
     count = {} if queries is None else {"queries": queries}
     return pack({"failure": reason[:_MAX_REASON], "study": study, **count}, {})
 

@@ -46,33 +46,16 @@ def check_precision(value: Any) -> None:
 
 
 def size(count: int, precision: Precision) -> int:
-    """Bytes of an array of so many numbers.
-
-    Example:
-        >>> from fzoos.messages.precision import PRECISIONS, size
-        >>> [size(300, precision) for precision in PRECISIONS]
-        [2400, 1200, 602, 316]
-    """
+    """Return the bytes of an array of n numbers."""
     kept = _kept(precision, count)
     return _PER_ARRAY[kept] + _PER_NUMBER[kept] * count
 
 
 def rounded(array: FloatArray, precision: Precision, rng: np.random.Generator | None = None) -> FloatArray:
-    """The numbers as they will arrive, float64.
-
-    Args:
-        array: what is to be sent.
-        precision: how finely the array travels.
-        rng: what "stochastic" draws from; the others need none.
+    """Return the numbers as they will arrive, float64; only "stochastic" needs a random generator.
 
     Raises:
         ValueError: there is NaN or infinity, or what would become infinity.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos.messages.precision import rounded
-        >>> rounded(np.array([1e6, -0.25]), "float16")
-        array([ 9.99936e+05, -2.50000e-01])
     """
     if precision == "float64":
         return array
@@ -90,7 +73,7 @@ def rounded(array: FloatArray, precision: Precision, rng: np.random.Generator | 
 
 
 def write(array: FloatArray, precision: Precision) -> bytes:
-    """A rounded array as bytes.
+    """Return a rounded array as bytes.
 
     Raises:
         ValueError: it has not been rounded to this precision, so that other numbers would arrive.
@@ -106,22 +89,10 @@ def write(array: FloatArray, precision: Precision) -> bytes:
 
 
 def read(data: bytes, precision: Precision, shape: Sequence[int]) -> FloatArray:
-    """The array that `write` wrote.
-
-    Args:
-        data: `size` bytes.
-        precision: the precision that the array was written in.
-        shape: the array's shape.
+    """Return the array that `write` wrote.
 
     Raises:
         ValueError: `write` does not write that.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos.messages.precision import read, write
-        >>> read(write(np.array([[0.25], [0.5]]), "float32"), "float32", (2, 1))
-        array([[0.25],
-               [0.5 ]])
     """
     if precision == "float64":
         return _read(data, precision, shape)

@@ -18,13 +18,7 @@ AXES: dict[str, Callable[[Record], float]] = {
 
 
 def flatten(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Settings within settings as one list, with dots in their names.
-
-    Example:
-        >>> from fzoos.runs.compare import flatten
-        >>> flatten({"rounds": 5, "optimizer": {"type": "Adam", "learning_rate": 0.01}})
-        {'rounds': 5, 'optimizer.type': 'Adam', 'optimizer.learning_rate': 0.01}
-    """
+    """Settings within settings as one list, with dots in their names."""
     flat: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping) and value:
@@ -35,13 +29,7 @@ def flatten(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def differing(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The settings that are not the same in all runs, with their value in each; None where a run does not have it.
-
-    Example:
-        >>> from fzoos.runs.compare import differing
-        >>> differing([{"seed": 0, "optimizer": {"type": "Adam"}}, {"seed": 0, "optimizer": {"type": "SGD"}}])
-        {'optimizer.type': ['Adam', 'SGD']}
-    """
+    """The settings that are not the same in all runs, with their value in each; None where a run does not have it."""
     flat = [flatten(one) for one in settings]
     names = {name: None for one in flat for name in one}
     table = {name: [one.get(name) for one in flat] for name in names}
@@ -51,23 +39,8 @@ def differing(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 def at_equal(results: Sequence[Result], axis: str, parts: int = 4) -> list[tuple[int, list[float | None]]]:
     """F of each run at equal cost: at a quarter, a half, ... of the total cost of the cheapest of them.
 
-    Args:
-        results: the results of the runs.
-        axis: the cost to compare at: "rounds", "queries" or "bytes".
-        parts: the number of costs, at equal distances.
-
     Returns:
         The cost, and F of each run in the last round that cost no more; None where there is none, or no monitor.
-
-    Example:
-        >>> from fzoos.runs.compare import at_equal
-        >>> from fzoos import FedZO, ScaffoldI, minimize
-        >>> import numpy as np
-        >>> f = lambda x: float(x @ x)
-        >>> runs = [minimize([f], np.ones(3), bounds=(-1, 1), algorithm=a, rounds=4, rng=0, monitor=f)
-        ...         for a in (FedZO(), ScaffoldI())]
-        >>> [cost for cost, _ in at_equal(runs, "queries")]
-        [210, 420, 630, 840]
     """
     cost = AXES[axis]
     common = min((cost(result.history[-1]) if result.history else 0 for result in results), default=0)

@@ -28,20 +28,6 @@ def export(run: StoredRun, path: str | Path) -> None:
         ValueError: the suffix is none of these.
         ImportError: the file is a .parquet file, and pandas or pyarrow is not installed.
         OSError: the file cannot be written.
-
-    Example:
-        >>> import tempfile
-        >>> import numpy as np
-        >>> from fzoos import FedZO, minimize
-        >>> from fzoos.runs.export import export
-        >>> from fzoos.runs.reader import read
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> result = minimize([lambda x: float(x @ x)], np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=2, rng=0,
-        ...                   store=folder / "runs.db")
-        >>> export(read(str(folder)), folder / "run.csv")
-        >>> (folder / "run.csv").read_text().splitlines()[0]
-        'round,F,queries,bytes_up,bytes_down,seconds,step,diagnostics/correction_length,clients/0/queries,\
-clients/0/distance'
     """
     path = Path(path)
     if path.suffix not in SUFFIXES:
@@ -66,13 +52,7 @@ def run_as_dict(run: StoredRun) -> dict[str, Any]:
 
 
 def iso_time(seconds: float) -> str:
-    """A point in time as ISO 8601 text.
-
-    Example:
-        >>> from fzoos.runs.export import iso_time
-        >>> iso_time(1_700_000_000.0)
-        '2023-11-14T22:13:20+00:00'
-    """
+    """A point in time as ISO 8601 text."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 

@@ -34,18 +34,7 @@ DASHES: tuple[Any, ...] = ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), "-")
 
 @dataclass(frozen=True)
 class Trial:
-    """One run of an algorithm, with F at x0 (round 0) and the smallest value of F; the run's monitor was F.
-
-    Example:
-        >>> from fzoos import FedZO, minimize
-        >>> from fzoos.runs.plots import Trial
-        >>> from fzoos_experiments.tasks import Quadratic
-        >>> task = Quadratic(dim=4)
-        >>> result = minimize(task.objectives, task.x0, bounds=task.bounds, algorithm=FedZO(), rounds=2,
-        ...                   vectorized=True, monitor=task.value, rng=0)
-        >>> Trial("FedZO", result, task.value(task.x0), task.minimum).gap.shape
-        (3,)
-    """
+    """One run of an algorithm, with F at x0 (round 0) and the smallest value of F; the run's monitor was F."""
 
     label: str
     result: Result
@@ -82,13 +71,7 @@ class Trial:
 
 
 def colour_of(place: int) -> str:
-    """The colour of a line: `COLOURS`, then others, so that no two lines have the same.
-
-    Example:
-        >>> from fzoos.runs.plots import colour_of
-        >>> colour_of(0), len({colour_of(place) for place in range(60)})
-        ('#0072B2', 60)
-    """
+    """The colour of a line: `COLOURS`, then others, so that no two lines have the same."""
     if place < len(COLOURS):
         return COLOURS[place]
     hue = (place * 0.6180339887) % 1.0  # the golden ratio: far from those just before

@@ -22,23 +22,8 @@ _TIMEOUT = 1.0  # seconds to wait for a locked file
 class Reader(Store):
     """A file of runs that is only read, while a run writes it or long after.
 
-    Args:
-        path: the file.
-
     Raises:
         StoreError: there is none, or it is not a file of runs, of another format, locked or damaged.
-
-    Example:
-        >>> import tempfile
-        >>> import numpy as np
-        >>> from fzoos.runs.reader import Reader
-        >>> from fzoos.runs.store import Store
-        >>> path = Path(tempfile.mkdtemp()) / "runs.db"
-        >>> with Store(path) as store:
-        ...     run = store.begin("demo", {"rounds": 3}, np.zeros(2), clients=3)
-        >>> with Reader(path) as reader:
-        ...     [run.name for run in reader.runs]
-        ['demo']
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -150,18 +135,6 @@ def read(name: str | None = None) -> StoredRun:
 
     Raises:
         StoreError: there is none, or the file cannot be used.
-
-    Example:
-        >>> import tempfile
-        >>> import numpy as np
-        >>> from fzoos import FedZO, minimize
-        >>> from fzoos.runs.reader import read
-        >>> path = Path(tempfile.mkdtemp()) / "runs.db"
-        >>> for seed in (1, 2):
-        ...     result = minimize([lambda x: float(x @ x)], np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=1,
-        ...                       rng=seed, store=path)
-        >>> read(f"{path}:1").settings["seed"], read(f"{path}").settings["seed"]
-        (1, 2)
     """
     place, run = _split(name)
     path = _file(place)

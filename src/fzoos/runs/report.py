@@ -31,20 +31,6 @@ def report(runs: Sequence[StoredRun]) -> str:
 
     Args:
         runs: as `fzoos.runs.reader.read` returns them.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> import numpy as np
-        >>> from fzoos import FedZO, minimize
-        >>> from fzoos.runs.report import report
-        >>> from fzoos.runs.reader import read
-        >>> path = Path(tempfile.mkdtemp()) / "runs.db"
-        >>> result = minimize([lambda x: float(x @ x)], np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=2,
-        ...                   rng=0, store=path)
-        >>> page = report([read(str(path))])
-        >>> "<script src" in page, "http://" in page.replace("http://www.w3.org", "")
-        (False, False)
     """
     rows, whole = [], []
     for place, run in enumerate(runs):

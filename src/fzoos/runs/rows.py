@@ -134,14 +134,7 @@ def client_columns(record: Record) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The same as the lists, numbers and text that JSON has; NaN and infinity become null.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos.runs.rows import plain
-        >>> plain({"x": np.array([0.5, np.nan])})
-        {'x': [0.5, None]}
-    """
+    """The same as the lists, numbers and text that JSON has; NaN and infinity become null."""
     if isinstance(value, dict):
         return {str(key): plain(entry) for key, entry in value.items()}
     if hasattr(value, "tolist"):
@@ -160,13 +153,7 @@ def checked_name(name: Any) -> str:
 
 
 def checked_tags(tags: Iterable[Any]) -> tuple[str, ...]:
-    """Tags as they are stored: without spaces around them, in order, each once.
-
-    Example:
-        >>> from fzoos.runs.rows import checked_tags
-        >>> checked_tags([" noisy ", "a first try", "noisy"])
-        ('a first try', 'noisy')
-    """
+    """Tags as they are stored: without spaces around them, in order, each once."""
     tags = list(tags)
     if not all(isinstance(tag, str) for tag in tags):
         raise ValueError(f"tags must be strings, got {tags!r}")

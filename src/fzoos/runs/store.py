@@ -403,20 +403,7 @@ class Store:
         return found | {round: array_of(x) for round, x in rows}
 
     def values(self, run: int) -> tuple[FloatArray, ...]:
-        """The values of each client's queries in a run of `minimize`, in their order.
-
-        Example:
-            >>> import tempfile
-            >>> from pathlib import Path
-            >>> import numpy as np
-            >>> from fzoos.runs.store import Store
-            >>> with Store(Path(tempfile.mkdtemp()) / "runs.db") as store:
-            ...     run = store.begin("demo", {}, np.zeros(2), clients=1)
-            ...     store.store_values(run, 1, [np.array([0.5, 0.25])])
-            ...     store.store_values(run, 2, [np.array([0.125])])
-            ...     store.values(run)
-            (array([0.5  , 0.25 , 0.125]),)
-        """
+        """The values of each client's queries in a run of `minimize`, in their order."""
         clients = len(json.loads(self._one("SELECT queries FROM runs WHERE id = ?", run)[0]))
         found: list[list[FloatArray]] = [[np.empty(0)] for _ in range(clients)]
         text = "SELECT client, width, y FROM query_values WHERE run = ? ORDER BY round, client"
@@ -435,17 +422,7 @@ class Store:
         return bytes(body)
 
     def check(self, run: int) -> None:
-        """Raise a StoreError if a row of the run is not what was written.
-
-        Example:
-            >>> import tempfile
-            >>> from pathlib import Path
-            >>> import numpy as np
-            >>> from fzoos.runs.store import Store
-            >>> with Store(Path(tempfile.mkdtemp()) / "runs.db") as store:
-            ...     run = store.begin("demo", {}, np.zeros(2), clients=1)
-            ...     store.check(run)
-        """
+        """Raise a StoreError if a row of the run is not what was written."""
         with self._snapshot():
             damaged = self._damaged(run)
         if damaged:

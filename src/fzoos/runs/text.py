@@ -20,20 +20,9 @@ _COORDINATES = 10  # of a point
 
 
 def markdown(runs: list[tuple[str, dict[str, Any], Result]]) -> str:
-    """A report in Markdown: totals, settings, F at equal cost, and of each run some rounds and all clients.
+    """Return a report in Markdown: totals, settings, F at equal cost, and of each run some rounds and all clients.
 
-    Args:
-        runs: a label, the settings and the result of each run.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos import FedZO, minimize
-        >>> from fzoos.runs.text import markdown
-        >>> f = lambda x: float(x @ x)
-        >>> result = minimize([f], np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=2, rng=0, monitor=f)
-        >>> text = markdown([("first", {"seed": 0, "rounds": 2}, result)])
-        >>> text.splitlines()[2]
-        '| run | status | rounds | F | queries | bytes up | bytes down | seconds |'
+    Each run is a label, its settings and its result.
     """
     several = len(runs) > 1
     parts = [f"# {len(runs)} runs" if several else f"# {_cell(runs[0][0])}" if runs else "# No runs", _totals(runs)]
@@ -46,43 +35,17 @@ def markdown(runs: list[tuple[str, dict[str, Any], Result]]) -> str:
 
 
 def number(value: float | None) -> str:
-    """F, a length or a distance, in a table.
-
-    Example:
-        >>> from fzoos.runs.text import number
-        >>> number(0.123456), number(None)
-        ('0.1235', '–')
-    """
+    """F, a length or a distance, in a table."""
     return "–" if value is None else f"{value:.4g}"
 
 
 def one_line(text: object) -> str:
-    """Names and messages come from files: no line breaks, no terminal control sequences.
-
-    Example:
-        >>> from fzoos.runs.text import one_line
-        >>> one_line("two\\nlines\\x1b[31m")
-        'two lines?[31m'
-    """
+    """Names and messages come from files: no line breaks, no terminal control sequences."""
     return "".join(c if c.isprintable() else "?" for c in " ".join(str(text).split()))
 
 
 def result_facts(result: Result, extra: Mapping[str, Any], clients: Sequence[str]) -> dict[str, str]:
-    """What commands print of a result, by heading.
-
-    Args:
-        result: the result.
-        extra: epsilon and delta, if the run was private.
-        clients: the names of the clients.
-
-    Example:
-        >>> from fzoos import FedZO, minimize
-        >>> from fzoos.runs.text import result_facts
-        >>> result = minimize(lambda x: float(x @ x), [0.5], bounds=(-1, 1), algorithm=FedZO(), rounds=1)
-        >>> facts = result_facts(result, {}, ["client 0"])
-        >>> facts["status"], facts["queries"]
-        ('completed: all 1 rounds are done', '210 (client 0 210)')
-    """
+    """Return what commands print of a result, by heading; `extra` has epsilon and delta if the run was private."""
     each = ", ".join(f"{name} {n:,}" for name, n in zip(clients[:10], result.queries_per_client, strict=False))
     facts = {
         "status": f"{result.status}: {result.message}" if result.message else result.status,
@@ -103,25 +66,12 @@ def result_facts(result: Result, extra: Mapping[str, Any], clients: Sequence[str
 
 
 def short_x(x: FloatArray) -> str:
-    """The first coordinates of a point.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos.runs.text import short_x
-        >>> short_x(np.array([0.5, 0.25])), short_x(np.ones(20))
-        ('0.5 0.25', '1 1 1 1 1 1 1 1 1 1 ...')
-    """
+    """The first coordinates of a point."""
     return " ".join(f"{v:.6g}" for v in x[:_COORDINATES]) + (" ..." if len(x) > _COORDINATES else "")
 
 
 def value_text(value: Any, length: int = 60) -> str:
-    """The value of a setting, shortened where it is long.
-
-    Example:
-        >>> from fzoos.runs.text import value_text
-        >>> value_text("adam"), value_text(None), value_text([0.5] * 100, 20)
-        ('adam', '–', '[0.5, 0.5, 0.5, ... (100 values)')
-    """
+    """The value of a setting, shortened where it is long."""
     if value is None:
         return "–"
     text = one_line(value if isinstance(value, str) else json.dumps(value))
@@ -131,14 +81,7 @@ def value_text(value: Any, length: int = 60) -> str:
 
 
 def rounds_shown(history: Sequence[Record], count: int = _SHOWN) -> list[Record]:
-    """Some of the rounds at equal distances, the first and the last among them.
-
-    Example:
-        >>> from fzoos import Record
-        >>> from fzoos.runs.text import rounds_shown
-        >>> [r.round for r in rounds_shown([Record(r, 0, 0, 0, 0.0, 0.0, None) for r in range(1, 101)], 4)]
-        [1, 34, 67, 100]
-    """
+    """Some of the rounds at equal distances, the first and the last among them."""
     if len(history) <= count:
         return list(history)
     return [history[i] for i in np.linspace(0, len(history) - 1, count).round().astype(int)]

@@ -61,14 +61,7 @@ class RunWriter:
         self._store.record(self._run, record, x)
 
     def finish(self, status: str, message: str, queries: Sequence[int], extra: Mapping[str, Any]) -> None:
-        """Store how the run ended, with the values of a round that is not complete, and close the file.
-
-        Args:
-            status: as in `Result`.
-            message: the status in words.
-            queries: per client.
-            extra: further values.
-        """
+        """Store how the run ended, its queries per client and the values of an incomplete round; close the file."""
         if any(len(client.values) > n for client, n in zip(self._clients, self._stored, strict=True)):
             self._round += 1
             self._store_values()
@@ -86,14 +79,6 @@ def reference_values(monitor: Any) -> dict[str, Any]:
     """The task and F*, if the monitor is the `value` of one of `fzoos_experiments.tasks`, or of a task like them.
 
     A task is described by its `summary`; one that has none, by its name, heterogeneity, dimension and clients.
-
-    Example:
-        >>> from fzoos.runs.writer import reference_values
-        >>> from fzoos_experiments.tasks import Quadratic
-        >>> reference_values(Quadratic(dim=4, clients=2, seed=7).value)
-        {'task': 'quadratic C=5 d=4 N=2', 'minimum': 0.0}
-        >>> reference_values(lambda x: 0.0)
-        {}
     """
     task = getattr(monitor, "__self__", None)
     text, minimum = getattr(task, "summary", None), getattr(task, "minimum", None)

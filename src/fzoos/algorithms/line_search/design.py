@@ -39,14 +39,6 @@ class Design:
         length: H.
         rows: the directions u, shape (m, d).
         project: called with points and where to put them in the cube.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos.algorithms.line_search.design import Design
-        >>> design = Design(np.full(4, 0.5), 0.1, np.eye(4), np.copyto)
-        >>> slope = design.slope(np.sum((design.points - 0.5) ** 2, axis=1), np.ones(5, dtype=bool))
-        >>> bool(np.all(abs(slope.gradient) < 1e-6)), round(slope.curvature, 6)
-        (True, 2.0)
     """
 
     def __init__(

@@ -36,15 +36,6 @@ def design_rows(control: Control, dim: int) -> tuple[FloatArray, int]:
 
     Probe: a few rows of a basis. Shared: the next m rows. Split: 16 rows for all clients while a basis lasts, and of
     the next m - 16 every N-th for each of N clients.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos.algorithms.line_search.control import Control, Mode
-        >>> from fzoos.algorithms.line_search.directions import design_rows
-        >>> clients = [design_rows(Control(7, Mode.SPLIT, 0.1, client_index=k, participants=3), 100) for k in range(3)]
-        >>> rows = np.vstack([clients[0][0][:16], *(rows[common:] for rows, common in clients)])
-        >>> rows.shape, bool(np.max(abs(rows @ rows.T - np.eye(100))) < 1e-12)
-        ((100, 100), True)
     """
     common = common_rows(control, dim)
     if control.mode is not Mode.SPLIT:

@@ -29,18 +29,7 @@ class Step(NamedTuple):
 def best_step(values: FloatArray, failed: FloatArray, step_size: float) -> Step:
     """Return the line with the lowest predicted value of F, and where on it.
 
-    Args:
-        values: F(x + t v) - F(x), shape (2, 3).
-        failed: weight of the clients that had no value there, same shape; such places are left out.
-        step_size: L.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos.algorithms.line_search.lines import best_step
-        >>> t = np.array([0.3, 1.0, 3.0])
-        >>> step = best_step(np.stack([(t - 0.6) ** 2 - 0.36, t]), np.zeros((2, 3)), 1.0)
-        >>> step.line, round(step.length, 9)
-        (1, 0.6)
+    `values` are F(x + t v) - F(x), shape (2, 3); places where a client had no value (`failed` > 0) are left out.
     """
     best, found, first = 0.0, Step(0, 0.0), 0.0
     for k, (row, missing) in enumerate(zip(values.tolist(), failed.tolist(), strict=True)):

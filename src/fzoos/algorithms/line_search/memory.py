@@ -35,22 +35,7 @@ class Near(NamedTuple):
 
 
 class Memory:
-    """Marks points of a trajectory, and finds the nearest of the others.
-
-    Args:
-        trajectory: the client's queries.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos.algorithms.line_search.memory import Memory
-        >>> from fzoos.objectives.trajectory import Trajectory
-        >>> trajectory, x = Trajectory(dim=1), np.array([[0.1], [0.4], [0.9]])
-        >>> _ = trajectory.add(x, x[:, 0])
-        >>> memory = Memory(trajectory)
-        >>> memory.exclude([1])
-        >>> memory.nearest(np.array([0.5]), 2, private=True).numbers
-        array([2, 0])
-    """
+    """Marks points of a trajectory, and finds the nearest of the others."""
 
     def __init__(self, trajectory: Trajectory) -> None:
         self._trajectory = trajectory

@@ -113,14 +113,7 @@ def study_name(study: Study) -> str:
 
 
 def factory_name(factory: Factory | str | None) -> str:
-    """Return a factory as text, since a job cannot carry functions.
-
-    Example:
-        >>> import math
-        >>> from fzoos.engines.flare.settings import factory_name
-        >>> factory_name(math.hypot), factory_name("my_package.black_box:make"), factory_name(None)
-        ('math:hypot', 'my_package.black_box:make', '')
-    """
+    """Return a factory as text, since a job cannot carry functions."""
     if factory is None or isinstance(factory, str):
         return factory or ""
     name = getattr(factory, "__qualname__", "")

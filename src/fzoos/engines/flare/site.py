@@ -134,13 +134,6 @@ class SerialWorker:
 
     Work that waited while newer work arrived is skipped: the server has continued without it. Otherwise a site that was
     slow once would answer expired requests from then on.
-
-    Example:
-        >>> from fzoos.engines.flare.site import SerialWorker
-        >>> worker = SerialWorker()
-        >>> worker.run(lambda: b"a reply")
-        b'a reply'
-        >>> worker.close()
     """
 
     def __init__(self) -> None:

@@ -24,14 +24,7 @@ _USERS = (
 
 
 def masks(seed: bytes, modulus: int, shapes: list[tuple[int, ...]]) -> list[NDArray[np.int64]]:
-    """Return arrays of these shapes, uniform on 0, ..., modulus - 1 (a power of two), determined by the seed.
-
-    Example:
-        >>> from fzoos.engines.flower.masks import masks
-        >>> one, two = masks(bytes(32), 2**32, [(2,), (3,)])
-        >>> one.shape, two.shape
-        ((2,), (3,))
-    """
+    """Return arrays of these shapes, uniform on 0, ..., modulus - 1 (a power of two), determined by the seed."""
     digest = Hash(SHA256())
     digest.update(seed)
     # The key is used for this stream only, so that the counter may start at zero.

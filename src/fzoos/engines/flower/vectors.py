@@ -35,18 +35,6 @@ class Layout:
         lengths: the number of entries of each array.
         bound: R of every array but x.
         cube: R of x, which lies in the unit cube, except for noise.
-
-    Example:
-        >>> import numpy as np
-        >>> from fzoos.engines.flower.vectors import Layout
-        >>> arrays = {"x": np.array([0.5, 1.0]), "c": np.array([-30.0])}
-        >>> layout = Layout.of(arrays, bound=100.0)
-        >>> layout.text()
-        '100.0,2.0;c=1,x=2'
-        >>> layout.join(arrays)
-        array([-0.3 ,  0.25,  0.5 ])
-        >>> Layout.parse("100.0,2.0;c=1,x=2").split(layout.join(arrays))
-        {'c': array([-30.]), 'x': array([0.5, 1. ])}
     """
 
     names: tuple[str, ...]
@@ -98,14 +86,7 @@ class Layout:
 
 
 def levels(clients: int) -> int:
-    """Return 2^k for a number of clients.
-
-    Example:
-        >>> from math import log2
-        >>> from fzoos.engines.flower.vectors import levels
-        >>> [log2(levels(n)) for n in (2, 3, 4, 10, 1000)]
-        [30.0, 30.0, 29.0, 28.0, 22.0]
-    """
+    """Return 2^k for a number of clients."""
     k = 30
     while clients * ((1 << k) + 1) >= MODULUS:
         k -= 1

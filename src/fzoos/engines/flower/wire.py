@@ -19,13 +19,7 @@ _DATA, _ADDRESS = "fzoos", "fzoos.address"
 
 
 def pack(data: bytes, site: str) -> RecordDict:
-    """Return a message's content.
-
-    Example:
-        >>> from fzoos.engines.flower.wire import pack, unpack
-        >>> unpack(pack(b"an encoded message", "site-1"))
-        (b'an encoded message', 'site-1')
-    """
+    """Return a message's content."""
     array = Array(dtype="uint8", shape=(len(data),), stype="bytes", data=data)
     return RecordDict({_DATA: ArrayRecord({"data": array}), _ADDRESS: ConfigRecord({"site": site})})
 

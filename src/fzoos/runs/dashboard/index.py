@@ -33,20 +33,6 @@ class RunIndex:
 
     Raises:
         StoreError: there is nothing, or the file cannot be used.
-
-    Example:
-        >>> import tempfile
-        >>> import numpy as np
-        >>> from fzoos import FedZO, minimize
-        >>> from fzoos.runs.dashboard.index import RunIndex
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> with RunIndex(folder) as index:
-        ...     before = index.refresh()["runs"]
-        ...     result = minimize([lambda x: float(x @ x)], np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=2,
-        ...                       rng=0, store=folder / "runs.db")
-        ...     time.sleep(0.3)
-        ...     before, [run["key"] for run in index.refresh()["runs"]]
-        ([], ['runs.db:1'])
     """
 
     def __init__(self, path: str | Path) -> None:

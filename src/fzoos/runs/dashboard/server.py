@@ -61,13 +61,6 @@ def application(
 
     Raises:
         ValueError: there is no token, but runs may be changed.
-
-    Example:
-        >>> import tempfile
-        >>> from fzoos.runs.dashboard.index import RunIndex
-        >>> from fzoos.runs.dashboard.server import application
-        >>> [route.path for route in application(RunIndex(tempfile.mkdtemp())).routes]
-        ['/', '/api/runs', '/api/run', '/api/path', '/events', '/static']
     """
 
     if edit and token is None:
@@ -151,22 +144,6 @@ def change_run(index: RunIndex, body: bytes) -> tuple[int, dict[str, Any]]:
     Args:
         index: knows which runs there are; no other file is opened.
         body: JSON: "key" and "started" say which run, and one of "name", "tags" and "delete" (true) what changes.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> import numpy as np
-        >>> from fzoos import FedZO, minimize
-        >>> from fzoos.runs.dashboard.index import RunIndex
-        >>> from fzoos.runs.dashboard.server import change_run
-        >>> path = Path(tempfile.mkdtemp()) / "runs.db"
-        >>> result = minimize([lambda x: float(x @ x)], np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=1,
-        ...                   store=path)
-        >>> with RunIndex(path) as index:
-        ...     [run] = index.refresh()["runs"]
-        ...     change = {"key": run["key"], "started": run["started"], "name": "a first try"}
-        ...     change_run(index, json.dumps(change).encode()), index.refresh()["runs"][0]["name"]
-        ((200, {'done': True}), 'a first try')
     """
     try:
         change = json.loads(body)
@@ -246,11 +223,6 @@ def token_for(host: str, token: str | None, edit: bool = False) -> str | None:
     """The token that a visitor must know: the given one, or a new one if the page is seen beyond this machine.
 
     A page that can change runs always has one: other people may be logged in on this machine.
-
-    Example:
-        >>> from fzoos.runs.dashboard.server import token_for
-        >>> token_for("127.0.0.1", None), token_for("127.0.0.1", "a-long-word-0123"), len(token_for("0.0.0.0", None))
-        (None, 'a-long-word-0123', 32)
     """
     if token is not None and not re.fullmatch(r"[A-Za-z0-9_-]{16,}", token):
         raise ValueError(f"token must be of at least 16 letters, digits, - and _; got {len(token)} characters")

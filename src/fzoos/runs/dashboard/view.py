@@ -29,20 +29,6 @@ def row(path: Path, run: Summary, settings: Mapping[str, Any]) -> dict[str, Any]
 
     Runs of the same "problem" minimise the same task or, if it is not known, have the same box and the same sites; runs
     of the same "group" differ in their seeds only.
-
-    Args:
-        path: its file.
-        run: the run as the file lists it.
-        settings: the settings it was started with.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from fzoos.runs.dashboard.view import row
-        >>> from fzoos.runs.rows import Summary
-        >>> run = Summary(1, "demo", 0.0, "completed", 9, 42, 160, 0.5, 0.25, None, (), 1.0, 0.0, "")
-        >>> first, second = (row(Path("runs.db"), run, {"seed": seed, "rounds": 9}) for seed in (1, 2))
-        >>> first["key"], first["group"] == second["group"], first["seed"], first["total"]
-        ('runs.db:1', True, 1, 9)
     """
     algorithm, seed = settings.get("algorithm"), settings.get("seed")
     problem = run.task or _digest([settings.get(part) for part in ("bounds", "scale", "sites")])
@@ -84,15 +70,7 @@ def details(run: StoredRun) -> dict[str, Any]:
 
 
 def columns(history: Sequence[Record]) -> dict[str, Any]:
-    """Records as columns: less to send, and what a plot needs.
-
-    Example:
-        >>> from fzoos.runs.dashboard.view import columns
-        >>> from fzoos.result import Record
-        >>> table = columns([Record(1, 40, 96, 64, 0.5, 0.1, 2.0, {"correction_length": 0.3}, (20, 20), (0.1, None))])
-        >>> table["bytes"], table["monitor"], table["diagnostics"], table["distances"]
-        ([160], [2.0], {'correction_length': [0.3]}, [[0.1, None]])
-    """
+    """Records as columns: less to send, and what a plot needs."""
     names = sorted({name for record in history for name in record.measured})
     same = ("round", "queries", "seconds", "step", "monitor", "failed", "feasible")
     return {name: [getattr(record, name) for record in history] for name in same} | {
@@ -108,16 +86,6 @@ def path_of_x(store: Store, run: int) -> dict[str, Any]:
 
     Distances count as shares of the width of the box, if it has one. Rounds are left out where a plot could not show
     all of them.
-
-    Example:
-        >>> import tempfile
-        >>> import numpy as np
-        >>> from fzoos.runs.dashboard.view import path_of_x
-        >>> from fzoos.runs.store import Store
-        >>> with Store(Path(tempfile.mkdtemp()) / "runs.db") as store:
-        ...     run = store.begin("demo", {"bounds": [[0, 1], [0, 1]]}, np.array([0.5, 0.25]), clients=3)
-        ...     path_of_x(store, run)
-        {'names': ['x1', 'x2'], 'dim': 2, 'round': [0], 'x': [[0.5], [0.25]]}
     """
     settings, last = store.settings(run), store.summary(run).rounds
     found = store.x_after_rounds(run, every=max(1, math.ceil(last / _ROUNDS)))
