@@ -157,14 +157,6 @@ def test_close(make):
         f([0.0])
 
 
-def test_close_of_a_program_that_stays(make):
-    """One that does not end when its input ends is killed."""
-    f = make(PID + "time.sleep(600)\n")
-    pid = int(f([0.0]))
-    f.close()
-    assert reaped(pid)
-
-
 def test_close_during_a_query(make, tmp_path):
     """close() from another thread ends a query that would never end."""
     f = make(HANG_ONCE.replace("answer", "time.sleep(600)  # "))
