@@ -212,9 +212,9 @@ def minimize(
         limits = Limits(stop)
         history = RunHistory(server, clients, box, describe(settings))
         loop = RoundLoop(
-            server,
-            box,
-            history,
+            server=server,
+            box=box,
+            recorder=history,
             rounds=rounds,
             max_queries=max_queries,
             tolerance=algorithm.tolerance if stop.tolerance is None else stop.tolerance,

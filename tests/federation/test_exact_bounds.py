@@ -33,7 +33,7 @@ def test_queries_of_a_run(budget, rounds):
 @pytest.mark.parametrize(("budget", "allowed"), [(30 + 5 + 2 * ROUND - 1, False), (30 + 5 + 2 * ROUND, True)])
 def test_queries_of_a_second_try(budget, allowed):
     """30 are counted, 5 may have been made, and two clients begin once more."""
-    counts = QueryCounts(CHEAP, dim=3)
+    counts = QueryCounts(CHEAP, CHEAP.server(3))
     request = Message("update", 1)
     assert counts.most(request) == ROUND
     assert counts.allow_retry(state(queries=[10, 20, 0], unknown=[0, 0, 5]), [request, request], budget) is allowed

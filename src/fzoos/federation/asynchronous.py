@@ -57,7 +57,7 @@ class AsynchronousServer(Server):
 
     def __init__(self, engine: AsynchronousEngine, *settings: Any, enough: int, **others: Any) -> None:
         super().__init__(engine, *settings, **others)
-        assert self._dropouts is not None
+        assert self.dropouts is not None
         self._gather, self._enough = engine.gather, enough
         self._sent: set[int] = set()  # clients that this engine has taken a request to, which is under way
 
@@ -87,7 +87,7 @@ class AsynchronousServer(Server):
 
     def _exchange(self, plan: Plan, requests: dict[int, Message]) -> dict[int, Message]:
         """The good replies to this exchange's requests; late ones are among the answers."""
-        answers, dropouts = self.state.answers, self._dropouts
+        answers, dropouts = self.state.answers, self.dropouts
         assert dropouts is not None
         sent = (request.arrays["x"] for request in requests.values() if "x" in request.arrays)
         answers.centres[plan.round] = next(sent, self.state.x)
@@ -124,7 +124,7 @@ class AsynchronousServer(Server):
         state, pending = self.state, [request.round for request in self.state.answers.under_way.values()]
         round = self._round(plan.round, plan.participants, plan.cut)
         waits = self._half.waits_for_all(state.half, kind, pending, round)
-        return len(self._weights) if waits else self._enough
+        return len(self.weights) if waits else self._enough
 
     def _receive(self, plan: Plan, client: int, request: Message, reply: Message | None) -> None:
         """Let the half see a single reply, or that there will be none."""
@@ -141,11 +141,11 @@ class AsynchronousServer(Server):
 
     def _wait(self, plan: Plan, enough: int, came: dict[int, Message]) -> dict[int, Exception]:
         """Wait for so many answers, and add those that are good; the others fail."""
-        state, answers, dropouts = self.state, self.state.answers, self._dropouts
+        state, answers, dropouts = self.state, self.state.answers, self.dropouts
         assert dropouts is not None
         new = {i: request for i, request in answers.under_way.items() if i not in self._sent}
         state.bytes_down += sum(request.nbytes for request in new.values())
-        self._before_sending(new)
+        self.before_sending(new)
         outcome = self._gather(new, dropouts.timeout, enough)
         failures = dict(outcome.failures)
         for i, reply in outcome.replies.items():
@@ -183,11 +183,11 @@ class AsynchronousServer(Server):
             some = {name: part for name, part in parts.items() if part.late == late}
             if some and chosen:
                 ages = [_weight(plan.round - answer.round, answer.pace) for answer in chosen]
-                weights = self._weights[[answer.client for answer in chosen]] * np.array(ages)
+                weights = self.weights[[answer.client for answer in chosen]] * np.array(ages)
                 mean |= self._combine(some, [self._today(answer, plan) for answer in chosen], weights)
         if "x" in parts:
             x = mean.get("x", state.x)
-            mean["x"] = clip_to_cube(x) if self._algorithm.projected else x
+            mean["x"] = clip_to_cube(x) if self.algorithm.projected else x
         state.answers.forget()
         return mean
 

@@ -122,9 +122,9 @@ class _Conductor:
         limits = Limits(study.stop)
         limits.recall(self._store.result(self._run).history)
         loop = RoundLoop(
-            self._server,
-            study.box,
-            self,
+            server=self._server,
+            box=study.box,
+            recorder=self,
             rounds=study.rounds,
             max_queries=study.max_queries,
             tolerance=study.algorithm_settings.tolerance if study.tolerance is None else study.tolerance,

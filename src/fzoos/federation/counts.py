@@ -15,6 +15,7 @@ each attempt (`ServerState.unknown`).
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from fzoos.algorithms.base import Algorithm, ServerHalf
 from fzoos.federation.server_state import ServerState
@@ -39,33 +40,22 @@ def cost_from(algorithm: Algorithm, half: ServerHalf, request: Message, *, first
     return cost
 
 
+@dataclass
 class QueryCounts:
-    """Takes the counts that clients report into a server's state.
+    """Takes the counts that clients report into a server's state."""
 
-    Args:
-        algorithm: says what a request costs.
-        dim: d, the number of variables.
-        attempts: how often a request is sent at most.
-        lost: clients whose journal may have been lost: they continue, and what they had paid is still counted.
-        shares_values: whether f_i(x) is queried after each round: the next one may then cost a query less.
-    """
+    algorithm: Algorithm  # says what a request costs
+    half: ServerHalf
+    attempts: int = 1  # how often a request is sent at most
+    lost: Collection[int] = ()  # clients whose journal may be lost: they continue, and earlier queries still count
+    shares_values: bool = False  # whether f_i(x) is queried after each round: the next one may then cost a query less
 
-    def __init__(
-        self,
-        algorithm: Algorithm,
-        dim: int,
-        attempts: int = 1,
-        lost: Collection[int] = (),
-        shares_values: bool = False,
-    ) -> None:
-        self._spared = int(shares_values)
-        self._algorithm, self._half = algorithm, algorithm.server(dim)
-        self._attempts, self._lost = attempts, frozenset(lost)
+    def __post_init__(self) -> None:
         self._before: list[int] = []
 
     def cost(self, request: Message, *, first: bool) -> int:
         """Return the queries of a client in the rest of a round, from this request on."""
-        return cost_from(self._algorithm, self._half, request, first=first)
+        return cost_from(self.algorithm, self.half, request, first=first)
 
     def most(self, request: Message) -> int:
         """Return the same whether it is the client's first request or not, at most."""
@@ -82,10 +72,10 @@ class QueryCounts:
             CountTooSmall: it is smaller than it can be; what must have been made is counted.
         """
         known, count = state.queries[client], state.offsets[client] + claimed
-        most = known + state.unknown[client] + self._attempts * (self.most(request) + state.constrained)
+        most = known + state.unknown[client] + self.attempts * (self.most(request) + state.constrained)
         least = max(known, self._before[client] + self._least(request))
         if count < least:
-            if client not in self._lost:
+            if client not in self.lost:
                 state.queries[client] = least
                 raise CountTooSmall(
                     f"it counts {count} queries and must have made {least}: its journal is lost, or older than the "
@@ -104,8 +94,8 @@ class QueryCounts:
         """Return the queries that a reply to this request has cost for certain."""
         if request.kind == "value":
             return 0
-        costs = [self._algorithm.cost(self._half.dim, request, first=first) for first in (False, True)]
-        return max(min(costs) - self._spared, 0)
+        costs = [self.algorithm.cost(self.half.dim, request, first=first) for first in (False, True)]
+        return max(min(costs) - self.shares_values, 0)
 
     def failed(self, state: ServerState, client: int, request: Message, reported: int | None) -> None:
         """Take the count that came with a failure; without one, plan for what may have been paid."""
@@ -113,7 +103,7 @@ class QueryCounts:
         if reported is None or state.offsets[client] + reported < known:
             state.unknown[client] += self.most(request)
             return
-        most = known + state.unknown[client] + self._attempts * self.most(request)
+        most = known + state.unknown[client] + self.attempts * self.most(request)
         state.queries[client], state.unknown[client] = min(state.offsets[client] + reported, most), 0
 
     def allow_retry(self, state: ServerState, requests: Collection[Message], max_queries: int | None) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -35,54 +35,34 @@ from fzoos.objectives.box import clip_to_cube
 __all__ = ["Server"]
 
 
+@dataclass(eq=False)
 class Server:
-    """Runs rounds through an engine, an exchange at a time; what it knows is in `state`, which may be replaced.
+    """Runs rounds through an engine, an exchange at a time; what it knows is in `state`, which may be replaced."""
 
-    Args:
-        engine: carries messages to the clients.
-        algorithm: its settings.
-        x: x_0 in the unit cube, shape (d,).
-        weights: omega, shape (N,).
-        participants: how many clients take part in a round.
-        shared_seed: the seed that all clients share (of the random features).
-        rng: draws the participants.
-        dropouts: None: the first failure of a client is raised.
-        combine: how the clients' arrays become one: a name of `AGGREGATES`.
-        rounding: what is done to requests before they leave; x and payload stay here as they are.
-        privacy: clip and noise of the replies; None: none.
-        share_values: whether all clients are asked for f_i(x_r) after each round, and F(x_r) is known: one exchange
-            more.
-        on_failure: called with the client, the round and the reason of each failure that is tolerated.
-        before_sending: called with the requests that are about to be sent.
-    """
+    engine: Engine  # carries messages to the clients
+    algorithm: Algorithm
+    x0: InitVar[FloatArray]  # in the unit cube, shape (d,)
+    _: KW_ONLY
+    weights: FloatArray  # omega, shape (N,)
+    participants: int  # how many clients take part in a round
+    shared_seed: int  # that all clients share (of the random features)
+    rng: InitVar[np.random.Generator]  # draws the participants
+    dropouts: Dropouts | None = None  # None: the first failure of a client is raised
+    combine: str = "mean"  # how the clients' arrays become one: a name of `AGGREGATES`
+    rounding: Rounding = Rounding()  # of requests before they leave; x and payload stay here as they are
+    privacy: Privacy | None = None  # clip and noise of the replies; None: none
+    share_values: bool = False  # whether all clients are asked for f_i(x_r) after each round: one exchange more
+    # Called with the client, the round and the reason of each failure that is tolerated.
+    on_failure: Callable[[int, int, Exception], None] = lambda client, round, error: None
+    # Called with the requests that are about to be sent.
+    before_sending: Callable[[Mapping[int, Message]], None] = lambda requests: None
 
-    def __init__(
-        self,
-        engine: Engine,
-        algorithm: Algorithm,
-        x: FloatArray,
-        *,
-        weights: FloatArray,
-        participants: int,
-        shared_seed: int,
-        rng: np.random.Generator,
-        dropouts: Dropouts | None = None,
-        combine: str = "mean",
-        rounding: Rounding = Rounding(),
-        privacy: Privacy | None = None,
-        share_values: bool = False,
-        on_failure: Callable[[int, int, Exception], None] = lambda client, round, error: None,
-        before_sending: Callable[[Mapping[int, Message]], None] = lambda requests: None,
-    ) -> None:
-        self._engine, self._algorithm, self._half = engine, algorithm, algorithm.server(len(x))
-        self._weights, self._participants, self._seed = weights, participants, shared_seed
-        self._dropouts, self._rounding, self._on_failure = dropouts, rounding, on_failure
-        self._privacy, self._share_values, self._before_sending = privacy, share_values, before_sending
-        self._aggregate = partial(aggregate, how=combine)
-        attempts, lost = (1, ()) if dropouts is None else (1 + dropouts.retries, dropouts.lost)
-        self._counts = QueryCounts(algorithm, len(x), attempts, lost, share_values)
-        count = len(weights)
-        self.state = ServerState(self._half.start(x), rng, queries=[0] * count, distances=[None] * count)
+    def __post_init__(self, x0: FloatArray, rng: np.random.Generator) -> None:
+        self._half, self._aggregate = self.algorithm.server(len(x0)), partial(aggregate, how=self.combine)
+        attempts, lost = (1, ()) if self.dropouts is None else (1 + self.dropouts.retries, self.dropouts.lost)
+        self._counts = QueryCounts(self.algorithm, self._half, attempts, lost, self.share_values)
+        count = len(self.weights)
+        self.state = ServerState(self._half.start(x0), rng, queries=[0] * count, distances=[None] * count)
 
     @property
     def x(self) -> FloatArray:
@@ -102,7 +82,7 @@ class Server:
     @property
     def _everybody(self) -> list[int]:
         """All clients that ever get a request: one of weight zero would get it for nothing."""
-        return [int(i) for i in np.flatnonzero(self._weights)]
+        return [int(i) for i in np.flatnonzero(self.weights)]
 
     def plan(self) -> Plan:
         """Draw the next round's participants and say what the round will cost in queries."""
@@ -110,8 +90,8 @@ class Server:
         if state.plan is not None:  # it has begun, and continues
             return state.plan
         chosen = self._everybody
-        if self._participants < len(chosen):
-            chosen = sorted(state.generator.choice(chosen, self._participants, replace=False))
+        if self.participants < len(chosen):
+            chosen = sorted(state.generator.choice(chosen, self.participants, replace=False))
         participants = tuple(int(i) for i in chosen)
         return Plan(state.round + 1, participants, self._cost(participants))
 
@@ -130,7 +110,7 @@ class Server:
             if self._is_free(i):
                 request = Message(kind, round.number, {}, half.request(state.half, kind, recipient, round).scalars)
                 queries += self._counts.cost(request, first=i not in state.joined)
-        return queries + (len(self._everybody) if self._share_values else 0)
+        return queries + (len(self._everybody) if self.share_values else 0)
 
     def moved(self, before: FloatArray) -> float:
         """Return how far x is from `before`: a run converges when x no longer moves."""
@@ -177,11 +157,11 @@ class Server:
         before = {"x": self.x, "place": state.x}
         parts = half.reply_parts(next(iter(requests.values())))
         mean = self._average(parts, kind, replies)
-        if self._privacy is not None and "x" in mean:
+        if self.privacy is not None and "x" in mean:
             mean["x"] = clip_to_cube(mean["x"])  # noisy replies leave the box, to both sides
         if state.done == 0:  # the numbers that clients will receive
             sent = {name: array for name, array in mean.items() if name != "x" and not parts[name].stacked}
-            mean |= self._rounding.arrays(sent, plan.round + last)
+            mean |= self.rounding.arrays(sent, plan.round + last)
         received_x = next((r.arrays["x"] for r in requests.values() if "x" in r.arrays), None)
         replied = tuple(k for k, i in enumerate(plan.participants) if i in replies)
         round = replace(round, replied=replied, received_x=received_x)
@@ -191,12 +171,12 @@ class Server:
             self._complete(plan, replies, before)
 
     def _round(self, number: int, participants: tuple[int, ...], cut: int) -> Round:
-        weights = self._weights[list(participants)]
-        return Round(number, self._seed, weights, cut, self.state.constrained, aggregate=self._aggregate)
+        weights = self.weights[list(participants)]
+        return Round(number, self.shared_seed, weights, cut, self.state.constrained, aggregate=self._aggregate)
 
     def _recipients(self, participants: tuple[int, ...]) -> dict[int, Recipient]:
         """Return the participants as the half sees them."""
-        state, weights = self.state, self._weights[list(participants)]
+        state, weights = self.state, self.weights[list(participants)]
         shares = (weights / weights.sum()).tolist()
         return {
             i: Recipient(k, shares[k], i in state.answered, i in state.up_to_date) for k, i in enumerate(participants)
@@ -209,18 +189,18 @@ class Server:
         for i, recipient in self._recipients(participants).items():
             made = self._half.request(self.state.half, kind, recipient, round)
             requests[i] = Message(kind, round.number, made.arrays, made.scalars)
-            if made.exact or self._rounding.precision == "float64":
+            if made.exact or self.rounding.precision == "float64":
                 continue
             for name, array in made.arrays.items():
                 if id(array) not in rounded:
-                    rounded[id(array)] = self._rounding.arrays({name: array}, round.number)[name]
+                    rounded[id(array)] = self.rounding.arrays({name: array}, round.number)[name]
             arrays = {name: rounded[id(array)] for name, array in made.arrays.items()}
-            requests[i] = replace(requests[i], arrays=arrays, precision=self._rounding.precision)
+            requests[i] = replace(requests[i], arrays=arrays, precision=self.rounding.precision)
         return requests
 
     def _average(self, parts: Parts, kind: Kind, replies: dict[int, Message]) -> dict[str, FloatArray]:
         """Combine the arrays of the replies as their declarations say."""
-        return self._combine(parts, [reply.arrays for reply in replies.values()], self._weights[list(replies)])
+        return self._combine(parts, [reply.arrays for reply in replies.values()], self.weights[list(replies)])
 
     def _combine(self, parts: Parts, arrays: list[Arrays], weights: FloatArray) -> dict[str, FloatArray]:
         stacked = {name: np.stack([one[name] for one in arrays]) for name, part in parts.items() if part.stacked}
@@ -237,15 +217,15 @@ class Server:
         state.joined.update(replies)
         names = set.intersection(*(set(reply.scalars) for reply in replies.values())) if replies else set()
         state.diagnostics = {
-            name: float(np.average([r.scalars[name] for r in replies.values()], weights=self._weights[list(replies)]))
+            name: float(np.average([r.scalars[name] for r in replies.values()], weights=self.weights[list(replies)]))
             for name in sorted(names - COUNTED)
         }
         positions = {i: reply.arrays["x"] for i, reply in replies.items() if "x" in reply.arrays}
         state.distances = [
-            float(np.linalg.norm(positions[i] - self.x)) if i in positions else None for i in range(len(self._weights))
+            float(np.linalg.norm(positions[i] - self.x)) if i in positions else None for i in range(len(self.weights))
         ]
-        state.done, state.answered, state.sharing = 0, [], self._share_values
-        if self._share_values:
+        state.done, state.answered, state.sharing = 0, [], self.share_values
+        if self.share_values:
             state.previous = before
         else:
             state.round, state.plan = plan.round, None
@@ -267,7 +247,7 @@ class Server:
         state, everybody = self.state, self._everybody
         request = Message("value", plan.round, {"x": self.x})  # exactly
         replies = self._exchange(plan, dict.fromkeys(everybody, request))
-        weights = self._weights[list(replies)]
+        weights = self.weights[list(replies)]
         value, failed = aggregate([reply.arrays for reply in replies.values()], weights)["value"]
         known = len(replies) == len(everybody) and failed < 0.5 * weights.min()
         state.value = float(value) if known else None
@@ -277,17 +257,17 @@ class Server:
         """The good replies, in the order of the clients; tried again while there are too few."""
         replies: dict[int, Message] = {}
         failures: dict[int, Exception] = {}
-        needed = len(requests) if self._dropouts is None else min(self._dropouts.min_clients, len(requests))
-        for _ in range(1 + (self._dropouts.retries if self._dropouts else 0)):
+        needed = len(requests) if self.dropouts is None else min(self.dropouts.min_clients, len(requests))
+        for _ in range(1 + (self.dropouts.retries if self.dropouts else 0)):
             missing = {i: request for i, request in requests.items() if i not in replies}
-            self._before_sending(missing)
-            outcome = self._engine.exchange(missing, self._dropouts.timeout if self._dropouts else None)
+            self.before_sending(missing)
+            outcome = self.engine.exchange(missing, self.dropouts.timeout if self.dropouts else None)
             failures = self._sort(missing, outcome, replies)
             if len(replies) >= needed:
                 return {i: replies[i] for i in requests if i in replies}
-            if self._dropouts is None:
+            if self.dropouts is None:
                 raise next(failures[i] for i in sorted(failures))
-            if not self._counts.allow_retry(self.state, [requests[i] for i in failures], self._dropouts.max_queries):
+            if not self._counts.allow_retry(self.state, [requests[i] for i in failures], self.dropouts.max_queries):
                 break
         kind = next(iter(requests.values())).kind
         raise TooFewClients(kind, plan.round, len(replies), needed, failures)
@@ -315,24 +295,18 @@ class Server:
     def _take(self, client: int, request: Message, reply: Message) -> None:
         """Count and check a reply; raises a ValueError where it is not good."""
         self.state.bytes_up += reply.nbytes
-        check_precision_of(reply, "float64" if request.kind == "value" else self._rounding.precision)
-        check_reply(self._algorithm, self._half, request, reply, self._privacy)
-        self._count(client, request, int(reply.scalars["queries"]))
-        self.state.failed[client] = max(self.state.failed.get(client, 0), int(reply.scalars.get("failed", 0)))
+        check_precision_of(reply, "float64" if request.kind == "value" else self.rounding.precision)
+        check_reply(self.algorithm, self._half, request, reply, self.privacy)
+        state, queries = self.state, int(reply.scalars["queries"])
+        if self.dropouts is None:  # all clients are in this process
+            state.queries[client] = max(state.queries[client], queries)
+        elif doubt := self._counts.answered(state, client, request, queries):
+            self.on_failure(client, request.round, ValueError(doubt))
+        state.failed[client] = max(state.failed.get(client, 0), int(reply.scalars.get("failed", 0)))
 
     def _fail(self, client: int, request: Message, reason: Exception, known: int | None) -> None:
         """Take note of a failure, and of the count that came with it or that the engine knows."""
         told = reason.queries if isinstance(reason, RemoteFailure) else known
         if not isinstance(reason, Undelivered | CountTooSmall):
             self._counts.failed(self.state, client, request, told)
-        self._on_failure(client, request.round, reason)
-
-    def _count(self, client: int, request: Message, claimed: int) -> None:
-        """Take a client's count of its queries: where all are in this process, as it is."""
-        state = self.state
-        if self._dropouts is None:
-            state.queries[client] = max(state.queries[client], claimed)
-            return
-        doubt = self._counts.answered(state, client, request, claimed)
-        if doubt is not None:
-            self._on_failure(client, request.round, ValueError(doubt))
+        self.on_failure(client, request.round, reason)

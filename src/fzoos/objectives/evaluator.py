@@ -10,6 +10,7 @@ import logging
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Literal
 
 import numpy as np
@@ -33,19 +34,9 @@ _SAME = 1e-12  # of the cube: where clients compute the server's x, another mach
 log = logging.getLogger("fzoos")
 
 
+@dataclass(eq=False)
 class Evaluator:
     """Evaluates a client's objective at points of the unit cube, counts, and journals.
-
-    Args:
-        objective: the user's function, (d,) -> float or vectorised (n, d) -> (n,), in the user's coordinates.
-        box: the user's bounds.
-        vectorized: whether the objective takes a batch; otherwise it is called point by point.
-        client: the client's index, for error messages.
-        on_failure: what an exception and a NaN or infinite value do: end the run, or be recorded as failed. The first
-            failure is logged and stays in `first_failure`.
-        ledger: stores evaluations on disk, and returns them after a restart; None: values are in memory only.
-        seed: of the random rounding of points, where not every point of the box can be evaluated.
-        pool: evaluates several points at the same time; None: one after the other, here.
 
     Attributes:
         round: r, for messages and the ledger.
@@ -56,26 +47,24 @@ class Evaluator:
         stopped: set from another thread when the run has ended: no further evaluation is made.
     """
 
-    def __init__(
-        self,
-        objective: Objective,
-        box: Box,
-        *,
-        vectorized: bool = False,
-        client: int = 0,
-        on_failure: OnFailure = "raise",
-        ledger: Ledger | None = None,
-        seed: np.random.SeedSequence | None = None,
-        pool: PointPool | None = None,
-    ) -> None:
-        self.box = box
-        self._objective, self._vectorized = objective, vectorized
-        self._client, self._on_failure, self._pool = client, on_failure, pool
-        self._memory = MemoryLedger(stores_failures=on_failure == "skip")
+    objective: Objective  # (d,) -> float or vectorised (n, d) -> (n,), in the user's coordinates
+    box: Box
+    _: KW_ONLY
+    vectorized: bool = False  # whether the objective takes a batch; otherwise it is called point by point
+    client: int = 0  # the index, for error messages
+    # What an exception and a NaN or infinite value do: end the run, or be recorded as failed. The first one is logged.
+    on_failure: OnFailure = "raise"
+    # Stores evaluations on disk, and returns them after a restart; None: values are in memory only.
+    ledger: InitVar[Ledger | None] = None
+    seed: InitVar[np.random.SeedSequence | None] = None  # of the rounding, where not all points can be evaluated
+    pool: PointPool | None = None  # evaluates several points at the same time; None: one after the other, here
+
+    def __post_init__(self, ledger: Ledger | None, seed: np.random.SeedSequence | None) -> None:
+        self._memory = MemoryLedger(stores_failures=self.on_failure == "skip")
         self._ledger: Ledger = self._memory if ledger is None else ledger
-        self._evaluated_instead = getattr(objective, "evaluated_instead", None)
+        self._evaluated_instead = getattr(self.objective, "evaluated_instead", None)
         # An objective may write into its batch; it gets a copy where its points are used afterwards.
-        self._copies = ledger is not None or pool is not None or self._evaluated_instead is not None
+        self._copies = ledger is not None or self.pool is not None or self._evaluated_instead is not None
         self._rounding = _rounding_generator(seed)
         self._constraints: int | None = None  # how many the objective has; None: not known yet
         self._evaluations = 0
@@ -92,11 +81,6 @@ class Evaluator:
         """Every evaluation so far; a ledger on disk also counts those of requests that were given up."""
         count = self._ledger.count
         return self._evaluations if count is None else count
-
-    @property
-    def survives_failures(self) -> bool:
-        """Whether a run continues where a value has failed."""
-        return self._on_failure == "skip"
 
     @property
     def values(self) -> FloatArray:
@@ -143,16 +127,16 @@ class Evaluator:
         self.has_queried = self.has_queried or purpose != "value"
         start = sum(map(len, parts))
         if start < len(x):
-            size = len(x) - start if self._vectorized else 1
+            size = len(x) - start if self.vectorized else 1
             batches = [slice(first, first + size) for first in range(start, len(x), size)]
             with objective_threads():
-                if self._pool is not None:
-                    parts += self._evaluate_in_pool(self._pool, x, points, batches, purpose)
+                if self.pool is not None:
+                    parts += self._evaluate_in_pool(self.pool, x, points, batches, purpose)
                     batches = []
                 for batch in batches:
                     self._begin(size)
                     try:
-                        returned = Returned(self._objective(self._argument(points[batch])))
+                        returned = Returned(self.objective(self._argument(points[batch])))
                     except Exception as error:
                         returned = Returned(None, error)
                     parts.append(self._record(x[batch], points[batch], returned, purpose, batch.stop < len(x)))
@@ -204,7 +188,7 @@ class Evaluator:
 
     def _argument(self, points: FloatArray) -> FloatArray:
         """Return the argument of the objective: a batch, shape (n, d), or a single point, shape (d,)."""
-        if not self._vectorized:
+        if not self.vectorized:
             row: FloatArray = points[0].copy()
             return row
         return points.copy() if self._copies else points
@@ -215,7 +199,7 @@ class Evaluator:
         """Return the values of all batches, which are evaluated at the same time."""
         size = batches[0].stop - batches[0].start
         self._begin(size * len(batches))
-        pending = pool.submit(self._objective, [self._argument(points[batch]) for batch in batches])
+        pending = pool.submit(self.objective, [self._argument(points[batch]) for batch in batches])
         parts = []
         try:
             for batch, returned in zip(batches, pending, strict=True):
@@ -237,7 +221,7 @@ class Evaluator:
             self._ledger.fail(points, error, self.round, self.step, purpose)
             raise
         self._ledger.record(points, values, self.round, self.step, purpose, more)
-        if self._on_failure == "raise" and not all_finite(values):
+        if self.on_failure == "raise" and not all_finite(values):
             raise self._returned(values, x)
         return self._without_failures(values)
 
@@ -253,13 +237,13 @@ class Evaluator:
         """Return what a call returned or raised as an array of shape (n,) or (n, 1 + k)."""
         error = returned.error
         if error is None:
-            values = read_values(returned.value, x.shape, self._vectorized, f"objective of client {self._client}")
+            values = read_values(returned.value, x.shape, self.vectorized, f"objective of client {self.client}")
             self._check_constraints(values)  # before they are stored: the objective can be corrected
-            if self._on_failure == "skip" and not self.first_failure and not all_finite(values):
+            if self.on_failure == "skip" and not self.first_failure and not all_finite(values):
                 self._note_failure(str(self._returned(values, x)), "")
             return values
         failure = self._error(f"raised {type(error).__name__}: {error}", x[0])
-        if self._on_failure == "raise" or isinstance(error, ValuePending):
+        if self.on_failure == "raise" or isinstance(error, ValuePending):
             raise failure from error
         if not self.first_failure:
             own = error.__traceback__.tb_next if error.__traceback__ is not None else None  # without our own line
@@ -272,7 +256,7 @@ class Evaluator:
 
     def _error(self, what: str, x: FloatArray) -> ObjectiveError:
         """Make an error at x, whose coordinates are computed again: the objective may have changed its argument."""
-        return ObjectiveError(what, self._client, self.round, self.box.from_cube(x[None])[0])
+        return ObjectiveError(what, self.client, self.round, self.box.from_cube(x[None])[0])
 
     def _note_failure(self, failure: str, details: str) -> None:
         """Log the first failure that is tolerated."""
@@ -299,7 +283,7 @@ class Evaluator:
                 f"f and {k} constraint{'s'[: k > 1]}" if k else "f alone" for k in (self._constraints, count)
             )
             raise ValueError(
-                f"the objective of client {self._client} must return {wanted}, as before (old data included), got {got}"
+                f"the objective of client {self.client} must return {wanted}, as before (old data included), got {got}"
             )
 
     def state(self) -> StateDict:

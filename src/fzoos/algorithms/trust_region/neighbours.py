@@ -79,7 +79,7 @@ class Neighbours:
 
         All rows are one batch, unless a failure may tell where not to query next.
         """
-        if not self._context.evaluator.survives_failures:
+        if self._context.evaluator.on_failure == "raise":
             points = np.array([self._side(x, offset) for offset in offsets])
             self._context.query_inside(points, "refresh", spread=False)
             return
