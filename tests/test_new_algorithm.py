@@ -229,12 +229,12 @@ tell(minimize([at(site) for site in study.sites], np.full(3, 0.9), bounds=(0, 1)
 FLOWER = """
 from fzoos.engines.flower import FlowerEngine, client_app
 from flower_in_process import InProcess
-from fzoos.federation.conductor import conduct
+from fzoos.federation.study_run import run_study
 with InProcess() as flower:
     for site in study.sites:
         config = {"site": site, "journal": str(Path(f"{site}.journal").resolve()), "site_seed": study.seed}
         flower.add(client_app(lambda config: at(str(config["site"])), study), config, name=site)
-    tell(conduct(study, FlowerEngine(flower.grid, study, poll=0.005, join=5.0), Path("result.db")))
+    tell(run_study(study, FlowerEngine(flower.grid, study, poll=0.005, join=5.0), Path("result.db")))
 """
 
 FLARE = """

@@ -21,10 +21,10 @@ from pathlib import Path
 from fzoos._util.arrays import FloatArray
 from fzoos._util.table import plain_table
 from fzoos.algorithms import find_algorithm
-from fzoos.federation.conductor import conduct
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.site import StudySite
 from fzoos.federation.study import Study
+from fzoos.federation.study_run import run_study
 from fzoos.messages.codec import decode, encode
 from fzoos.messages.message import Message
 
@@ -101,7 +101,7 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         engine = OneRestarted(study, Path(folder))
-        conduct(study, engine, Path(folder) / "result.db")
+        run_study(study, engine, Path(folder) / "result.db")
         engine.close()
         size = (Path(folder) / "a.journal.snapshot").stat().st_size
     rows = []

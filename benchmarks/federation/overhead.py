@@ -19,11 +19,11 @@ import numpy as np
 
 from benchmarks.machine import describe
 from fzoos.engines.local import LocalEngine
-from fzoos.federation.conductor import conduct
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.journal import Journal
 from fzoos.federation.site import StudySite
 from fzoos.federation.study import Study
+from fzoos.federation.study_run import run_study
 from fzoos.messages.codec import decode, encode
 from fzoos.messages.message import Message
 from fzoos.minimize import minimize
@@ -80,7 +80,7 @@ def with_journals(clients: int) -> tuple[Result, int, float]:
     sites = [StudySite(s, i, objective, folder / f"{i}.journal") for i in range(clients)]
     with LocalEngine(sites, fail_fast=False) as engine:
         wire = Wire(engine, s)
-        result = conduct(s, wire, folder / "result.db")  # type: ignore[arg-type]
+        result = run_study(s, wire, folder / "result.db")  # type: ignore[arg-type]
     for site in sites:
         site.close()
     started = time.perf_counter()
@@ -117,7 +117,7 @@ def disk_waits() -> None:
             s = Study("waits", x0=0.3, bounds=(0.0, 1.0), sites=("a",), rounds=5, vectorized=vectorized, **settings)
             folder = Path(tempfile.mkdtemp())
             with StudySite(s, 0, bowl, folder / "a.journal") as site, LocalEngine([site]) as engine:
-                result = conduct(s, engine, folder / "result.db")
+                result = run_study(s, engine, folder / "result.db")
                 waits.append(site._journal.flushes / result.rounds)
         print(f"| {label} | {waits[0]:.1f} | {waits[1]:.1f} | {result.queries / result.rounds:.0f} |")
 

@@ -27,9 +27,9 @@ import numpy as np
 
 from benchmarks.machine import describe
 from fzoos.engines.local import LocalEngine
-from fzoos.federation.conductor import conduct
 from fzoos.federation.privacy import Privacy
 from fzoos.federation.study import Study
+from fzoos.federation.study_run import run_study
 from fzoos.runs.store import Store
 from fzoos_experiments.tasks import Quadratic
 
@@ -83,7 +83,7 @@ def run(job: Job) -> tuple[float, float]:
         path = Path(folder) / "result.db"
         # Clients without a journal: only the noise matters here.
         engine = LocalEngine([study.client(i, objective) for i, objective in enumerate(objectives)])
-        result = conduct(study, engine, path)
+        result = run_study(study, engine, path)
         with Store(path) as store:
             epsilon = store.extra(store.last or 0).get("epsilon", float("inf"))
     return task.value(result.x), epsilon

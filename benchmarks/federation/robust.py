@@ -34,9 +34,9 @@ from fzoos.algorithms import find_algorithm
 from fzoos.algorithms.local_steps import LocalSteps
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.aggregate import AGGREGATES
-from fzoos.federation.conductor import conduct
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.study import Study
+from fzoos.federation.study_run import run_study
 from fzoos.messages.message import Arrays, Message
 from fzoos_experiments.tasks import Quadratic
 
@@ -133,7 +133,7 @@ def run(job: Job) -> float:
     engine = LocalEngine([study.client(i, objective) for i, objective in enumerate(task.objectives)])
     with tempfile.TemporaryDirectory() as folder:
         used = engine if lie is None else Lying(engine, study, liars, lie)
-        result = conduct(study, used, Path(folder) / "result.db")
+        result = run_study(study, used, Path(folder) / "result.db")
     if result.status not in ("completed", "converged"):
         raise RuntimeError(f"{job}: {result.message}")
     return float(task.value(result.x) - task.minimum)

@@ -19,7 +19,7 @@ from attacker import make_study
 from wire import Wire
 
 from fzoos.federation.aggregate import AGGREGATES
-from fzoos.federation.conductor import conduct
+from fzoos.federation.study_run import run_study
 from fzoos.messages.codec import decode, encode
 
 LIAR, FIRST, ROUNDS = 2, 2, 25
@@ -52,7 +52,7 @@ def study_of(dim, aggregate):
 
 def run(study, folder, sites, tamper=None):
     with Wire(study, folder, sites, tamper=tamper) as engine:
-        return conduct(study, engine, folder / "result.db")
+        return run_study(study, engine, folder / "result.db")
 
 
 def lied_to(folder, dim, aggregate):

@@ -18,7 +18,7 @@ from attacker import make_study
 from wire import Wire
 
 from fzoos.algorithms.line_search.client import LINE
-from fzoos.federation.conductor import conduct
+from fzoos.federation.study_run import run_study
 from fzoos.messages.codec import decode, encode
 
 DIM, LIAR, LIES = 60, 2, 25
@@ -46,7 +46,7 @@ def lied_to(folder, lie, rounds, **settings):
         return encode(replace(message, arrays={**message.arrays, "lines": lines}), study.id)
 
     with Wire(study, folder, SITES, tamper=tamper) as engine:
-        return conduct(study, engine, folder / "result.db"), reaches
+        return run_study(study, engine, folder / "result.db"), reaches
 
 
 @pytest.mark.parametrize("lie", [-1e99, -1e3])

@@ -22,7 +22,7 @@ from fzoos import Result, Study, load
 from fzoos.engines import LocalStudy
 from fzoos.engines.flower import FlowerEngine, client_app, server_app
 from fzoos.engines.flower.wire import pack, unpack
-from fzoos.federation.conductor import conduct
+from fzoos.federation.study_run import run_study
 from fzoos.messages.codec import MessageError, RemoteFailure, encode
 from fzoos.messages.message import Message as Request
 from fzoos.testing import EngineContract, SiteObjective
@@ -96,7 +96,7 @@ class TestContract(EngineContract):
             for site in study.sites:
                 flower.add(app, {"site": site, "journal": str(folder / f"{site}.journal")}, name=site)
             engine = FlowerEngine(flower.grid, study, poll=0.005, join=0.2, patience=0.2)
-            return conduct(study, engine, folder / "result.db", resume=resume)
+            return run_study(study, engine, folder / "result.db", resume=resume)
 
 
 def test_a_slow_site_holds_nobody_up_and_its_answer_is_used(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_slow_site_holds_nobody_up_and_its_answer_is_used(tmp_path: Path) -> N
         federation = Slow(flower, tmp_path, ours)
         for site in SITES:
             federation.add(site, name=site)
-        result = conduct(
+        result = run_study(
             ours,
             federation.engine(),
             tmp_path / "result.db",

@@ -27,8 +27,8 @@ from fzoos.engines.flower import FlowerEngine, SecureFlowerEngine, client_app
 from fzoos.engines.flower.masks import masks
 from fzoos.engines.flower.vectors import MODULUS, WEIGHT, Layout, levels
 from fzoos.engines.flower.wire import pack
-from fzoos.federation.conductor import conduct
 from fzoos.federation.site import StudySite
+from fzoos.federation.study_run import run_study
 from fzoos.messages.codec import encode
 from fzoos.messages.message import Message as Request
 
@@ -370,7 +370,7 @@ def test_values_are_known_as_a_sum_alone(tmp_path: Path) -> None:
         federation = Federation(flower, tmp_path, settings)
         for site in SITES:
             federation.add(site)
-        result = conduct(federation.study, federation.engine(), tmp_path / "result.db")
+        result = run_study(federation.study, federation.engine(), tmp_path / "result.db")
         seen = federation.view.data
     assert result.queries_per_client == plain.queries_per_client
     values = [record.monitor for record in result.history]

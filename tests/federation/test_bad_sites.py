@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conducted import THREE, failures, run, same_history
 from fault_jobs import TABLES, logged, make_study
+from study_runs import THREE, failures, run, same_history
 from wire import Lost
 
 import fzoos

@@ -13,9 +13,9 @@ import pytest
 from fault_jobs import CENTRES, TABLES, Box, logged, make_study, receive, send
 
 import fzoos
-from fzoos.federation.conductor import conduct
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.site import StudySite
+from fzoos.federation.study_run import run_study
 from fzoos.messages.codec import RemoteFailure, decode, encode
 
 
@@ -249,7 +249,7 @@ def test_site_killed_and_gone_on_without(nursery, folder):
     and, as soon as it answers again, in the server's count."""
     settings = {"algorithm": "fzoos", "sites": ("a", "b", "c"), "min_clients": 2, "rounds": 4}
     sites = Sites(nursery, folder, settings, kills=[3, 3 + 1, None])
-    result = conduct(make_study(**settings), sites, folder / "result.db")
+    result = run_study(make_study(**settings), sites, folder / "result.db")
     sites.close()
     # it dies in round 1 with 2 queries kept, comes back for the refresh of round 2 (3 queries), and dies in the update
     # that follows, with none kept; x has come with the refresh of round 3 again
@@ -308,7 +308,7 @@ def test_full_disk_at_a_site(nursery, folder):
     study = make_study(**settings)
 
     sites = Sites(nursery, folder, settings, limits=[60_000, 60_000])
-    result = conduct(study, sites, folder / "result.db")
+    result = run_study(study, sites, folder / "result.db")
     sites.close()
     assert len(sites.failed) == 2
     assert {client for client, _, _ in sites.failed} == {0}

@@ -12,7 +12,7 @@ from fault_jobs import CENTRES, TABLES, Box, logged, make_study
 from wire import Lost, Wire
 
 from fzoos.algorithms.base import LARGEST, declared_parts
-from fzoos.federation.conductor import conduct
+from fzoos.federation.study_run import run_study
 from fzoos.messages.codec import decode, encode
 from fzoos.runs.store import Store
 
@@ -23,7 +23,7 @@ LIAR = 2
 def run(study, folder, *, resume=False, **wire):
     folder.mkdir(exist_ok=True)
     with Wire(study, folder, **wire) as engine:
-        return conduct(study, engine, folder / "result.db", resume=resume)
+        return run_study(study, engine, folder / "result.db", resume=resume)
 
 
 def failures(folder):
@@ -180,7 +180,7 @@ def test_what_cannot_be_known_is_planned_for(folder):
             with Store(folder / "result.db") as store:
                 seen.append((record.queries_per_client, state(store).unknown))
 
-        conduct(study, engine, folder / "result.db", callback=note)
+        run_study(study, engine, folder / "result.db", callback=note)
     assert seen == [((6, 6, 0), [0, 0, 6]), ((12, 12, 0), [0, 0, 12]), ((18, 18, 18), [0, 0, 0])]
     tight = replace(study, max_queries=3 * 18 - 1)
     result = run(tight, folder / "tight", tamper=lose)

@@ -4,8 +4,8 @@ import threading
 import time
 from dataclasses import replace
 
-from conducted import THREE, failures
 from fault_jobs import CENTRES, Box, make_study
+from study_runs import THREE, failures
 
 import fzoos
 from fzoos.engines import LocalStudy

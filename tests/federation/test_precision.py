@@ -13,8 +13,8 @@ from wire import Wire
 
 import fzoos
 from fzoos.algorithms import ALGORITHMS
-from fzoos.federation.conductor import conduct
 from fzoos.federation.study import Study
+from fzoos.federation.study_run import run_study
 from fzoos.messages.codec import MessageError, decode, encode
 from fzoos.messages.message import Message
 from fzoos.messages.precision import PRECISIONS, read, rounded, size, write
@@ -283,7 +283,7 @@ def test_every_algorithm_at_every_precision(folder, algorithm, precision):
     bit for bit; what is counted is what the codec writes; x is inside the box, and coarser is shorter."""
     study = make(algorithm, precision, sites=("a", "b", "c"), participation=2)
     with Counting(study, folder, restart=True) as wire:
-        result = conduct(study, wire, folder / "result.db")
+        result = run_study(study, wire, folder / "result.db")
     assert result.status == "completed"
     assert (result.bytes_down, result.bytes_up) == (wire.down, wire.up)
     plain = minimized(study)

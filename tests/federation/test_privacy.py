@@ -20,11 +20,11 @@ from fzoos import FedZO, FZooS
 from fzoos.algorithms.base import Part, Recipient, Round, ServerHalf
 from fzoos.engines import LocalStudy
 from fzoos.engines.local import LocalEngine
-from fzoos.federation.conductor import conduct
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.privacy import Privacy
 from fzoos.federation.site import StudySite
 from fzoos.federation.study import Study
+from fzoos.federation.study_run import run_study
 from fzoos.messages.message import Message
 from fzoos.runs.store import Store
 
@@ -111,7 +111,7 @@ def test_the_mean_is_brought_back(tmp_path):
             seen.extend(reply.arrays["x"] for reply in outcome.replies.values())
             return outcome
 
-    result = conduct(ours, Engine([ours.client(i, box) for i, box in enumerate(boxes())]), tmp_path / "result.db")
+    result = run_study(ours, Engine([ours.client(i, box) for i, box in enumerate(boxes())]), tmp_path / "result.db")
     assert result.status == "completed"
     assert np.all(np.abs(result.x) <= 1.0)
     assert np.max(seen) > 1.0

@@ -19,11 +19,11 @@ from scipy import optimize, stats
 from fzoos import FZooS
 from fzoos.engines import LocalStudy
 from fzoos.engines.local import LocalEngine
-from fzoos.federation.conductor import conduct
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.journal import Journal
 from fzoos.federation.privacy import Privacy, Releases, sent
 from fzoos.federation.site import StudySite
+from fzoos.federation.study_run import run_study
 from fzoos.messages.codec import MessageError, decode, encode
 from fzoos.messages.message import Message
 
@@ -40,7 +40,7 @@ def test_a_site_stops_when_its_epsilon_is_spent(tmp_path):
         StudySite(ours, i, box, tmp_path / SITES[i], max_epsilon=limit if i == 0 else None)
         for i, box in enumerate(boxes())
     ]
-    result = conduct(ours, LocalEngine(sites, fail_fast=False), tmp_path / "result.db")
+    result = run_study(ours, LocalEngine(sites, fail_fast=False), tmp_path / "result.db")
     for site in sites:
         site.close()
     assert result.status == "completed"
@@ -150,16 +150,16 @@ def test_a_request_counts_once_and_the_site_asked_for_most_counts():
     )
     releases = Releases(FZooS().server(2), sites=3)
     assert releases.most == 0
-    assert releases.ask({0: first, 1: first, 2: first})
+    assert releases.record({0: first, 1: first, 2: first})
     assert releases.most == 1
-    assert not releases.ask({1: first})
-    assert releases.ask({0: refresh, 1: refresh})
+    assert not releases.record({1: first})
+    assert releases.record({0: refresh, 1: refresh})
     assert releases.most == 2
-    assert releases.ask({1: second})
+    assert releases.record({1: second})
     assert releases.most == 3
     again = Releases(FZooS().server(2), sites=3)
     again.restore(releases.state)
-    assert not again.ask({1: second})
+    assert not again.record({1: second})
     assert again.most == 3
 
 
@@ -237,11 +237,11 @@ def test_replies_to_a_server_that_dies_are_counted_and_counted_once(tmp_path):
     for resume in (False, True):  # the second time the sites answer from their journals
         lost = Lost(engine, round=2, path=path)
         with pytest.raises(SystemExit):
-            conduct(ours, lost, path, resume=resume)
+            run_study(ours, lost, path, resume=resume)
         assert lost.left["releases"] == [2, 2, 2]  # not in any checkpoint, but gone from the sites
         assert lost.left["epsilon"] == Privacy(**NOISY).epsilon(2)
         assert extra(path) == lost.left
-    assert conduct(ours, engine, path, resume=True).status == "completed"
+    assert run_study(ours, engine, path, resume=True).status == "completed"
     assert extra(path)["releases"] == [3, 3, 3]
     for site in sites:
         site.close()

@@ -9,9 +9,9 @@ from fault_jobs import CENTRES, Box, logged, make_study
 from wire import Wire
 
 from fzoos.cli import main
-from fzoos.federation.conductor import conduct
 from fzoos.federation.journal import Journal, JournalError
 from fzoos.federation.recovery import recover, verify
+from fzoos.federation.study_run import run_study
 
 STUDY = make_study("fzoos", sites=("a", "b"), rounds=6)
 
@@ -20,7 +20,7 @@ STUDY = make_study("fzoos", sites=("a", "b"), rounds=6)
 def journal(folder):
     """The journal of a study that ran, in one file."""
     with Wire(STUDY, folder) as engine:
-        conduct(STUDY, engine, folder / "result.db")
+        run_study(STUDY, engine, folder / "result.db")
     path = folder / "a.journal"
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -104,7 +104,7 @@ def test_a_damaged_row(journal, damage, lost):
         path.rename(journal.parent / path.name.replace("new", "a"))
     more = make_study("fzoos", sites=("a", "b"), rounds=9, retries=2)
     with Wire(more, journal.parent, [Box(CENTRES[0]), Box(CENTRES[1])]) as engine:
-        result = conduct(more, engine, journal.parent / "result.db", resume=True)
+        result = run_study(more, engine, journal.parent / "result.db", resume=True)
     assert (result.status, result.rounds) == ("completed", 9), result.message
     assert result.queries_per_client[0] >= len(whole)
 

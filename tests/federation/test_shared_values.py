@@ -9,8 +9,8 @@ import pytest
 
 from fzoos import Auto, DeComFL, FedZO, ScaffoldI, Stop, minimize
 from fzoos.engines import LocalStudy
-from fzoos.federation.conductor import conduct
 from fzoos.federation.site import StudySite
+from fzoos.federation.study_run import run_study
 from fzoos.messages.codec import decode, encode
 from fzoos.messages.message import Message
 from fzoos.testing.resume import Crash, _Restarting, _until_done
@@ -119,7 +119,7 @@ def test_a_study_is_the_run_of_minimize_and_is_resumed_anywhere(algorithm, tmp_p
             raise Crash
 
     engine = _Restarting(study, folder, stop)
-    result = _until_done(lambda: conduct(study, engine, folder / "result.db", resume=True))
+    result = _until_done(lambda: run_study(study, engine, folder / "result.db", resume=True))
     same_history(result, whole)
     assert queried_points(study, folder) == queried_points(study, tmp_path / "whole")
 

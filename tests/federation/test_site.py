@@ -8,9 +8,9 @@ from fault_jobs import TABLES, Box, make_study
 from one_site import REFRESH, SECOND, STUDY, UPDATE, X, asked, queries, same, site
 from wire import Wire
 
-from fzoos.federation.conductor import conduct
 from fzoos.federation.journal import Journal, JournalError
 from fzoos.federation.site import StudySite
+from fzoos.federation.study_run import run_study
 from fzoos.messages.codec import RemoteFailure, decode, encode
 from fzoos.messages.message import Message
 from fzoos.result import ValuePending
@@ -90,7 +90,7 @@ def test_restarted_in_every_variant(folder, changes):
     for restart in (False, True):
         (folder / str(restart)).mkdir()
         with Wire(study, folder / str(restart), restart=restart) as wire:
-            results.append(conduct(study, wire, folder / str(restart) / "result.db"))
+            results.append(run_study(study, wire, folder / str(restart) / "result.db"))
     assert results[0].x.tobytes() == results[1].x.tobytes()
     assert results[0].queries_per_client == results[1].queries_per_client
     assert results[0].status == "completed"

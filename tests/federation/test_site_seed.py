@@ -11,9 +11,9 @@ from wire import Wire
 
 from fzoos import minimize
 from fzoos.engines import LocalStudy
-from fzoos.federation.conductor import conduct
 from fzoos.federation.journal import Journal, JournalError, read_about, unseal
 from fzoos.federation.recovery import recover, verify
+from fzoos.federation.study_run import run_study
 
 DRAWING = sorted(
     set(TABLES) - {"decomfl", "hiso", "fedlbfgs", "fedlinesearch"}
@@ -57,7 +57,7 @@ def test_no_message_and_no_file_of_the_server_has_a_seed(folder):
     """Neither as a number nor as text, in all bytes that leave the sites and in all that the server stores."""
     study, left = make_study("fzoos", sites=("a", "b"), rounds=2), []
     with Wire(study, folder, site_seed=None, tamper=lambda i, request, data: left.append(data) or data) as wire:
-        conduct(study, wire, folder / "result.db")
+        run_study(study, wire, folder / "result.db")
     kept = left + [file.read_bytes() for file in folder.glob("result.db*")]
     for site in study.sites:
         seed = unseal(read_about(folder / f"{site}.journal"))

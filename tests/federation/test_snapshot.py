@@ -24,11 +24,11 @@ import fzoos.federation.journal
 import fzoos.federation.snapshot
 from fzoos.engines.local import LocalEngine
 from fzoos.federation.client import Client
-from fzoos.federation.conductor import conduct
 from fzoos.federation.journal import Journal, JournalError
 from fzoos.federation.site import StudySite
 from fzoos.federation.snapshot import Snapshot, SnapshotFile
 from fzoos.federation.study import Study
+from fzoos.federation.study_run import run_study
 from fzoos.messages.codec import encode, pack, unpack
 from fzoos.messages.message import Message
 
@@ -51,7 +51,7 @@ def answered(monkeypatch):
 def run(study, folder, *, resume=False, **wire):
     folder.mkdir(exist_ok=True)
     with Wire(study, folder, restart=True, **wire) as engine:
-        return conduct(study, engine, folder / "result.db", resume=resume)
+        return run_study(study, engine, folder / "result.db", resume=resume)
 
 
 def replies(study, folder):
@@ -144,7 +144,7 @@ def test_a_restored_client_computes_the_same_bits(folder, case):
     study, objectives = DIFFICULT[case]
     clients = [Restored(study, i, objective, folder) for i, objective in enumerate(objectives)]
     with LocalEngine(clients) as engine:
-        assert conduct(study, engine, folder / "result.db").status in ("completed", "converged")
+        assert run_study(study, engine, folder / "result.db").status in ("completed", "converged")
 
 
 @pytest.mark.parametrize("algorithm", TABLES)

@@ -216,7 +216,7 @@ def test_every_setting_is_decided():
 
 @pytest.mark.parametrize("name", CONDUCT)
 def test_id_stays(name):
-    """How the server conducts a study may change while it runs."""
+    """How the server runs a study may change while it runs."""
     others = {"share_values": True} if name in ("target", "patience") else {}  # they need F
     others |= {"algorithm": {"name": "fedzo"}}  # which all of them go with
     assert study(**others, **{name: CONDUCT[name]}).id == study(**others).id
@@ -255,7 +255,7 @@ def test_id_is_the_same_everywhere(tmp_path):
 
 
 def test_seeds_are_apart():
-    """Each client has its own randomness, and it does not depend on how the study is conducted."""
+    """Each client has its own randomness, and it does not depend on how the study is run."""
     one, two = study(), study(rounds=9, timeout=1.0)
     draws = [np.random.default_rng(seed).random() for seed in one.seeds.clients]
     assert len(set(draws)) == 3

@@ -7,8 +7,8 @@ import pytest
 
 from fzoos import Study, WithPrior, minimize
 from fzoos.engines.local import LocalEngine
-from fzoos.federation.conductor import conduct
 from fzoos.federation.site import StudySite
+from fzoos.federation.study_run import run_study
 from fzoos.objectives.box import Box
 from fzoos.objectives.prior import read_prior
 
@@ -53,16 +53,16 @@ def test_a_site_begins_with_it(tmp_path):
     """Another run than without; stopped and resumed, the same bits as in one piece."""
     study = Study("demo", x0=0.9, dim=6, bounds=(-1.0, 1.0), sites=("a",), rounds=3)
 
-    def conducted(folder, prior, **settings):
+    def run_with_prior(folder, prior, **settings):
         with StudySite(study, 0, f, tmp_path / folder / "a.journal", prior=prior, site_seed=0) as site:
-            return conduct(study, LocalEngine([site], fail_fast=False), tmp_path / folder / "result.db", **settings)
+            return run_study(study, LocalEngine([site], fail_fast=False), tmp_path / folder / "result.db", **settings)
 
-    whole = conducted("whole", old())
-    conducted("parts", old(), callback=lambda record: record.round == 1)
-    parts = conducted("parts", old(), resume=True)
+    whole = run_with_prior("whole", old())
+    run_with_prior("parts", old(), callback=lambda record: record.round == 1)
+    parts = run_with_prior("parts", old(), resume=True)
     assert (parts.status, parts.rounds) == ("completed", 3)
     assert np.array_equal(parts.x, whole.x)
-    assert not np.array_equal(conducted("plain", None).x, whole.x)
+    assert not np.array_equal(run_with_prior("plain", None).x, whole.x)
 
 
 @pytest.mark.parametrize(

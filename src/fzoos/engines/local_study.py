@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from fzoos.engines.local import LocalEngine
-from fzoos.federation.conductor import conduct
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.site import StudySite
 from fzoos.federation.study import Study
+from fzoos.federation.study_run import run_study
 from fzoos.messages.message import Message
 from fzoos.objectives.box import Objective
 from fzoos.result import Record, Result
@@ -65,7 +65,7 @@ class LocalStudy:
     def run(
         self, *, resume: bool = False, progress: bool = False, callback: Callable[[Record], Any] | None = None
     ) -> Result:
-        """Run it, or resume it; see `conduct`."""
+        """Run it, or resume it; see `run_study`."""
         study, journals, seed = self._study, self._folder / "journals", self._site_seed
         with ExitStack() as stack:
             sites = [
@@ -81,7 +81,7 @@ class LocalStudy:
             for site in sites:  # one whose time is over makes no further query
                 stack.callback(site.abort)
             path = self._folder / "result.db"
-            return conduct(study, engine, path, resume=resume, progress=progress, callback=callback)
+            return run_study(study, engine, path, resume=resume, progress=progress, callback=callback)
 
 
 class _Repeated:

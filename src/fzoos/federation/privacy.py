@@ -230,8 +230,8 @@ class Releases:
         self._counts = [0] * sites
         self._last: list[list[Any]] = [[0, ""] for _ in range(sites)]  # round and kind of the last request
 
-    def ask(self, requests: Mapping[int, Message]) -> bool:
-        """Take note of requests that are about to go out; whether any of them is new."""
+    def record(self, requests: Mapping[int, Message]) -> bool:
+        """Record requests that are about to be sent; return whether any of them is new."""
         new = False
         for client, request in requests.items():
             if self._last[client] != [request.round, request.kind]:

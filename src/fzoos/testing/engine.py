@@ -45,7 +45,7 @@ class EngineContract:
         class TestMyEngine(EngineContract):
             def run(self, study, folder, *, resume):
                 with my_engine(study, objectives_of(study, folder), folder / "journals") as engine:
-                    return conduct(study, engine, folder / "result.db", resume=resume)
+                    return run_study(study, engine, folder / "result.db", resume=resume)
 
     Attributes:
         algorithms: the algorithms that run over the engine; together they have rounds of one and of two exchanges.

@@ -10,10 +10,10 @@ from pathlib import Path
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import Algorithm
 from fzoos.engines.local_study import LocalStudy
-from fzoos.federation.conductor import conduct
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.site import StudySite
 from fzoos.federation.study import Study
+from fzoos.federation.study_run import run_study
 from fzoos.messages.codec import decode, encode
 from fzoos.messages.message import Message
 from fzoos.minimize import minimize
@@ -71,14 +71,14 @@ class ResumeContract:
         """Sites that are started again for each message give the same run, with no more queries."""
         with _Trial(self.algorithm) as trial:
             folder = trial.folder("restarted")
-            trial.compare(conduct(trial.study, _Restarting(trial.study, folder), folder / "result.db"), folder)
+            trial.compare(run_study(trial.study, _Restarting(trial.study, folder), folder / "result.db"), folder)
 
     def test_sites_restarted_from_snapshots(self) -> None:
         """The same with snapshots: all that a client half needs for later requests is in its `state()`."""
         with _Trial(self.algorithm) as trial:
             folder = trial.folder("kept")
             engine = _Restarting(trial.study, folder, snapshots=True)
-            trial.compare(conduct(trial.study, engine, folder / "result.db"), folder)
+            trial.compare(run_study(trial.study, engine, folder / "result.db"), folder)
 
     def test_server_stopped_in_every_exchange(self) -> None:
         """A server that ends before and after the sites work, and is started again, gives the same run, with no more
@@ -93,7 +93,9 @@ class ResumeContract:
                     raise Crash
 
             engine = _Restarting(trial.study, folder, stop)
-            trial.compare(_until_done(lambda: conduct(trial.study, engine, folder / "result.db", resume=True)), folder)
+            trial.compare(
+                _until_done(lambda: run_study(trial.study, engine, folder / "result.db", resume=True)), folder
+            )
 
     def test_crash_in_every_third_query(self) -> None:
         """The query in flight at a crash is repeated, and no other."""

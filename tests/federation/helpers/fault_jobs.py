@@ -22,12 +22,12 @@ import scipy
 import fzoos.federation
 from fzoos.algorithms import ALGORITHMS
 from fzoos.engines import LocalStudy
-from fzoos.federation.conductor import conduct
 from fzoos.federation.exchange import Outcome
 from fzoos.federation.journal import Journal
 from fzoos.federation.site import StudySite
 from fzoos.federation.snapshot import SnapshotFile
 from fzoos.federation.study import Study
+from fzoos.federation.study_run import run_study
 from fzoos.messages.codec import decode, encode
 from fzoos.testing import as_table, make_quick
 
@@ -137,7 +137,7 @@ def site(line, folder, settings, client, kill_query=None):
 def server(line, folder, settings, **run):
     """A server whose sites are at the other end of the line."""
     made = make_study(**settings)
-    result = conduct(made, Line(made, line), Path(folder) / "result.db", **run)
+    result = run_study(made, Line(made, line), Path(folder) / "result.db", **run)
     return {"x": result.x.tobytes().hex(), "status": result.status, "message": result.message}
 
 

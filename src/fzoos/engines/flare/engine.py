@@ -64,12 +64,12 @@ class FlareEngine:
     Example:
         >>> from nvflare.collab import collab
         >>> from fzoos.engines.flare import FlareEngine
-        >>> from fzoos.federation import Study, conduct
+        >>> from fzoos.federation import Study, run_study
         >>> class Server:
         ...     @collab.main
         ...     def run(self):
         ...         study = Study.load("study.toml")
-        ...         conduct(study, FlareEngine(study), "my-study.result")
+        ...         run_study(study, FlareEngine(study), "my-study.result")
     """
 
     def __init__(self, study: Study, *, patience: float = PATIENCE) -> None:

@@ -14,8 +14,8 @@ from fzoos._util.files import FileLock
 from fzoos._util.sqlite import copy_database
 from fzoos.engines.flare.engine import PATIENCE, FlareEngine
 from fzoos.engines.flare.settings import PREVIOUS_JOB, study_name
-from fzoos.federation.conductor import conduct
 from fzoos.federation.study import Study
+from fzoos.federation.study_run import run_study
 
 __all__ = ["ERROR_FILE", "PROGRESS", "RESULTS", "Server", "result_file", "server_app"]
 
@@ -52,7 +52,7 @@ class Server:
         collab.fl_ctx.get_engine().register_app_command(PROGRESS, lambda topic, data, fl_ctx: engine.state())
         try:
             _wait_for_previous_job(path)
-            conduct(study, engine, path, resume=True)
+            run_study(study, engine, path, resume=True)
         except RunAborted:
             raise
         except Exception as error:

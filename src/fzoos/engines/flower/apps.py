@@ -18,10 +18,10 @@ from fzoos.engines.flower.masks import use_strong_masks
 from fzoos.engines.flower.secure import SecureFlowerEngine
 from fzoos.engines.flower.secure_client import guard, masked_reply, request_of
 from fzoos.engines.flower.wire import pack, unpack
-from fzoos.federation.conductor import conduct
 from fzoos.federation.journal import JournalError
 from fzoos.federation.site import StudySite
 from fzoos.federation.study import Study
+from fzoos.federation.study_run import run_study
 from fzoos.messages import codec
 from fzoos.result import Record
 
@@ -121,7 +121,7 @@ def server_app(study: StudyLike | None = None, *, secure_aggregation: bool = Fal
         ours, config = _study(study, context), context.run_config
         engine = SecureFlowerEngine(grid, ours) if secure_aggregation else FlowerEngine(grid, ours)
         path, resume = Path(str(config.get("result", "result.db"))), bool(config.get("resume", False))
-        result = conduct(ours, engine, path, resume=resume, callback=_show)
+        result = run_study(ours, engine, path, resume=resume, callback=_show)
         print(f"{result.message}; the result is in {path}", flush=True)
         if result.status == "failed":
             raise RuntimeError(result.message)  # so that Flower reports the run as failed

@@ -54,13 +54,13 @@ class FlowerEngine:
     Example:
         >>> from flwr.serverapp import ServerApp
         >>> from fzoos.engines.flower import FlowerEngine
-        >>> from fzoos.federation.conductor import conduct
+        >>> from fzoos.federation.study_run import run_study
         >>> from fzoos.federation.study import Study
         >>> app = ServerApp()
         >>> @app.main()
         ... def main(grid, context):
         ...     study = Study.load("study.toml")
-        ...     conduct(study, FlowerEngine(grid, study), "result.db")
+        ...     run_study(study, FlowerEngine(grid, study), "result.db")
     """
 
     def __init__(

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from conducted import run, same_history
 from fault_jobs import logged, make_study, receive
+from study_runs import run, same_history
 from wire import Wire
 
 import fzoos
 from fzoos import FedZO
-from fzoos.federation.conductor import conduct
+from fzoos.federation.study_run import run_study
 from fzoos.runs.store import StoreError
 
 # Checkpoints
@@ -37,7 +37,7 @@ def test_converged_at_every_exchange(folder):
     while result is None or result.status == "interrupted":
         starts += 1
         with Once(study, folder) as engine:
-            result = conduct(study, engine, folder / "result.db", resume=True)
+            result = run_study(study, engine, folder / "result.db", resume=True)
     assert starts == 2 * whole.rounds
     assert result.status == "converged"
     same_history(result, whole)
@@ -69,7 +69,7 @@ def test_other_settings(folder, changes):
     before = (folder / "result.db").read_bytes()
     other = make_study(**{"rounds": 3} | changes)
     with pytest.raises(StoreError, match=rf"holds a run of other settings \(study .*, not {other.id}\)") as caught:
-        conduct(other, Lonely(), folder / "result.db", resume=True)
+        run_study(other, Lonely(), folder / "result.db", resume=True)
     assert "\n" not in str(caught.value)
     assert (folder / "result.db").read_bytes() == before
 
@@ -86,7 +86,7 @@ def test_in_use(folder, nursery):
     child = nursery.start("server", folder=str(folder), settings={})
     assert receive(child.line) is not None  # its first request
     with pytest.raises(StoreError, match="is in use by another process: the study is running already"):
-        conduct(make_study(), Lonely(), folder / "result.db", resume=True)
+        run_study(make_study(), Lonely(), folder / "result.db", resume=True)
     assert fzoos.load(folder).status == "running"
     assert child.kill() == -9
     assert fzoos.load(folder).status == "interrupted"

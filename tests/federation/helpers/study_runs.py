@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from wire import Wire
 
-from fzoos.federation.conductor import conduct
+from fzoos.federation.study_run import run_study
 from fzoos.runs.store import Store
 
 THREE = ("a", "b", "c")
@@ -14,7 +14,7 @@ def run(study, folder, *, resume=False, callback=None, **wire):
     """One run over bytes, with the result in the folder."""
     folder.mkdir(exist_ok=True)
     with Wire(study, folder, **wire) as engine:
-        return conduct(study, engine, folder / "result.db", resume=resume, callback=callback), engine
+        return run_study(study, engine, folder / "result.db", resume=resume, callback=callback), engine
 
 
 def failures(folder):

@@ -27,14 +27,14 @@ from fzoos.messages.rounding import Rounding
 from fzoos.result import Record, Result, Status, ValuePending
 from fzoos.runs.store import Store, StoreError
 
-__all__ = ["conduct"]
+__all__ = ["run_study"]
 
 _NO_LIMIT = 2**40  # a checkpoint is our own file
 
 log = logging.getLogger("fzoos")
 
 
-def conduct(
+def run_study(
     study: Study,
     engine: Engine,
     path: str | Path,
@@ -43,19 +43,19 @@ def conduct(
     progress: bool = False,
     callback: Callable[[Record], Any] | None = None,
 ) -> Result:
-    """Run a study, or go on with it, and leave the result in a file that `fzoos.load` reads.
+    """Run a study, or resume it, and store the result in a file that `fzoos.load` reads.
 
     Args:
-        study: what to do.
+        study: its settings.
         engine: carries messages to the sites.
-        path: the file of runs that gets the result.
-        resume: go on from the file's last checkpoint, if there is one; otherwise a new run is begun.
+        path: the file of runs in which the result is stored.
+        resume: continue from the file's last checkpoint, if there is one; otherwise a new run is begun.
         progress: show a progress bar.
         callback: called after each round; a true return value ends the run.
 
     Returns:
         The result. Its status is "completed", "converged", "stopped", "budget", "interrupted" or "failed" (too few
-        sites answered); all but the first two can be taken up again with `resume`.
+        sites replied); all but the first two can be resumed.
 
     Raises:
         StoreError: the file cannot be used, or is of another study.
@@ -70,15 +70,15 @@ def conduct(
         raise StoreError(f"{path} is in use by another process: the study is running already")
     try:
         with Store(path) as store:
-            return _Conductor(study, engine, store, resume).run(progress, callback)
+            return _StudyRun(study, engine, store, resume).run(progress, callback)
     finally:
         lock.release()
 
 
-class _Conductor:
+class _StudyRun:
     def __init__(self, study: Study, engine: Engine, store: Store, resume: bool) -> None:
         self._study, self._store, self._engine = study, store, engine
-        self._said: set[tuple[int, str]] = set()  # why a site did not answer: a reason is logged once
+        self._logged: set[tuple[int, str]] = set()  # why a site did not reply: each reason is logged once
         if study.privacy_settings is not None:
             study.privacy_settings.check(study.algorithm_settings)
         self._releases = Releases(study.half, len(study.sites))
@@ -102,7 +102,7 @@ class _Conductor:
             privacy=study.privacy_settings,
             share_values=study.share_values,
             on_failure=self._failed,
-            before_sending=self._ask,
+            before_sending=self._account_for_privacy,
         )
         last = store.last
         body = store.last_checkpoint(last) if resume and last is not None else None
@@ -135,11 +135,11 @@ class _Conductor:
         return loop.run()
 
     def after_exchange(self, record: Record | None, x: FloatArray) -> None:
-        """The checkpoint and the record in one transaction."""
+        """Store the checkpoint and the record in one transaction."""
         self._store.checkpoint(self._run, self._body(), self._server.state.queries, record, x)
 
     def violation(self, round: int) -> None:
-        """Not known: values of constraints stay at the sites."""
+        """Return None, because values of constraints stay at the sites."""
 
     def finish(self, status: Status, message: str) -> Result:
         extra = self._extra()
@@ -149,13 +149,13 @@ class _Conductor:
         return self._store.result(self._run)
 
     def _queries(self) -> list[int]:
-        """Of each site, as it last reported; where the engine knows of queries that came to nothing, with them."""
+        """Return the queries of each site: as it last reported them, or as the engine counts them if that is more."""
         counted = getattr(self._engine, "queries", self._server.state.queries)
         return [max(pair) for pair in zip(counted, self._server.state.queries, strict=True)]
 
-    def _ask(self, requests: Mapping[int, Message]) -> None:
+    def _account_for_privacy(self, requests: Mapping[int, Message]) -> None:
         """Store what a private study may release before it is released."""
-        if self._study.privacy_settings is not None and self._releases.ask(requests):
+        if self._study.privacy_settings is not None and self._releases.record(requests):
             self._store.finish(self._run, "running", "", self._extra())
 
     def _body(self) -> bytes:
@@ -167,7 +167,7 @@ class _Conductor:
         if header["study"] != self._study.id:  # the same settings, but the algorithm's version is another one
             raise StoreError(
                 f"{self._store.path} was begun with another version of {self._study.algorithm_settings.label}: "
-                "go on with that, or begin a new run"
+                "continue with that one, or begin a new run"
             )
         self._server.state = ServerState.load(json.loads(header["state"]), arrays)
 
@@ -176,7 +176,7 @@ class _Conductor:
             found = Study(**self._store.settings(run))
         except (TypeError, ValueError) as error:
             raise StoreError(
-                f"{self._store.path} holds a run with settings that this version does not know ({error}): go on with "
+                f"{self._store.path} holds a run with settings unknown to this version ({error}): continue with "
                 "the version that wrote it, or begin a new run"
             ) from None
         if found.id != self._study.id:
@@ -189,8 +189,8 @@ class _Conductor:
         if isinstance(error.__cause__, ValuePending):
             return
         site = self._study.sites[client]
-        if (client, str(error)) not in self._said:
-            self._said.add((client, str(error)))
+        if (client, str(error)) not in self._logged:
+            self._logged.add((client, str(error)))
             log.warning("round %d: no answer of %s: %s", round, site, error)
         self._store.fail(self._run, round, client, f"{site}: {error}")
 
@@ -202,12 +202,12 @@ class _Conductor:
 
 
 def _server_for(study: Study, engine: Engine) -> Callable[..., Server]:
-    """Server, or AsynchronousServer, with its engine."""
+    """Return a server that lacks only its settings: an asynchronous one where `enough` is given."""
     if study.enough is None:
         return partial(Server, engine)
     if not isinstance(engine, AsynchronousEngine):
         raise ValueError(
-            f"enough is {study.enough}, but answers that come later cannot be used here: a secure sum is over the "
-            "answers of one round, and not every engine lets requests outlast an exchange. Leave enough out"
+            f"enough is {study.enough}, but late replies cannot be used here: a secure sum is over the "
+            "replies of one round, and not every engine lets requests outlast an exchange. Leave enough out"
         )
     return partial(AsynchronousServer, engine, enough=study.enough)
