@@ -60,14 +60,6 @@ def test_the_minimum_of_the_mean():
     assert np.max(np.abs(centres.mean(axis=0) - result.x)) > 1e-3
 
 
-def test_active_bounds():
-    """The minimum of each coordinate is beyond a bound, at it, or inside."""
-    centres = np.array([[1.5, -1.2, 0.1], [1.3, -1.4, 0.3]])
-    result = minimize(sites(centres, np.ones((2, 3))), np.zeros(3), bounds=(-1, 1), algorithm=Auto(), seed=0)
-    assert result.status == "converged"
-    assert result.x == pytest.approx([1.0, -1.0, 0.2], abs=1e-5)
-
-
 # Outliers
 
 START = np.full(10, 0.6)

@@ -245,16 +245,6 @@ def test_of_two_nodes_of_one_site_the_later_counts(federation: Federation, secon
 # Sites that are away, die, come back, hang
 
 
-def test_a_site_that_is_not_there_is_a_failure_and_takes_part_when_it_comes(federation: Federation) -> None:
-    federation.add("north", name="north")
-    engine = federation.engine()
-    outcome = engine.exchange({0: request(), 1: request()}, 10.0)
-    assert set(outcome.replies) == {0}
-    assert isinstance(outcome.failures[1], ConnectionError)
-    federation.add("east", name="east")
-    assert set(engine.exchange({0: request(2), 1: request(2)}, 10.0).replies) == {0, 1}
-
-
 def test_a_site_that_restarts_within_an_exchange_answers_in_it_and_pays_no_query_twice(federation: Federation) -> None:
     """It is taken away when its queries are made and its reply is not yet sent, after longer than the patience."""
     patience = 1.5

@@ -8,7 +8,7 @@ from scipy.optimize import least_squares as fit
 
 from fzoos_experiments.suites.bbob import bbob
 from fzoos_experiments.suites.benchmark import SuiteRun, execute
-from fzoos_experiments.suites.least_squares import PROBLEMS, least_squares
+from fzoos_experiments.suites.least_squares import PROBLEMS
 from fzoos_experiments.suites.mujoco import mujoco
 from fzoos_experiments.suites.problem import Differences, split
 from fzoos_experiments.suites.profiles import Outcome, outcomes, summary
@@ -69,16 +69,6 @@ def test_bbob_is_the_average_of_the_clients_and_has_the_known_minimum(large):
     steps = np.eye(20)
     best = np.array([(problem.value(-step) - problem.value(step)) / 4.0 for step in steps])
     assert problem.value(best) == pytest.approx(problem.minimum, abs=1e-9)
-
-
-def test_instances_and_seeds_are_different_problems():
-    problems = [bbob(8, 3, *which) for which in ((4,), (5,))] + [bbob(8, 3, 4, seed=1)]
-    assert len({tuple(p.x0) for p in problems}) == 3
-    assert len({p.minimum for p in problems}) == 2
-    published, moved = least_squares(7, 0), least_squares(7, 4)
-    assert published.x0.tolist() == [-1.2, 1.0]
-    assert np.abs(moved.x0 - published.x0).max() <= 0.12
-    assert moved.minimum == published.minimum
 
 
 def test_robots_differ_in_mass_and_repeat_their_episodes():

@@ -84,16 +84,6 @@ def test_an_estimate_is_the_sum_of_its_parts():
         np.testing.assert_array_equal(e.gradient, e.local + gamma * vector)
 
 
-def test_the_norm_of_the_covariance_does_not_fall_below_d_queries(folder):
-    """The n x d Jacobian has a null space while n < d, in which nothing is known: kappa = 1 is still an eigenvalue."""
-    found = rows(folder, "uncertainty", function="quadratic", d=50)
-    few = column(found, "n") < 50
-    assert few.any()
-    np.testing.assert_allclose(column(found, "norm")[few], 1.0, atol=1e-6)
-    assert np.all(column(found, "trace")[few] < 50.0)
-    assert np.all(column(found, "norm")[column(found, "n") > 150] < 0.5)
-
-
 def test_the_error_of_the_features_is_one_over_m(folder):
     for d, n in {(row["d"], row["n"]) for row in rows(folder, "features")}:
         errors = [column(rows(folder, "features", d=d, n=n, M=m), "error").mean() * m for m in (300, 1_000, 3_000)]

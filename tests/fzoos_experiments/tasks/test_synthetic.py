@@ -96,13 +96,6 @@ def test_minimum_of_ackley_and_levy(kind, where, dim):
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_nothing_is_below_the_minimum(kind):
-    task = kind(dim=3)
-    z = np.concatenate([inside(task, n=2000), task.minimizer + 1e-3 * inside(task, n=200)])
-    assert np.all(task.base(z) >= task.minimum - 1e-14)
-
-
-@pytest.mark.parametrize("kind", EVERY)
 def test_the_shares_are_dirichlet(kind):
     # (a_ij)_i ~ Dirichlet(1/N, ..., 1/N) for each j: not negative, sum 1 over the clients, and with alpha_0 = 1 the
     # variance of a share is (1/N)(1 - 1/N) / 2; here 0.08 for N = 5, within 5 standard errors (a share is in [0, 1]).
