@@ -226,6 +226,18 @@ def test_what_is_under_way_is_planned_for():
     assert (server.state.queries[2], server.state.unknown) == (42, [0, 0, 0])
 
 
+def test_a_late_reply_claims_its_own_queries_at_most():
+    """What was planned for while it was under way is not counted beside it."""
+
+    def answer(i, request):
+        reply = steps(i, request)
+        return replace(reply, scalars={**reply.scalars, "queries": 2**39}) if i == 2 else reply
+
+    server = make_server(Scripted(answer, [[0, 1], [0, 1], [0, 1, 2]]))
+    play(server, 3)
+    assert (server.state.queries[2], server.state.unknown) == (42, [0, 0, 0])
+
+
 def test_another_server_goes_on_from_the_state():
     """Saved between two exchanges and restored: what is under way is sent again, and the numbers are the same."""
     one = make_server(Scripted(steps, [[0, 1], [0, 1], [0, 2], [0, 2]]))

@@ -133,11 +133,12 @@ class AsynchronousServer(Server):
 
     def _send(self, requests: dict[int, Message]) -> None:
         """Put requests under way; until they are answered, what they may cost is planned for."""
-        state = self.state
-        state.answers.under_way |= requests
+        self.state.answers.under_way |= requests
         for i, request in requests.items():
-            cost = self._counts.cost(request, first=i not in state.joined)
-            state.unknown[i] = max(state.unknown[i], cost)
+            self.state.unknown[i] += self._planned(i, request)
+
+    def _planned(self, client: int, request: Message) -> int:
+        return self._counts.cost(request, first=client not in self.state.joined)
 
     def _wait(self, plan: Plan, enough: int, came: dict[int, Message]) -> dict[int, Exception]:
         """Wait for so many answers, and add those that are good; the others fail."""
@@ -148,6 +149,8 @@ class AsynchronousServer(Server):
         self.before_sending(new)
         outcome = self._gather(new, dropouts.timeout, enough)
         failures = dict(outcome.failures)
+        for i in outcome.replies.keys() | outcome.failures.keys():
+            state.unknown[i] -= self._planned(i, answers.under_way[i])
         for i, reply in outcome.replies.items():
             request = answers.under_way[i]
             try:

@@ -2,8 +2,8 @@
 
 A budget is kept on other people's word. So a client's count is bounded by the requests that it got:
 
-- since its last reply a client has not made more queries than a request costs, for each attempt that may have been
-  made;
+- since its last reply a client has not made more queries than this request costs, once, and those requests before it
+  that failed without a count;
 - a count never falls, and a request that was answered has cost what the algorithm says: a smaller count is a lie, or
   belongs to a journal that was lost or is older than the server's record of it.
 
@@ -46,7 +46,6 @@ class QueryCounts:
 
     algorithm: Algorithm  # says what a request costs
     half: ServerHalf
-    attempts: int = 1  # how often a request is sent at most
     lost: Collection[int] = ()  # clients whose journal may be lost: they continue, and earlier queries still count
     shares_values: bool = False  # whether f_i(x) is queried after each round: the next one may then cost a query less
 
@@ -72,8 +71,9 @@ class QueryCounts:
             CountTooSmall: it is smaller than it can be; what must have been made is counted.
         """
         known, count = state.queries[client], state.offsets[client] + claimed
-        most = known + state.unknown[client] + self.attempts * (self.most(request) + state.constrained)
-        least = max(known, self._before[client] + self._least(request))
+        costs = self._costs(state, client, request)
+        most = known + state.unknown[client] + max(costs) + state.constrained
+        least = max(known, self._before[client] + min(costs) - self.shares_values * (request.kind != "value"))
         if count < least:
             if client not in self.lost:
                 state.queries[client] = least
@@ -82,20 +82,20 @@ class QueryCounts:
                     "server's record. Put the right one in its place; to continue without it, name the site in the "
                     "study's lost_journals"
                 )
-            planned = known + state.unknown[client] + self.most(request)  # what it has paid since is not known
-            state.offsets[client] += planned - count
-            count = planned
+            state.offsets[client] += most - count  # what it has paid since is not known
+            count = most
         state.queries[client], state.unknown[client] = min(count, most), 0
         if count > most:
             return f"claims {count} queries; at most {most} can have been made, and are counted"
         return None
 
-    def _least(self, request: Message) -> int:
-        """Return the queries that a reply to this request has cost for certain."""
+    def _costs(self, state: ServerState, client: int, request: Message) -> list[int]:
+        """Return what a reply to this request alone may have cost."""
         if request.kind == "value":
-            return 0
-        costs = [self.algorithm.cost(self.half.dim, request, first=first) for first in (False, True)]
-        return max(min(costs) - self.shares_values, 0)
+            return [0, 1]
+        known = client in state.joined and client not in self.lost
+        firsts = (False,) if known else (False, True)
+        return [self.algorithm.cost(self.half.dim, request, first=first) for first in firsts]
 
     def failed(self, state: ServerState, client: int, request: Message, reported: int | None) -> None:
         """Take the count that came with a failure; without one, plan for what may have been paid."""
@@ -103,7 +103,7 @@ class QueryCounts:
         if reported is None or state.offsets[client] + reported < known:
             state.unknown[client] += self.most(request)
             return
-        most = known + state.unknown[client] + self.attempts * self.most(request)
+        most = known + state.unknown[client] + max(self._costs(state, client, request)) + state.constrained
         state.queries[client], state.unknown[client] = min(state.offsets[client] + reported, most), 0
 
     def allow_retry(self, state: ServerState, requests: Collection[Message], max_queries: int | None) -> bool:

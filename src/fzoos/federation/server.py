@@ -59,8 +59,8 @@ class Server:
 
     def __post_init__(self, x0: FloatArray, rng: np.random.Generator) -> None:
         self._half, self._aggregate = self.algorithm.server(len(x0)), partial(aggregate, how=self.combine)
-        attempts, lost = (1, ()) if self.dropouts is None else (1 + self.dropouts.retries, self.dropouts.lost)
-        self._counts = QueryCounts(self.algorithm, self._half, attempts, lost, self.share_values)
+        lost = () if self.dropouts is None else self.dropouts.lost
+        self._counts = QueryCounts(self.algorithm, self._half, lost, self.share_values)
         count = len(self.weights)
         self.state = ServerState(self._half.start(x0), rng, queries=[0] * count, distances=[None] * count)
 
