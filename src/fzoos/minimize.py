@@ -19,7 +19,7 @@ from fzoos.algorithms import Algorithm, Auto
 from fzoos.algorithms.base import declared_parts
 from fzoos.engines.local import LocalEngine, point_pools
 from fzoos.federation.history import RunHistory
-from fzoos.federation.limits import Limits, Stop
+from fzoos.federation.limits import Stop
 from fzoos.federation.rounds import RoundLoop
 from fzoos.federation.server import Server
 from fzoos.federation.setup import Seeds, Setting, check_weights, count_participants
@@ -209,7 +209,6 @@ def minimize(
             rounding=Rounding(precision, seeds.server),
             share_values=share_values,
         )
-        limits = Limits(stop)
         history = RunHistory(server, clients, box, describe(settings))
         loop = RoundLoop(
             server=server,
@@ -217,18 +216,16 @@ def minimize(
             recorder=history,
             rounds=rounds,
             max_queries=max_queries,
-            tolerance=algorithm.tolerance if stop.tolerance is None else stop.tolerance,
+            stop=stop,
             monitor=measure,
             callback=callback,
             progress=progress,
-            limits=limits,
             cuts=True,
         )
         if past is not None:
             for client, values, unanswered in zip(clients, past.values, past.unanswered, strict=True):
                 client.context.evaluator.replay(values, unanswered)
             loop.replay(past.history, past.points)
-            limits.recall(past.history)
             if past.result.status == "converged":
                 server.state.moves = []
         if store is not None:

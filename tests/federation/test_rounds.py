@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fzoos import FedZO, ScaffoldI
+from fzoos import FedZO, ScaffoldI, Stop
 from fzoos.algorithms.base import ServerHalf
 from fzoos.algorithms.finite_differences import FiniteDifferences
 from fzoos.algorithms.optimizers import SGD
@@ -150,7 +150,7 @@ class Walk:
 def walked(moves, tolerance, state=None):
     """The round in which the run ended, how, and the server."""
     server, notes = Walk(moves, state), Notes()
-    RoundLoop(server, BOX, notes, rounds=len(moves), tolerance=tolerance).run()
+    RoundLoop(server, BOX, notes, rounds=len(moves), stop=Stop(tolerance=tolerance)).run()
     return server.round, notes.ending[0], server
 
 
@@ -184,7 +184,7 @@ def test_moves_survive_a_resume():
     moves = [0.1, 0.001, 0.1, 0.001, 0.001, 0.001, 0.001, 0.1]
     for stop in range(6):
         server, notes = Walk(moves), Notes()
-        RoundLoop(server, BOX, notes, rounds=stop, tolerance=0.01).run()
+        RoundLoop(server, BOX, notes, rounds=stop, stop=Stop(tolerance=0.01)).run()
         saved = ServerState.load(*server.state.save())
         assert walked(moves, 0.01, saved)[:2] == (6, "converged")
     ended = walked(moves, 0.01)[2].state

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -52,14 +52,16 @@ class RoundLoop:
     recorder: Recorder
     rounds: int  # R
     max_queries: int | None = None  # of all clients together: no round begins that would exceed it
-    tolerance: float = 0.0  # the run converges after three moves below it, in every coordinate of the cube; 0: never
+    stop: Stop = Stop()
+    history: InitVar[Sequence[Record]] = ()  # the rounds so far, where a run is resumed
     monitor: Callable[[FloatArray], Any] | None = None  # maps x to a number for the record
     callback: Callable[[Record], Any] | None = None  # the run stops if it returns True or raises StopIteration
     progress: bool = False  # whether a progress bar is shown
-    limits: Limits = field(default_factory=lambda: Limits(Stop()))
     cuts: bool = False  # whether the last part of the budget, if it is less than a round, is used for a part of one
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, history: Sequence[Record]) -> None:
+        self._limits = Limits(self.stop)
+        self._limits.recall(history)
         last = self.server.state.previous or {"x": self.server.x, "place": self.server.state.x}
         # After the last round that was recorded.
         self._x, self._place, self._recorded = self.box.from_cube(last["x"]), last["place"], self.server.round
@@ -92,7 +94,7 @@ class RoundLoop:
         return self.recorder.finish(status, message)
 
     def replay(self, history: Sequence[Record], points: Sequence[FloatArray]) -> None:
-        """Run recorded rounds again, whose values are known, and compare x after each of them.
+        """Run recorded rounds of `minimize` again, whose values are known, and compare x after each of them.
 
         Raises:
             ValueError: a round leads to another x.
@@ -110,12 +112,13 @@ class RoundLoop:
                 )
             server.state.seconds, self._recorded = record.seconds, record.round
             self.recorder.after_exchange(record, x)
+        self._limits.recall(history)
 
     def _run(self) -> Ending:
         with RoundProgress(self.rounds, enabled=self.progress) as bar:
             while self.server.round < self.rounds:
                 if self._rests():
-                    return "converged", f"x moved by less than {self.tolerance:g} of the box in {_RESTING} rounds"
+                    return "converged", f"x moved by less than {self._tolerance:g} of the box in {_RESTING} rounds"
                 over_budget = self._plan()
                 if over_budget is not None:
                     return "budget", over_budget
@@ -128,17 +131,21 @@ class RoundLoop:
                 bar.show(record)
                 if self._is_stopped_by_callback(record):
                     return "stopped", f"the callback stopped the run after round {record.round}"
-                ending = self.limits.after(record)
+                ending = self._limits.after(record)
                 if ending is not None and record.round < self.rounds:
                     return ending
                 if record.cut:
                     return "budget", f"the last round was cut, so that the budget of {self.max_queries} is spent"
         return "completed", f"all {self.rounds} rounds are done"
 
+    @property
+    def _tolerance(self) -> float:
+        return self.server.algorithm.tolerance if self.stop.tolerance is None else self.stop.tolerance
+
     def _rests(self) -> bool:
         """By this run's tolerance: a study may be taken up again with another one."""
         moves = self.server.state.moves
-        resting = len(moves) == _RESTING and max(moves) < self.tolerance
+        resting = len(moves) == _RESTING and max(moves) < self._tolerance
         return resting and not self.server.state.violated  # multipliers that grow will move it again
 
     def _plan(self) -> str | None:
@@ -165,7 +172,7 @@ class RoundLoop:
 
     def _begin(self, plan: Plan) -> str | None:
         """Begin the round, or go on with it, if time and bytes allow it."""
-        over = None if self.server.begun else self.limits.before(self.server.state)
+        over = None if self.server.begun else self._limits.before(self.server.state)
         if over is None:
             self.server.begin(plan)
             self._cut = plan.cut

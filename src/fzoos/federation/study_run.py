@@ -15,7 +15,6 @@ from fzoos._util.arrays import FloatArray
 from fzoos._util.files import FileLock
 from fzoos.federation.asynchronous import AsynchronousServer
 from fzoos.federation.exchange import AsynchronousEngine, Dropouts, Engine
-from fzoos.federation.limits import Limits
 from fzoos.federation.privacy import Releases
 from fzoos.federation.rounds import RoundLoop
 from fzoos.federation.server import Server
@@ -104,39 +103,39 @@ class _StudyRun:
             on_failure=self._failed,
             before_sending=self._account_for_privacy,
         )
-        last = store.last
-        body = store.last_checkpoint(last) if resume and last is not None else None
-        if last is not None and resume:
-            store.check(last)
-            self._check_same(last)
-            self._run = last
-            self._releases.restore(store.extra(last))
-        else:
+        last = store.last if resume else None
+        if last is None:
             self._run = store.begin(study.name, study.settings, study.start, len(study.sites))
+            return
+        body = store.last_checkpoint(last)
+        store.check(last)
+        self._check_same(last)
+        self._run = last
+        self._releases.restore(store.extra(last))
         if body is not None:
             self._restore(body)
 
     def run(self, progress: bool, callback: Callable[[Record], Any] | None) -> Result:
         study = self._study
         self._store.resume(self._run)
-        limits = Limits(study.stop)
-        limits.recall(self._store.result(self._run).history)
         loop = RoundLoop(
             server=self._server,
             box=study.box,
             recorder=self,
             rounds=study.rounds,
             max_queries=study.max_queries,
-            tolerance=study.algorithm_settings.tolerance if study.tolerance is None else study.tolerance,
+            stop=study.stop,
+            history=self._store.result(self._run).history,
             callback=callback,
             progress=progress,
-            limits=limits,
         )
         return loop.run()
 
     def after_exchange(self, record: Record | None, x: FloatArray) -> None:
         """Store the checkpoint and the record in one transaction."""
-        self._store.checkpoint(self._run, self._body(), self._server.state.queries, record, x)
+        values, arrays = self._server.state.save()
+        body = pack({"state": json.dumps(values), "study": self._study.id}, arrays)
+        self._store.checkpoint(self._run, body, self._server.state.queries, record, x)
 
     def violation(self, round: int) -> None:
         """Return None, because values of constraints stay at the sites."""
@@ -145,22 +144,16 @@ class _StudyRun:
         extra = self._extra()
         if "epsilon" in extra:
             message += f"; epsilon = {extra['epsilon']:.3g} at delta = {extra['delta']:g} for each site"
-        self._store.finish(self._run, status, message, extra, self._queries())
+        reported = self._server.state.queries
+        counted = getattr(self._engine, "queries", reported)  # with those of failed requests, where the engine knows
+        queries = [max(pair) for pair in zip(counted, reported, strict=True)]
+        self._store.finish(self._run, status, message, extra, queries)
         return self._store.result(self._run)
-
-    def _queries(self) -> list[int]:
-        """Return the queries of each site: as it last reported them, or as the engine counts them if that is more."""
-        counted = getattr(self._engine, "queries", self._server.state.queries)
-        return [max(pair) for pair in zip(counted, self._server.state.queries, strict=True)]
 
     def _account_for_privacy(self, requests: Mapping[int, Message]) -> None:
         """Store what a private study may release before it is released."""
         if self._study.privacy_settings is not None and self._releases.record(requests):
             self._store.finish(self._run, "running", "", self._extra())
-
-    def _body(self) -> bytes:
-        values, arrays = self._server.state.save()
-        return pack({"state": json.dumps(values), "study": self._study.id}, arrays)
 
     def _restore(self, body: bytes) -> None:
         header, arrays = unpack(body, _NO_LIMIT, _NO_LIMIT, _NO_LIMIT)
