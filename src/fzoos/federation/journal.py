@@ -125,6 +125,8 @@ class Journal:
 
     Attributes:
         seed: the journal's seed.
+        since: the mark up to which rows were not read when the journal was opened; None: all were read.
+        rows: the number of rows of all tables.
         count: the number of queries.
         flushes: how often the disk was waited for.
 
@@ -141,7 +143,7 @@ class Journal:
         seed: int | None = None,
         since: Mark | None = None,
     ) -> None:
-        self.path, self.seed, self._since = Path(path), seed, since if Path(path).exists() else None
+        self.path, self.seed, self.since = Path(path), seed, since if Path(path).exists() else None
         self._lock = FileLock(self._beside(".lock"))
         try:
             if not self._lock.acquire(wait):
@@ -158,7 +160,7 @@ class Journal:
         return self.path.with_name(self.path.name + ending)
 
     def _open(self, study: str, site: str) -> None:
-        self._links, self._rows = dict.fromkeys(CHAINED, b""), 0
+        self._links, self.rows = dict.fromkeys(CHAINED, b""), 0
         self._announced: tuple[bytes, bytes] | None = None  # a request that is written with the next row
         self._flushed, self._waiting = time.monotonic(), False  # whether there are rows that may not be on the disk
         self.flushes = 0
@@ -170,9 +172,9 @@ class Journal:
             begun = exists and self._check(study, site)
             text = self._count_file.read(_WIDTH)
             noted = int(text) if exists and text.isdigit() else 0
-            if self._rows < noted:
+            if self.rows < noted:
                 raise JournalError(
-                    f"the journal {self.path} has lost its end: {self._rows} of {noted} rows are there. If it was "
+                    f"the journal {self.path} has lost its end: {self.rows} of {noted} rows are there. If it was "
                     f"copied, copy {self.path.name}-wal too; otherwise put a copy from a backup in its place. To "
                     f"continue without the missing rows (`fzoos journal verify FILE` reports what is there), remove "
                     f"{count_file.name} beside it"
@@ -195,24 +197,24 @@ class Journal:
     def _check(self, study: str, site: str) -> bool:
         """Check all rows, or those after `since`, without a change; False if the file has no tables yet."""
         with closing(open_readonly(self.path)) as db:
-            if self._since is not None and not _has_been_at(db, self._since):
-                self._since = None
-            damaged = "ok" if self._since else db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if self.since is not None and not _has_been_at(db, self.since):
+                self.since = None
+            damaged = "ok" if self.since else db.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if damaged != "ok":
                 raise JournalError(f"the journal {self.path} is damaged: {damaged.splitlines()[-1]}. {_WAY_OUT}")
             if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
                 return False
             self._check_about(dict(db.execute("SELECT name, value FROM about")), study, site)
             for table, columns in CHAINED.items():
-                count, self._links[table] = (self._since or {}).get(table, (0, b""))
-                expected, self._rows = count + 1, self._rows + count
+                count, self._links[table] = (self.since or {}).get(table, (0, b""))
+                expected, self.rows = count + 1, self.rows + count
                 text = f"SELECT id, link, {', '.join(columns)} FROM {table} WHERE id > ? ORDER BY id"
                 for id, link, *row in db.execute(text, (count,)):
                     self._links[table] = link_of(self._links[table], row)
                     if id != expected or link != self._links[table]:
                         raise JournalError(f"the journal {self.path} is damaged at row {id} of {table}. {_WAY_OUT}")
                     expected += 1
-                    self._rows += 1
+                    self.rows += 1
         return True
 
     def _check_about(self, about: Mapping[str, str], study: str, site: str) -> None:
@@ -264,7 +266,7 @@ class Journal:
                 "the disk, then start again"
             ) from None
         self._links, self._announced = links, None
-        self._rows += sum(map(len, groups.values()))
+        self.rows += sum(map(len, groups.values()))
         self._waiting = True
         if flush:
             self._note_flushed()
@@ -280,7 +282,7 @@ class Journal:
     def _note_rows(self) -> None:
         with suppress(OSError):  # the last number stays
             self._count_file.seek(0)
-            self._count_file.write(b"%0*d" % (_WIDTH, self._rows))
+            self._count_file.write(b"%0*d" % (_WIDTH, self.rows))
 
     def flush(self) -> None:
         """Wait until all rows are on the disk."""
@@ -300,16 +302,6 @@ class Journal:
         return int(last or 0) + 1
 
     @property
-    def rows(self) -> int:
-        """The number of rows of all tables."""
-        return self._rows
-
-    @property
-    def all_read(self) -> bool:
-        """Whether all rows were checked when the journal was opened."""
-        return self._since is None
-
-    @property
     def mark(self) -> Mark:
         """The number of rows per table and the last links."""
         counts = {table: self._read(f"SELECT max(id) FROM {table}")[0][0] or 0 for table in CHAINED}
@@ -325,7 +317,7 @@ class Journal:
         [(last,)] = self._read("SELECT max(id) FROM requests WHERE digest = ?", (digest,))
         if last is None:
             return None
-        if self._since is not None and not self._is_as_written(last):  # it may not have been checked
+        if self.since is not None and not self._is_as_written(last):  # it may not have been checked
             raise JournalError(f"the journal {self.path} is damaged at request {last}. {_WAY_OUT}")
         return next(self._requests("WHERE requests.id = ?", last))
 

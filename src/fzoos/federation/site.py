@@ -110,7 +110,7 @@ class StudySite:
         # For its own limit of epsilon the site counts its replies in all rows.
         since = None if self._last is None or self._last.is_long_ago or max_epsilon is not None else self._last.mark
         self._journal = Journal(journal, study.id, study.sites[client], wait, site_seed, since)
-        self._read = self._journal.rows if self._last is None or self._journal.all_read else self._last.read
+        self._read = self._journal.rows if self._last is None or self._journal.since is None else self._last.read
         self._lock = threading.Lock()
         self._client: Client | None = None  # None: to be restored
         self._ledger = _SiteLedger(self._journal, study.on_failure, study.dim)

@@ -148,8 +148,6 @@ def join_stored(parts: Sequence[FloatArray]) -> FloatArray:
     width = max(part.shape[1] if part.ndim == 2 else 1 for part in parts)
     if width == 1:
         return np.concatenate(parts)
-    rows = [part if part.ndim == 2 else np.full((len(part), width), np.inf) for part in parts]
-    for part, made in zip(parts, rows, strict=True):
-        if part.ndim == 1:
-            made[:, 0] = part
-    return np.concatenate(rows)
+    return np.concatenate(
+        [p if p.ndim == 2 else np.column_stack([p, np.full((len(p), width - 1), np.inf)]) for p in parts]
+    )

@@ -29,12 +29,13 @@ class Trajectory:
         stores: whether points and values are stored; algorithms of finite differences do not need them.
 
     Attributes:
+        stores_points: whether points and observations are stored.
         lagrangian: what is observed in place of f where there are constraints; None: no value had any yet.
         version: goes up when observations of earlier points change.
     """
 
     def __init__(self, dim: int, stores: bool = True) -> None:
-        self.dim, self._stores = dim, stores
+        self.dim, self.stores_points = dim, stores
         self._clear()
 
     def _clear(self) -> None:
@@ -47,12 +48,7 @@ class Trajectory:
 
     def store_points(self) -> None:
         """Store points and observations from now on: surrogates are conditioned on them."""
-        self._stores = True
-
-    @property
-    def stores_points(self) -> bool:
-        """Whether points and observations are stored."""
-        return self._stores
+        self.stores_points = True
 
     def add(self, x: FloatArray, values: FloatArray, at_server_x: bool = False) -> FloatArray:
         """Add points, and return what is observed there, shape (n,); NaN marks a failed one.
@@ -64,7 +60,7 @@ class Trajectory:
         """
         good: NDArray[np.bool_] | slice = slice(None) if all_finite(values) else is_finite(values)
         y = values if values.ndim == 1 else self._add_constrained(x, values, at_server_x)
-        if self._stores:
+        if self.stores_points:
             points = np.ascontiguousarray(x[good])  # sums over rows in another memory order have other last bits
             self._x.append(points)
             self._y.append(y[good][:, None])
@@ -80,7 +76,7 @@ class Trajectory:
         self.lagrangian.observe(x[good], values[good])
         if at_server_x and self.lagrangian.at_server_x is None and self.lagrangian.observe_server_x(values[0]):
             self.observe_again()
-        if self._stores:
+        if self.stores_points:
             assert self._table is not None
             self._table.append(values[good])
         y: FloatArray = np.where(good, self.lagrangian.values(np.where(good[:, None], values, 0.0)), np.nan)
@@ -90,7 +86,7 @@ class Trajectory:
         """Compute all observations again, because the multipliers have changed."""
         assert self.lagrangian is not None
         self.version += 1
-        if self._stores and self._table is not None:
+        if self.stores_points and self._table is not None:
             self._y.array[:, 0] = self.lagrangian.values(self._table.array)
 
     @property
