@@ -65,13 +65,7 @@ class Record:
 
     @property
     def measured(self) -> dict[str, float]:
-        """The diagnostics, and the violation if it is known: what tables and plots show beside the costs.
-
-        Example:
-            >>> from fzoos import Record
-            >>> Record(1, 42, 96, 64, 0.5, 0.1, 2.0, {"correction_length": 1.0}, violation=0.25).measured
-            {'violation': 0.25, 'correction_length': 1.0}
-        """
+        """The diagnostics, and the violation if it is known: what tables and plots show beside the costs."""
         return {**({} if self.violation is None else {"violation": self.violation}), **self.diagnostics}
 
     @property
@@ -161,14 +155,7 @@ class Result:
 
     @property
     def success(self) -> bool:
-        """Whether the run ended as intended: it has neither failed nor been interrupted, and is not running.
-
-        Example:
-            >>> import numpy as np
-            >>> from fzoos import FedZO, minimize
-            >>> minimize(lambda x: float(x @ x), np.ones(2), bounds=(-1, 1), algorithm=FedZO(), rounds=1).success
-            True
-        """
+        """Whether the run ended as intended: it has neither failed nor been interrupted, and is not running."""
         return self.status not in ("failed", "interrupted", "running")
 
     @property
@@ -301,12 +288,7 @@ def _array(values: list[float | None]) -> np.ndarray[tuple[int], np.dtype[np.int
 
 
 def best_of(history: Sequence[Record], points: Sequence[FloatArray] | FloatArray) -> FloatArray | None:
-    """x after the round with the lowest F(x); None if F is not known in any round.
-
-    Args:
-        history: the rounds.
-        points: x after each of them.
-    """
+    """Return the point of the round with the lowest F(x); None if F is not known in any round."""
     known = known_values(history)
     return np.array(points[min(known)[1]]) if known else None
 

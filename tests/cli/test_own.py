@@ -11,7 +11,7 @@ import pytest
 
 from fzoos import load
 from fzoos.cli.app import main
-from fzoos.cli.own import own_problem
+from fzoos.cli.problems import own_problem
 
 MODULE = """
 import numpy as np

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import scipy
 from threadpoolctl import LibController, ThreadpoolController
@@ -24,7 +24,7 @@ LARGE = 10_000_000  # numbers in a matrix above which a second thread pays off: 
 _lock = threading.Lock()
 _before: tuple[tuple[LibController, int], ...] = ()  # the libraries whose number was changed, with their own number
 _held: int | None = None
-_working = _evaluating = 0  # sections of each kind that are active
+_active = {"own": 0, "objective": 0}  # sections of each kind that are active
 _shares: list[int] = []  # BLAS threads per client, for each engine that runs clients in threads
 
 
@@ -42,7 +42,7 @@ def _libraries() -> tuple[LibController, ...]:
 def _settle() -> None:
     """Set or restore the number of threads, as the active sections require."""
     global _before, _held
-    wanted = min(_shares) if _shares else 1 if _working and not _evaluating else None
+    wanted = min(_shares) if _shares else 1 if _active["own"] and not _active["objective"] else None
     if wanted == _held:
         return
     _restore()
@@ -62,46 +62,42 @@ def _restore() -> None:
     _before, _held = (), None
 
 
-class one_blas_thread:  # used like a function; a class takes half the time of a generator
+class _Section:  # a class takes half the time of a generator
+    """A section of one kind, which settles the number of threads when it begins and ends, unless it is not counted."""
+
+    _kind: Literal["own", "objective"]
+    _counted: bool
+
+    def __enter__(self) -> Self:
+        self._count(1)
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self._count(-1)
+
+    def _count(self, change: int) -> None:
+        if self._counted:
+            with _lock:
+                _active[self._kind] += change
+                _settle()
+
+
+class one_blas_thread(_Section):  # used like a function
     """A section of the library's own arithmetic: on one thread unless its largest matrix has very many numbers."""
+
+    _kind = "own"
 
     def __init__(self, largest_matrix: int = 0) -> None:
         self._counted = largest_matrix < LARGE
 
-    def __enter__(self) -> Self:
-        global _working
-        if self._counted:
-            with _lock:
-                _working += 1
-                _settle()
-        return self
 
-    def __exit__(self, *exc: Any) -> None:
-        global _working
-        if self._counted:
-            with _lock:
-                _working -= 1
-                _settle()
-
-
-class objective_threads:
+class objective_threads(_Section):
     """A section that calls the user's objective: on as many threads as the user has set."""
 
-    def __enter__(self) -> Self:
-        global _evaluating
-        self._counted = _working > 0
-        if self._counted:
-            with _lock:
-                _evaluating += 1
-                _settle()
-        return self
+    _kind = "objective"
 
-    def __exit__(self, *exc: Any) -> None:
-        global _evaluating
-        if self._counted:
-            with _lock:
-                _evaluating -= 1
-                _settle()
+    def __init__(self) -> None:
+        self._counted = _active["own"] > 0
 
 
 @contextmanager

@@ -1,16 +1,18 @@
-"""Matrices that do not fit in the cache, processed a few rows at a time so that each number is loaded once."""
+"""Large matrices: processed a few rows at a time, so that each number is loaded once, in memory that is reused."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
 
-__all__ = ["panels", "row_squares"]
+__all__ = ["panels", "retain_freed_memory", "row_squares"]
 
 _NUMBERS = 2**15  # of a panel: 256 kB
+_ALMOST = 2**25 - 2**15  # bytes: with what the C library adds, still below its largest threshold
 
 
 def panels(count: int, columns: int) -> Iterator[slice]:
@@ -25,3 +27,16 @@ def row_squares(x: FloatArray) -> FloatArray:
     for part in panels(*x.shape):
         np.add.reduce(x[part] * x[part], axis=1, out=found[part])
     return found
+
+
+@cache
+def retain_freed_memory() -> None:
+    """Let this process retain up to 64 MB of freed memory, so that arrays of a few megabytes reuse it.
+
+    glibc requests memory from the system for each array above a threshold, and returns it as soon as it is free: the
+    system then clears every page of the next array, which takes longer than to compute with it. The threshold rises to
+    the size of the largest array that was returned, up to 32 MB, and twice as much free memory is retained at the end
+    of the heap. So one array of nearly that size is enough, of which no page is ever touched. With other C libraries
+    this has no effect.
+    """
+    np.empty(_ALMOST, dtype=np.uint8)

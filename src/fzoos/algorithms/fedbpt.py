@@ -30,21 +30,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.checks import check_count, check_positive
 from fzoos.algorithms.base import ClientContext, ClientHalf, Part, Round, ServerHalf, State
-from fzoos.algorithms.fedcma import SearchClient
-from fzoos.algorithms.local_steps import LocalSteps
+from fzoos.algorithms.fedcma import SearchClient, SearchSettings
 from fzoos.messages.message import Arrays, Kind, Message
 from fzoos.objectives.box import clip_to_cube
 
 __all__ = ["FedBPT"]
 
-_SMALLEST, _LARGEST, _HALF = 1e-12, 1e6, 0.5  # step sizes are kept in between; in a box, half of it is wide enough
+_SMALLEST, _LARGEST, _HALF = 1e-12, 1e6, 0.5  # limits of step sizes; in a box, half of it is wide enough
 _INSTEAD = 'name = "fedcma"'
 
 
 @dataclass(frozen=True)
-class FedBPT(LocalSteps):
+class FedBPT(SearchSettings):
     """FedBPT: T generations of a CMA-ES at each client, then one of the server's, made of the clients' means.
 
     One exchange a round, two numbers beside x each way, T lambda + 1 queries: the last one is the loss that means are
@@ -78,16 +76,8 @@ class FedBPT(LocalSteps):
         (633, True)
     """
 
-    population: int = 21  # lambda
-    deviation: float = 0.2  # sigma
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count("population (lambda)", self.population, low=4)
-        check_positive("deviation", self.deviation)
-
     def client(self, context: ClientContext) -> ClientHalf:
-        return _Client(context, self, self.population, self.deviation)
+        return _Client(context, self)
 
     def server(self, dim: int) -> ServerHalf:
         return _Server(dim, self)
@@ -143,12 +133,12 @@ class _Client(SearchClient):
         return np.full(len(x), np.clip(sigma[0], _SMALLEST, _LARGEST))
 
     def step(self, x: FloatArray, t: int) -> FloatArray:
-        """One generation, of which the step size is noted."""
+        """Run one generation and add up its step size."""
         self._squares += (self._sigma * self._search.sigma) ** 2
         return super().step(x, t)
 
     def end(self, x: FloatArray) -> Arrays:
-        """The loss at the mean that is sent, and q_i."""
+        """Return m_i, the loss there, and the root of q_i."""
         loss = float(self.context.query_inside(x[None, :])[0])
         if not math.isfinite(loss):
             loss = self.worst if math.isfinite(self.worst) else 0.0

@@ -17,8 +17,8 @@ s          (d,)      its standard deviations, sigma sqrt(C) in the words of CMA-
 lambda     scalar    population: points, hence queries, of a generation
 =========  ========  ==================================================================================
 
-Points may leave the box; they are asked at their projection P x_k, and pay for the way back in ranks, so that the best
-are those of the smallest
+Points may leave the box; they are queried at their projection P x_k, and the distance is a penalty on their ranks: the
+best points are those of the smallest
 
     rank(y(P x_k)) + lambda mean_j ((x_k - P x_k)_j / s_j)^2                                                         (1)
 """
@@ -36,13 +36,26 @@ from fzoos.algorithms.local_steps import LocalSteps, LocalStepsHalf
 from fzoos.algorithms.separable_cma import SeparableCMA
 from fzoos.messages.message import Arrays, Message
 
-__all__ = ["FedCMA", "SearchClient"]
+__all__ = ["FedCMA", "SearchClient", "SearchSettings"]
 
-_SMALLEST, _LARGEST, _HALF = 1e-12, 1e6, 0.5  # deviations are kept in between; in a box, half of it is wide enough
+_SMALLEST, _LARGEST, _HALF = 1e-12, 1e6, 0.5  # limits of deviations; in a box, half of it is wide enough
 
 
 @dataclass(frozen=True)
-class FedCMA(LocalSteps):
+class SearchSettings(LocalSteps):
+    """Settings of the algorithms whose local steps are generations of a CMA-ES: FedCMA and FedBPT."""
+
+    population: int = 21  # lambda
+    deviation: float = 0.2  # s
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("population (lambda)", self.population, low=4)
+        check_positive("deviation", self.deviation)
+
+
+@dataclass(frozen=True)
+class FedCMA(SearchSettings):
     """Federated CMA-ES: T generations at each client from the server's distribution, then the average of all.
 
     One exchange a round, d floats of payload each way, T lambda queries. Of the values only their order matters.
@@ -64,14 +77,14 @@ class FedCMA(LocalSteps):
 
     Deviations from FedBPT (from its program, in NVIDIA FLARE's research folder):
         - Its server takes the clients' means for the population of a CMA-ES of its own, which ranks them by the loss
-          that each client tells of its own data; `FedBPT` does so, too. Here they are averaged with the weights omega:
+          that each client sends of its own data, as `FedBPT` does. Here they are averaged with the weights omega:
           no loss leaves a client, and clients with different objectives cannot be ranked by them.
         - Its server sets the next local step size from that CMA-ES. Here the clients' own step size control does it,
-          and s is averaged. As there, evolution paths begin anew each round.
+          and s is averaged. As there, evolution paths begin again in each round.
         - The covariance is diagonal: d numbers travel, not d^2.
         - No perturbed inputs against overfitting: they belong to its task.
-        - Points outside the box are asked at their projection and pay for the way back, equation (1), as in Hansen et
-          al. 2009 but in ranks; only the mean is brought back. To move the points themselves, as many programs do,
+        - Points outside the box are queried at their projection, with the penalty of equation (1), as in Hansen et al.
+          2009 but in ranks; only the mean is projected. To move the points themselves, as many programs do,
           would pull the mean towards the middle of the box, whatever the objective is.
         - A generation of equal values, or of failed queries only, leaves the distribution as it is. A single failed
           point counts as the mean, in the last rank.
@@ -86,16 +99,8 @@ class FedCMA(LocalSteps):
         (630, True)
     """
 
-    population: int = 21  # lambda
-    deviation: float = 0.2  # s
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count("population (lambda)", self.population, low=4)
-        check_positive("deviation", self.deviation)
-
     def client(self, context: ClientContext) -> ClientHalf:
-        return SearchClient(context, self, self.population, self.deviation)
+        return SearchClient(context, self)
 
     def server(self, dim: int) -> ServerHalf:
         """Average m and s."""
@@ -112,22 +117,15 @@ class FedCMA(LocalSteps):
 
 
 class SearchClient(LocalStepsHalf):
-    """Local steps that are generations of a separable CMA-ES; the deviations travel as s.
+    """A client whose local steps are generations of a separable CMA-ES; the deviations travel as s."""
 
-    Args:
-        context: what every client half works with.
-        settings: the algorithm's.
-        population: lambda, the points of a generation.
-        deviation: s of the first round.
-    """
-
-    def __init__(self, context: ClientContext, settings: LocalSteps, population: int, deviation: float) -> None:
+    def __init__(self, context: ClientContext, settings: SearchSettings) -> None:
         super().__init__(context, settings)
-        self._population, self._deviation = population, deviation
+        self._population, self._deviation = settings.population, settings.deviation
         self._widest = _HALF if context.projected else _LARGEST
         self._search = self._begin_search(np.full(context.dim, 0.5), np.ones(context.dim), seed=0)
         if self._search.forgets_all:
-            raise ValueError(f"population (lambda) {population} is too large for d = {context.dim}")
+            raise ValueError(f"population (lambda) {self._population} is too large for d = {context.dim}")
 
     def begin(self, x: FloatArray, request: Message) -> None:
         """Take the server's distribution; nothing of the client's last round is left."""
@@ -136,7 +134,7 @@ class SearchClient(LocalStepsHalf):
         self._search = self._begin_search(x, self._first(x, request), seed=int(self.context.rng.integers(2**32)))
 
     def _first(self, x: FloatArray, request: Message) -> FloatArray:
-        """The deviations with which a round's search begins."""
+        """Return the deviations with which a round's search begins."""
         return request.arrays.get("s", np.full(len(x), self._deviation))
 
     def _begin_search(self, x: FloatArray, s: FloatArray, seed: int) -> SeparableCMA:
@@ -150,7 +148,7 @@ class SearchClient(LocalStepsHalf):
         return np.maximum(self._search.deviations, _SMALLEST)
 
     def step(self, x: FloatArray, t: int) -> FloatArray:
-        """One generation."""
+        """Run one generation."""
         search, size = self._search, self._population
         points = search.ask()
         inside = self.context.project(points)
@@ -165,7 +163,7 @@ class SearchClient(LocalStepsHalf):
         points[~good] = search.mean
         search.tell(points, worth)
         search.mean = self.context.project(search.mean)
-        mean: FloatArray = search.mean[: len(x)].copy()  # the search goes on with its own
+        mean: FloatArray = search.mean[: len(x)].copy()  # the search continues with its own
         return mean
 
     def end(self, x: FloatArray) -> Arrays:
@@ -174,7 +172,7 @@ class SearchClient(LocalStepsHalf):
 
 
 def _ranks(y: FloatArray) -> FloatArray:
-    """The ranks of y; equal values share the mean of theirs."""
+    """Return the ranks of y; equal values share the mean of theirs."""
     order = np.sort(y)
     ranks: FloatArray = 0.5 * np.add(np.searchsorted(order, y, "left"), np.searchsorted(order, y, "right"))
     return ranks

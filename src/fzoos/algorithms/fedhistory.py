@@ -1,6 +1,6 @@
-"""Finite differences along the way that x has come (Wu et al. 2024).
+"""Finite differences along the recent steps of x (Wu et al. 2024).
 
-FedZO's directions are isotropic. These are drawn more often from the subspace in which the server's x moved lately:
+FedZO's directions are isotropic. These are drawn more often from the subspace in which the server's x moved recently:
 
     u = sqrt(1 - alpha) z_0 + sqrt(alpha d / k) P z_1,        z_0 ~ N(0, I_d),   z_1 ~ N(0, I_k)                     (1)
     u ~ N(0, (1 - alpha) I + alpha (d / k) P P^T)                                                                    (2)
@@ -67,8 +67,8 @@ class FedHistory(FiniteDifferenceAlgorithm):
     Args:
         alpha: the share of the subspace in the covariance of the directions, in [0, 1].
         history: l, how many steps span the subspace.
-        renew: P is made anew after so many steps; None: after every l, from steps that no earlier P has seen. With 1 it
-            slides along, from the second round on.
+        renew: P is computed again after this number of steps; None: after every l, from steps that no earlier P has
+            seen. With 1, P changes in every round from the second one on.
         differences: how finite differences are made: Q, lambda and the kind of directions.
         local_steps: T, the number of local steps of each client in a round.
         optimizer: turns gradient estimates into local steps.

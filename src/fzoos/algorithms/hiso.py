@@ -1,4 +1,4 @@
-"""HiSo: DeComFL with directions shaped by a diagonal Hessian that everybody learns alike (Li et al. 2026).
+"""HiSo: DeComFL with directions shaped by a diagonal Hessian that server and clients learn alike (Li et al. 2026).
 
 =============  ========  ===========================================================================================
 symbol         shape     meaning
@@ -13,7 +13,7 @@ g_t            (d,)      G(s_t, z_{r,t}) = (1/P) sum_p s_{t,p} z_{r,t,p}, with t
     x_r      = x_{r-1} - eta sum_t g_t
     h_{r,t}  = (1 - nu) h_{r,t-1} + nu (g_t^2 + eps),   t = 1, ..., T,   from h_{r,0} = h_{r-1} to h_r = h_{r,T}
 
-H is Adam's second moment, but of what everybody can rebuild: it costs not a byte. See `decomfl.py` for the rest.
+H is Adam's second moment, but of what everybody can compute: it costs no bytes. See `decomfl.py` for the rest.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["HiSo"]
 
 @dataclass(frozen=True)
 class HiSo(DeComFL):
-    """HiSo: DeComFL with z = u H^{-1/2}, H the running mean of the squares of the rebuilt gradients.
+    """HiSo: DeComFL with z = u H^{-1/2}, H the running mean of the squares of the replayed gradients.
 
     Queries and bytes are DeComFL's; a client that did not take part in the round before gets x and h (16 d + 8 bytes).
 
@@ -59,10 +59,10 @@ class HiSo(DeComFL):
 
     Deviations:
         Those of `DeComFL`. H stays the same during a round, as we read the paper; its authors' program draws directions
-        of the later steps anew with the H of the moment, learns h from the last step of a round only (all steps are an
+        of the later steps again with the current H, learns h from the last step of a round only (all steps are an
         option there), and has no eps. `rescaled` is ours: without it the steps and the queries have the length that H
         gives them, and eta and lambda are to be tuned with it. With an optimiser that divides by its own second moment
-        (`Adam`) H shapes what is asked rather than the steps; the paper's is `SGD`.
+        (`Adam`) H shapes the queries rather than the steps; the paper's is `SGD`.
 
     Example:
         >>> import numpy as np

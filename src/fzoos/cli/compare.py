@@ -12,8 +12,7 @@ import typer
 from fzoos.algorithms import ALGORITHMS, find_algorithm
 from fzoos.cli import options
 from fzoos.cli.exit_codes import complain
-from fzoos.cli.own import file_stem
-from fzoos.cli.problems import problem_maker
+from fzoos.cli.problems import file_stem, problem_maker
 from fzoos.cli.trial import check_files, ending, outcome, run_trial, share_cores, with_local_steps, write_json
 from fzoos.messages.precision import check_precision
 from fzoos.runs.plots import Trial, check_plot_path, plot, table

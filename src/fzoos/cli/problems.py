@@ -1,16 +1,27 @@
-"""The problems of `fzoos run` and `fzoos compare`: built-in tasks, or the user's own objectives."""
+"""The problems of `fzoos run` and `fzoos compare`: built-in tasks, or objectives of a user's module.
+
+`fzoos run mymodule:objectives` minimises the user's own objectives.
+"""
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from fzoos._util.arrays import FloatArray
+from fzoos._util.namesake import load_namesake
 from fzoos.cli.options import DATASET_NAMES, METRIC_NAMES, SPLIT_NAMES
-from fzoos.cli.own import OwnProblem, is_own, own_problem
 from fzoos.objectives.box import Objective
+from fzoos.objectives.space import box_of, space_of
 from fzoos_experiments.paper.task_spec import TaskSpec, build
 from fzoos_experiments.tasks import TASKS
 from fzoos_experiments.tasks.data import MissingDataError
@@ -18,7 +29,7 @@ from fzoos_experiments.tasks.data import MissingDataError
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["BuiltIn", "Problem", "problem_maker"]
+__all__ = ["Problem", "file_stem", "own_problem", "problem_maker"]
 
 _SYNTHETIC = ("dim", "clients", "heterogeneity", "noise")
 _PROMPT = ("dim", "clients", "heterogeneity", "device", "texts", "data")
@@ -31,47 +42,34 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 _PORTIONS = dict(zip(DATASET_NAMES, (0.7, 0.5), strict=True))  # those of the authors' commands
 _IMAGES = 15  # sampled at a time; the first ones do not depend on their number
 _ROWS = 20_000  # of Covertype, without --full
+_SETTINGS = ("bounds", "scale", "weights", "vectorized", "on_failure", "participation", "monitor")  # of own objectives
 
 
 @dataclass(frozen=True)
-class BuiltIn:
-    """A built-in task, with the members that the commands need.
+class Problem:
+    """What a command minimises, with one seed.
 
-    Args:
-        task: one of `fzoos_experiments.tasks`.
-        seed: the seed of the run.
-        conditions: its settings in words, without the dimension and the clients, the same for all seeds.
+    Attributes:
+        summary: the problem and its settings, the same for all seeds: part of the names of its runs.
         description: all its settings.
+        objectives: one per client.
+        x0: the start.
+        seed: the seed of the run.
+        settings: further arguments of `minimize`.
+        conditions: the settings of a built-in task in words, without the dimension and the clients.
+        task: one of `fzoos_experiments.tasks`; None: the user's own objectives.
+        quantity: the quantity that `value` returns: F, or the margin of the averaged logits of an attack.
     """
 
-    task: Any
-    seed: int
-    conditions: tuple[str, ...]
+    summary: str
     description: str
-
-    @property
-    def summary(self) -> str:
-        """The task and its settings, the same for all seeds."""
-        noise = getattr(self.task, "noise", 0.0)
-        words = [self._kind, *(words.replace(" = ", "=") for words in self.conditions)]
-        words += [f"d={self.dim}", f"N={self.clients}"]
-        return " ".join([*words, f"noise={noise:g}"] if noise else words)
-
-    @property
-    def name(self) -> str:
-        """The name of its runs, after that of the algorithm."""
-        return self.summary
-
-    @property
-    def quantity(self) -> Literal["F", "margin"]:
-        """The quantity that `value` returns: F, or the margin of the averaged logits of an attack."""
-        return "margin" if self._kind == "attack" else "F"
-
-    @property
-    def objectives(self) -> Sequence[Objective]:
-        """One vectorised function per client."""
-        objectives: Sequence[Objective] = self.task.objectives
-        return objectives
+    objectives: Sequence[Objective]
+    x0: Any
+    seed: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    conditions: tuple[str, ...] = ()
+    task: Any = None
+    quantity: Literal["F", "margin"] = "F"
 
     @property
     def clients(self) -> int:
@@ -81,13 +79,7 @@ class BuiltIn:
     @property
     def dim(self) -> int:
         """The dimension d of x."""
-        return int(self.task.dim)
-
-    @property
-    def x0(self) -> FloatArray:
-        """The start x0."""
-        x0: FloatArray = self.task.x0
-        return x0
+        return _dim(self.x0, self.settings.get("bounds"))
 
     @property
     def minimum(self) -> float | None:
@@ -95,27 +87,20 @@ class BuiltIn:
         return getattr(self.task, "minimum", None)
 
     def value(self, x: FloatArray) -> float:
-        """The value that a run records after each round: F, or the margin of an attack."""
+        """Return the value that a run of a built-in task records after each round: F, or the margin of an attack."""
         return float(self.task.margin(x) if self.quantity == "margin" else self.task.value(x))
 
     def accuracy(self, x: FloatArray) -> float | None:
-        """The accuracy of a language model; None for other tasks."""
-        return float(self.task.accuracy(x)) if self._kind == "prompt" else None
+        """Return the accuracy of a language model; None for other tasks."""
+        return float(self.task.accuracy(x)) if getattr(self.task, "name", "") == "prompt" else None
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of `minimize`."""
-        known = {"x0": self.x0, "bounds": self.task.bounds, "vectorized": True, "monitor": self.value}
-        return {**known, "rng": self.seed}
+        """Return the arguments of `minimize`; own objectives measure F by the clients or their monitor."""
+        monitor = "clients" if self.task is None else self.value
+        return {"x0": self.x0, "rng": self.seed, "monitor": monitor, **self.settings}
 
     def __str__(self) -> str:
         return self.description
-
-    @property
-    def _kind(self) -> str:
-        return str(getattr(self.task, "name", "attack"))
-
-
-Problem = BuiltIn | OwnProblem
 
 
 def problem_maker(task: str, console: Console | None = None, **options: Any) -> Callable[[int], Problem]:
@@ -131,34 +116,51 @@ def problem_maker(task: str, console: Console | None = None, **options: Any) -> 
     Raises:
         ValueError: an option has an invalid value, or the task has no such option.
     """
-    if not is_own(task) and task not in _OPTIONS:
+    is_own = ":" in task
+    if not is_own and task not in _OPTIONS:
         raise ValueError(f"there is no task {task!r}; choose from {', '.join(_OPTIONS)}")
-    known = ("dim",) if is_own(task) else _OPTIONS[task]
+    known = ("dim",) if is_own else _OPTIONS[task]
     given = {name: value for name, value in options.items() if value is not None and value is not False}
     for name in given:
         if name not in known:
             raise ValueError(f"{task} has no --{name}; its options are {', '.join(f'--{word}' for word in known)}")
-    if is_own(task):
+    if is_own:
         return own_problem(task, given.get("dim"))
     folder = Path(given.pop("data")) if "data" in given else None
     if folder is not None and not folder.is_dir():
         raise ValueError(f"--data: there is no folder {folder}")
     settings = _settings(task, given)
 
-    def make(seed: int) -> BuiltIn:
+    def make(seed: int) -> Problem:
         spec = _spec(task, settings, seed)
         _build(spec.models, console, folder)
         built, conditions = _build(spec, None, folder), _conditions(task, settings)
-        if task != "attack":
-            return BuiltIn(built, seed, conditions or (f"C = {built.heterogeneity:g}",), str(built))
-        words = ", ".join(f"{name}={value!r}" for name, value in {**settings, "image": seed}.items())
-        return BuiltIn(built[seed], seed, conditions, f"Attack({words})")
+        if task == "attack":
+            entries = ", ".join(f"{name}={value!r}" for name, value in {**settings, "image": seed}.items())
+            built, description = built[seed], f"Attack({entries})"
+        else:
+            conditions, description = conditions or (f"C = {built.heterogeneity:g}",), str(built)
+        words = [task, *(words.replace(" = ", "=") for words in conditions), f"d={built.dim}"]
+        words.append(f"N={len(built.objectives)}")
+        noise = getattr(built, "noise", 0.0)
+        words += [f"noise={noise:g}"] if noise else []
+        return Problem(
+            " ".join(words),
+            description,
+            built.objectives,
+            built.x0,
+            seed,
+            {"bounds": built.bounds, "vectorized": True},
+            conditions,
+            built,
+            "margin" if task == "attack" else "F",
+        )
 
     return make
 
 
 def _settings(task: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given options and the defaults of the command line."""
+    """Return the given options and the defaults of the command line."""
     if task in TASKS:
         return {"dim": 300, "heterogeneity": 5.0, **given}
     if task not in ("attack", "metric"):
@@ -184,7 +186,7 @@ def _check_name(option: str, name: str, names: Sequence[str]) -> None:
 
 
 def _spec(task: str, settings: Mapping[str, Any], seed: int) -> TaskSpec:
-    """The task of a seed, without the image of an attack."""
+    """Return the task of a seed, without the image of an attack."""
     if task not in ("attack", "metric"):
         return TaskSpec.of(task, **settings, seed=seed)
     others = {name: value for name, value in settings.items() if name != "full"}
@@ -195,7 +197,7 @@ def _spec(task: str, settings: Mapping[str, Any], seed: int) -> TaskSpec:
 
 
 def _conditions(task: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """The settings of an attack or a metric in words."""
+    """Return the settings of an attack or a metric in words."""
     if task not in ("attack", "metric"):
         return ()
     words: tuple[str, ...] = settings["dataset" if task == "attack" else "metric"], f"P = {settings['portion']:g}"
@@ -208,3 +210,108 @@ def _build(spec: TaskSpec, console: Console | None, folder: Path | None) -> Any:
         return build(spec, console or False, folder)
     except MissingDataError as error:
         raise ValueError(f"{error}; give the folder that has it with --data FOLDER or $FZOOS_DATA") from None
+
+
+def file_stem(task: str) -> str:
+    """Return a task's name for names of files."""
+    return "-".join(part.removesuffix(".py") for part in Path(task).name.split(":"))
+
+
+def own_problem(task: str, dim: int | None) -> Callable[[int], Problem]:
+    """Return a function from a seed to the user's problem.
+
+    NAME is a list of functions, or a function without arguments that returns one: bounds (or space), x0, scale,
+    weights, vectorized and monitor are then read from the module. Or it is an object or a dict with all of these and
+    `objectives`. Without x0 a run begins in the middle of the bounds.
+
+    Args:
+        task: MODULE:NAME; MODULE can be imported from here, or is the path of a .py file.
+        dim: d, needed if neither x0 nor the bounds determine it.
+
+    Raises:
+        ValueError: something is missing; the message names it.
+    """
+    where, _, name = task.rpartition(":")
+    if not where or not name:
+        raise ValueError(f"own objectives are MODULE:NAME, such as mymodule:objectives; got {task!r}")
+    module = _module(where)
+    if not hasattr(module, name):
+        there = [found for found in vars(module) if not found.startswith("_")]
+        raise ValueError(f"{where} has no {name!r}; it has {', '.join(there) or 'nothing'}")
+    found = getattr(module, name)
+    if inspect.isfunction(found) and not _takes_arguments(found):
+        found = found()
+    whole = isinstance(found, Mapping) or hasattr(found, "objectives")
+    entries = found if whole else module
+    read = entries.get if isinstance(entries, Mapping) else lambda key, other=None: getattr(entries, key, other)
+    objectives = read("objectives") if whole else found
+    objectives = [objectives] if callable(objectives) else objectives
+    if not isinstance(objectives, Sequence) or not objectives or not all(map(callable, objectives)):
+        raise ValueError(f"{task} must be a list of functions, one for each client, got {objectives!r}")
+    settings = {key: value for key in _SETTINGS if (value := read(key)) is not None}
+    if "bounds" not in settings and read("space") is not None:
+        settings["bounds"] = read("space")
+    if "bounds" not in settings and "scale" not in settings:
+        raise ValueError(f"{where} has no bounds: a pair (lower, upper), d pairs, or a Space; or scale, without bounds")
+    x0: Any = read("x0") if read("x0") is not None else _middle(where, settings.get("bounds"), dim)
+    if dim is not None and space_of(settings.get("bounds")) is None and len(x0) != dim:
+        raise ValueError(f"--dim is {dim}, but x0 of {where} has {len(x0)} values")
+    description = f"{task} (d = {_dim(x0, settings.get('bounds'))}, N = {len(objectives)})"
+    return lambda seed: Problem(task, description, objectives, x0, seed, settings)
+
+
+def _dim(x0: Any, bounds: Any) -> int:
+    space = space_of(bounds)
+    return len(x0) if space is None else space.dim
+
+
+def _module(where: str) -> ModuleType:
+    path = Path(where)
+    folder, name = (path.parent, path.stem) if path.suffix == ".py" else (Path(), where)
+    if path.suffix == ".py" and not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    if path.suffix == ".py":
+        load_namesake(path)
+    sys.path.insert(0, str(folder.resolve()))  # permanently: worker processes import the module, too
+    try:
+        found = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # the module was found, but imports another one that is missing
+        raise ValueError(f"there is no module {name!r} here; give one that can be imported, or a .py file") from None
+    file = getattr(found, "__file__", None)
+    if path.suffix == ".py" and (file is None or Path(file).resolve() != path.resolve()):
+        raise ValueError(f"{path} has the name of another module, {file or name}: rename it")
+    return found
+
+
+def _takes_arguments(function: Callable[..., Any]) -> bool:
+    return any(p.default is p.empty for p in inspect.signature(function).parameters.values())
+
+
+def _middle(where: str, bounds: Any, dim: int | None) -> FloatArray:
+    """Return the centre of the bounds."""
+    missing = ValueError(f"{where} has no x0, and its bounds do not determine a start: give x0, or --dim for one pair")
+    space = space_of(bounds)
+    if space is not None:
+        dim = space.dim
+    elif hasattr(bounds, "lb"):
+        dim = max(np.size(bounds.lb), np.size(bounds.ub)) if dim is None else dim
+    elif np.ndim(bounds) == 2:
+        dim = len(bounds)
+    if dim is None or bounds is None:
+        raise missing
+    box = box_of(bounds, dim, scale=1.0) if _is_open(bounds) else box_of(bounds, dim)
+    if box.is_open:
+        raise missing
+    middle: FloatArray = box.from_cube(np.full(box.dim, 0.5))
+    return middle
+
+
+def _is_open(bounds: Any) -> bool:
+    """Return whether a bound is missing."""
+    if space_of(bounds) is not None:
+        return False
+    sides = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else (np.asarray(bounds, dtype=object),)
+    flat = [value for side in sides for value in np.ravel(side)]
+    return any(value is None or not math.isfinite(value) for value in flat)

@@ -17,7 +17,7 @@ from fzoos.runs.export import export as write
 from fzoos.runs.export import iso_time, run_as_dict, to_json
 from fzoos.runs.reader import DEFAULT, read, runs_at
 from fzoos.runs.rows import StoredRun, Summary, plain
-from fzoos.runs.text import number, one_line, result_facts, value_text
+from fzoos.runs.text import number, one_line, result_facts, round_rows, value_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -171,15 +171,12 @@ def _show_settings(console: Console, stored: StoredRun) -> None:
 
 def _show_rounds(console: Console, stored: StoredRun, count: int) -> None:
     shown = stored.result.history[-count:]
-    names = list(dict.fromkeys(name for record in shown for name in record.measured))
     constrained = any(record.feasible is not None for record in shown)
-    heads = ["round", "F", "queries", "bytes", "seconds", "step", *(name.replace("_", "\n") for name in names)]
-    heads += ["feasible"] * constrained
-    table = _table([], heads, title="last rounds")
-    for r in shown:
-        counts = [f"{r.queries:,}", decimal(r.bytes_up + r.bytes_down), f"{r.seconds:.1f}", number(r.step)]
-        measured = [number(r.measured.get(name)) for name in names]
-        _row(table, [str(r.round), number(r.monitor), *counts, *measured, *[_yes(r.feasible)] * constrained])
+    heads, rows = round_rows(shown)
+    heads = [head.replace(" ", "\n") for head in heads]
+    table = _table([], [*heads, *["feasible"] * constrained], title="last rounds")
+    for record, row in zip(shown, rows, strict=True):
+        _row(table, [*row, *[_yes(record.feasible)] * constrained])
     console.print(table)
 
 

@@ -150,9 +150,9 @@ def tell(
     Values of some points are enough; the others can be entered later.
     """
     settings, table = Study.load(folder / "study.toml"), ValueTable(folder)
-    told = read_told(values, settings, table)
-    count = table.enter(told.entries, failures=settings.on_failure == "skip")
-    for remark in told.remarks:
+    entries, remarks = read_told(values, settings, table)
+    count = table.enter(entries, failures=settings.on_failure == "skip")
+    for remark in remarks:
         typer.echo(remark)
     left = sum(len(table.requested(site)) for site in settings.sites)
     typer.echo(

@@ -7,7 +7,6 @@ import io
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -15,21 +14,13 @@ import numpy as np
 from fzoos.federation.study import Study
 from fzoos.objectives.manual import Entry, ValueTable
 
-__all__ = ["Told", "read_told"]
+__all__ = ["read_told"]
 
 _SAME = 1e-6  # relative difference of coordinates that a spreadsheet may have rounded
 
 
-@dataclass
-class Told:
-    """The entries of a table, by site, and remarks for whoever filled it in."""
-
-    entries: dict[str, list[Entry]] = field(default_factory=dict)
-    remarks: list[str] = field(default_factory=list)
-
-
-def read_told(path: Path, study: Study, table: ValueTable) -> Told:
-    """Read a table of values; rows without a value are left out.
+def read_told(path: Path, study: Study, table: ValueTable) -> tuple[dict[str, list[Entry]], list[str]]:
+    """Return the entries of a table of values by site, and remarks; rows without a value are left out.
 
     Args:
         path: the file. Its columns are separated by commas, or by semicolons or tabs with decimal commas. Constraints
@@ -52,7 +43,8 @@ def read_told(path: Path, study: Study, table: ValueTable) -> Told:
         raise ValueError(f"{path} has no column {min(missing)!r}; it must have site, id and value")
     columns = _constraint_columns(reader.fieldnames or (), study)
     requested = {site: dict(table.requested(site)) for site in study.sites}
-    found = Told()
+    entries: dict[str, list[Entry]] = {}
+    remarks: list[str] = []
     for number, row in enumerate(reader, start=2):
         where, site = f"{path}, line {number}", row["site"]
         if site not in requested:
@@ -64,9 +56,9 @@ def read_told(path: Path, study: Study, table: ValueTable) -> Told:
             continue
         value, point = _number(where, "value", row["value"], separator), requested[site].get(row["id"])
         evaluated, remark = (None, "") if point is None else _compare(where, row, point, study, separator)
-        found.entries.setdefault(site, []).append(Entry(row["id"], (value, c) if c else value, evaluated))
-        found.remarks += [remark] if remark else []
-    return found
+        entries.setdefault(site, []).append(Entry(row["id"], (value, c) if c else value, evaluated))
+        remarks += [remark] if remark else []
+    return entries, remarks
 
 
 def _constraint_columns(names: Iterable[str], study: Study) -> list[str]:

@@ -15,7 +15,6 @@ from fzoos import __version__
 from fzoos.algorithms import Algorithm
 from fzoos.algorithms.local_steps import LocalSteps
 from fzoos.cli.options import STDOUT
-from fzoos.cli.own import OwnProblem
 from fzoos.cli.problems import Problem
 from fzoos.minimize import minimize
 from fzoos.result import ObjectiveError, Record
@@ -57,7 +56,7 @@ def run_trial(
         bars.update(row, completed=done + record.round, status=status(record, task.quantity))
         return task.quantity == "margin" and record.monitor is not None and record.monitor < 0.0
 
-    problem = task.arguments() | {"name": f"{algorithm.label} {task.name}"}
+    problem = task.arguments() | {"name": f"{algorithm.label} {task.summary}"}
     bars.start_task(row)
     try:
         result = minimize(task.objectives, algorithm=algorithm, callback=show, **problem, **settings)
@@ -65,7 +64,7 @@ def run_trial(
         if error.result is None:
             raise
         result = error.result
-    if isinstance(task, OwnProblem):  # its queries may be expensive: no others are made
+    if task.task is None:  # its queries may be expensive: no others are made
         return Trial(algorithm.label, result, math.nan, None)
     start = task.value(task.x0)
     if task.quantity == "margin":

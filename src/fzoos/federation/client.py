@@ -8,8 +8,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.blas import one_blas_thread
-from fzoos._util.generators import generator_state, restore_generator
-from fzoos._util.states import StateDict, part_of, prefixed
+from fzoos._util.states import StateDict, generator_state, part_of, prefixed, restore_generator
 from fzoos.algorithms.base import LARGEST, ClientHalf
 from fzoos.messages.message import Kind, Message
 from fzoos.messages.rounding import Rounding

@@ -17,7 +17,7 @@ from fzoos.federation.server import Server
 from fzoos.federation.server_state import Plan
 from fzoos.objectives.box import Box
 from fzoos.result import ObjectiveError, Record, Result, Status, ValuePending
-from fzoos.runs.progress import RoundProgress
+from fzoos.runs.progress import round_progress
 
 __all__ = ["Recorder", "RoundLoop"]
 
@@ -115,7 +115,7 @@ class RoundLoop:
         self._limits.recall(history)
 
     def _run(self) -> Ending:
-        with RoundProgress(self.rounds, enabled=self.progress) as bar:
+        with round_progress(self.rounds, enabled=self.progress) as show:
             while self.server.round < self.rounds:
                 if self._rests():
                     return "converged", f"x moved by less than {self._tolerance:g} of the box in {_RESTING} rounds"
@@ -128,7 +128,7 @@ class RoundLoop:
                     record = None if self.server.begun else self._record()
                     self.recorder.after_exchange(record, self._x)
                 self._recorded = record.round
-                bar.show(record)
+                show(record)
                 if self._is_stopped_by_callback(record):
                     return "stopped", f"the callback stopped the run after round {record.round}"
                 ending = self._limits.after(record)

@@ -17,8 +17,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.blas import objective_threads
-from fzoos._util.generators import generator_state, restore_generator
-from fzoos._util.states import StateDict
+from fzoos._util.states import StateDict, generator_state, restore_generator
 from fzoos.objectives.box import Box, Objective
 from fzoos.objectives.ledger import Ledger, MemoryLedger, Purpose
 from fzoos.objectives.parallel import PointPool, Returned

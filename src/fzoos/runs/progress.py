@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from fzoos.result import Record
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-__all__ = ["RoundProgress", "round_columns", "status"]
+__all__ = ["round_columns", "round_progress", "status"]
 
 
 def round_columns(console: Console | None = None) -> Progress:
@@ -42,30 +43,14 @@ def status(record: Record, quantity: str = "F") -> str:
     return f"{value}{record.queries:,} queries  {(record.bytes_up + record.bytes_down) / 1e6:.2f} MB"
 
 
-class RoundProgress:
-    """Shows one bar for one run; does nothing if not enabled."""
+@contextmanager
+def round_progress(rounds: int, enabled: bool) -> Iterator[Callable[[Record], object]]:
+    """Show one bar for one run, and yield the function that advances it to a record; if not enabled, show nothing."""
+    if not enabled:
+        yield lambda record: None
+        return
+    from rich.console import Console
 
-    def __init__(self, rounds: int, enabled: bool) -> None:
-        self._progress: Progress | None = None
-        self._rounds = rounds
-        if enabled:
-            from rich.console import Console
-
-            self._progress = round_columns(Console(stderr=True))
-
-    def __enter__(self) -> Self:
-        if self._progress is not None:
-            self._progress.start()
-            self._task = self._progress.add_task("rounds", total=self._rounds, status="")
-        return self
-
-    def show(self, record: Record) -> None:
-        """Advance to a record."""
-        if self._progress is not None:
-            self._progress.update(self._task, completed=record.round, status=status(record))
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+    with round_columns(Console(stderr=True)) as progress:
+        task = progress.add_task("rounds", total=rounds, status="")
+        yield lambda record: progress.update(task, completed=record.round, status=status(record))

@@ -13,7 +13,7 @@ from fzoos._util.arrays import FloatArray
 from fzoos.result import Record, Result
 from fzoos.runs.compare import AXES, at_equal, differing, flatten
 
-__all__ = ["markdown", "number", "one_line", "result_facts", "rounds_shown", "short_x", "value_text"]
+__all__ = ["markdown", "number", "one_line", "result_facts", "round_rows", "rounds_shown", "short_x", "value_text"]
 
 _SHOWN = 12  # rows of a table of rounds
 _COORDINATES = 10  # of a point
@@ -87,6 +87,18 @@ def rounds_shown(history: Sequence[Record], count: int = _SHOWN) -> list[Record]
     return [history[i] for i in np.linspace(0, len(history) - 1, count).round().astype(int)]
 
 
+def round_rows(shown: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
+    """Return the headings and the rows of a table of rounds."""
+    names = list(dict.fromkeys(name for record in shown for name in record.measured))
+    heads = ["round", "F", "queries", "bytes", "seconds", "step", *(name.replace("_", " ") for name in names)]
+    rows = [
+        [str(r.round), number(r.monitor), f"{r.queries:,}", decimal(r.bytes_up + r.bytes_down), f"{r.seconds:.1f}",
+         number(r.step), *(number(r.measured.get(name)) for name in names)]
+        for r in shown
+    ]  # fmt: skip
+    return heads, rows
+
+
 def _totals(runs: Iterable[tuple[str, dict[str, Any], Result]]) -> str:
     rows = []
     for label, _, result in runs:
@@ -124,16 +136,8 @@ def _settings(runs: Sequence[tuple[str, dict[str, Any], Result]]) -> str:
 
 def _one(label: str, settings: Mapping[str, Any], result: Result, heading: bool) -> list[str]:
     parts = [f"## {_cell(label)}" if heading else "## Rounds", _cell(f"{result.status}: {result.message}")]
-    names = list(dict.fromkeys(name for record in result.history for name in record.measured))
-    shown = rounds_shown(result.history)
-    rows = [
-        [str(r.round), number(r.monitor), f"{r.queries:,}", decimal(r.bytes_up + r.bytes_down), f"{r.seconds:.1f}",
-         number(r.step), *(number(r.measured.get(name)) for name in names)]
-        for r in shown
-    ]  # fmt: skip
-    heads = ["round", "F", "queries", "bytes", "seconds", "step", *(name.replace("_", " ") for name in names)]
-    if rows:
-        parts.append(_table([], heads, rows))
+    if result.history:
+        parts.append(_table([], *round_rows(rounds_shown(result.history))))
     distances = result.history[-1].distances if result.history else ()
     sites = settings.get("sites")
     rows = []

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.heap import retain_freed_memory
+from fzoos._util.panels import retain_freed_memory
 from fzoos._util.states import StateDict, part_of, prefixed
 from fzoos.algorithms.base import LARGEST, ClientContext, ClientHalf
 from fzoos.algorithms.line_search.control import Control, Mode
