@@ -28,6 +28,7 @@ from fzoos.engines.flare.settings import SiteSettings, factory_name, study_name
 from fzoos.engines.flare.site import Overtaken, SerialWorker
 from fzoos.engines.flare.watch import _Attendance
 from fzoos.federation import Study
+from fzoos.messages.message import Message
 
 CENTRES = {"site-1": 0.2, "site-2": 0.45, "site-3": 0.8, "site-4": 0.5}
 
@@ -154,7 +155,7 @@ def test_a_slow_site_holds_nobody_up_and_its_answer_is_used(site_files: Path, tm
     """Two of three are enough. The third answers round 1 when the others are in round 3; repeated here in the order in
     which the answers came, the study ends with the same numbers."""
     study = make_study(3, rounds=12, enough=2, algorithm={"name": "fedzo"})
-    round_cost = study.algorithm_settings.queries(3, first=False, refreshed=False)
+    round_cost = study.algorithm_settings.cost(3, Message("update", 2, {}), first=False)
     (site_files / "site-3.waits").touch()
 
     def release() -> None:

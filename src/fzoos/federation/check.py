@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.base import LARGEST, Algorithm, Part, Parts, ServerHalf
-from fzoos.federation.privacy import Privacy
 from fzoos.messages.codec import MessageError
 from fzoos.messages.message import Arrays, Message
 from fzoos.messages.precision import Precision
+
+if TYPE_CHECKING:
+    from fzoos.federation.privacy import Privacy
 
 __all__ = ["COUNTED", "check_precision_of", "check_reply", "check_request"]
 

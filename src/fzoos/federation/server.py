@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,12 +26,14 @@ from fzoos.federation.aggregate import aggregate
 from fzoos.federation.check import COUNTED, check_precision_of, check_reply
 from fzoos.federation.counts import CountTooSmall, QueryCounts
 from fzoos.federation.exchange import Dropouts, Engine, Outcome, TooFewClients, Undelivered
-from fzoos.federation.privacy import Privacy
 from fzoos.federation.server_state import Plan, ServerState
 from fzoos.messages.codec import RemoteFailure
 from fzoos.messages.message import Arrays, Kind, Message
 from fzoos.messages.rounding import Rounding
 from fzoos.objectives.box import clip_to_cube
+
+if TYPE_CHECKING:
+    from fzoos.federation.privacy import Privacy
 
 __all__ = ["Server"]
 
