@@ -47,13 +47,7 @@ _REPLY: dict[str, Kind] = {"refresh": "payload", "update": "iterate"}
 
 
 class AsynchronousServer(Server):
-    """Runs asynchronous rounds.
-
-    Args:
-        engine: carries messages to the clients.
-        enough: how many answers end an exchange.
-        settings: those of `Server`; `dropouts` is needed, and all clients take part.
-    """
+    """Runs asynchronous rounds, with `dropouts` and all clients; `enough` replies end an exchange."""
 
     def __init__(self, engine: AsynchronousEngine, *settings: Any, enough: int, **others: Any) -> None:
         super().__init__(engine, *settings, **others)

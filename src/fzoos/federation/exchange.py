@@ -21,16 +21,12 @@ class Undelivered(ConnectionError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came back of an exchange: for each client that was asked, a reply or the reason why there is none.
-
-    Args:
-        replies: by client.
-        failures: by client; the bytes in which a site says why it has no answer are a `RemoteFailure`.
-        counts: queries so far of clients that failed, where the engine itself knows them.
-    """
+    """What came back of an exchange: for each client that was asked, a reply or the reason why there is none."""
 
     replies: dict[int, Message] = field(default_factory=dict)
+    # The bytes in which a site says why it has no reply are a `RemoteFailure`.
     failures: dict[int, Exception] = field(default_factory=dict)
+    # Queries so far of clients that failed, where the engine itself knows them.
     counts: dict[int, int] = field(default_factory=dict)
 
 
@@ -45,21 +41,14 @@ class TooFewClients(RuntimeError):
 
 @dataclass(frozen=True)
 class Dropouts:
-    """What is done about clients that do not answer.
+    """What is done about clients that do not answer."""
 
-    Args:
-        min_clients: an exchange counts if so many answer.
-        timeout: seconds that an exchange is waited for; None: for ever.
-        retries: how often an exchange with too few answers is tried again; who has answered answers from memory.
-        max_queries: it is tried again only while all clients together can stay within this number.
-        lost: clients whose journal may have been lost: their counts may fall.
-    """
-
-    min_clients: int
-    timeout: float | None = None
+    min_clients: int  # an exchange counts if so many reply
+    timeout: float | None = None  # seconds that an exchange is waited for; None: without limit
+    # How often an exchange with too few replies is repeated; clients that have replied repeat their stored replies.
     retries: int = 2
-    max_queries: int | None = None
-    lost: Collection[int] = ()
+    max_queries: int | None = None  # of all clients together: within it, an exchange may be repeated
+    lost: Collection[int] = ()  # clients whose journal may have been lost: their counts may fall
 
 
 class Engine(Protocol):

@@ -29,19 +29,12 @@ _Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class JournalReport:
-    """What a journal holds.
+    """What a journal holds."""
 
-    Args:
-        study: id of its study; empty if it cannot be read.
-        site: name of its site.
-        rows: the number of good rows per table.
-        problems: descriptions of the damage; none if the journal is intact.
-    """
-
-    study: str = ""
+    study: str = ""  # the id, empty if it cannot be read
     site: str = ""
-    rows: dict[str, int] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()
+    rows: dict[str, int] = field(default_factory=dict)  # the number of good rows per table
+    problems: tuple[str, ...] = ()  # descriptions of the damage; none if the journal is intact
 
 
 class _Reader:

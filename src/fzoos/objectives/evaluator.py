@@ -87,12 +87,7 @@ class Evaluator:
         return self._memory.values
 
     def replay(self, values: FloatArray, unanswered: int = 0) -> None:
-        """Take the values of the first evaluations from an earlier run.
-
-        Args:
-            values: the earlier evaluator's.
-            unanswered: evaluations that it made and that have no value.
-        """
+        """Take the values of the first evaluations from an earlier run, in which `unanswered` more have no value."""
         self._memory.replay(values)
         self._evaluations += unanswered
 

@@ -56,11 +56,7 @@ class Entry(NamedTuple):
 
 
 class ValueTable:
-    """The requested points and entered values of a folder.
-
-    Args:
-        folder: the folder of `values.db`; both are created when they are missing.
-    """
+    """The requested points and entered values of a folder."""
 
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder) / "values.db"

@@ -41,11 +41,7 @@ def process_pools(stack: ExitStack, count: int, objectives: Sequence[Objective])
 
 
 class ProcessWorkers:
-    """Processes that have all clients' objectives; close them with `with`.
-
-    Args:
-        count: the number of processes.
-        objectives: picklable; each process gets them once.
+    """Processes that have all clients' objectives, which must be picklable; close them with `with`.
 
     Raises:
         BrokenProcessPool: the objectives cannot be loaded in another process.

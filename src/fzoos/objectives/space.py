@@ -197,13 +197,7 @@ class Space:
 
 @dataclass(frozen=True)
 class SpaceBox(Box):
-    """The box of a space, each of whose coordinates is scaled by its variable.
-
-    Args:
-        lower: the smallest value of each coordinate.
-        upper: the largest one.
-        space: the variables.
-    """
+    """The box of a space, each of whose coordinates is scaled by its variable."""
 
     space: Space | None = None
 
@@ -254,13 +248,7 @@ class SpaceBox(Box):
 
 
 class NamedObjective:
-    """An objective of coordinates, made of one of named variables.
-
-    Args:
-        objective: takes a dict, or keyword arguments where its parameters have the variables' names.
-        space: the variables.
-        vectorized: whether it takes an array for each variable.
-    """
+    """An objective of coordinates, made of one of named variables."""
 
     def __init__(self, objective: Objective, space: Space, vectorized: bool = False) -> None:
         self.objective, self._space, self._vectorized = objective, space, vectorized

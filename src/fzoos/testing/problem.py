@@ -55,11 +55,7 @@ def with_steps(algorithm: Algorithm, local_steps: int, optimizer: Optimizer = Ad
 
 
 class Recorder:
-    """Objectives that record every point at which they are queried, and the round, in order.
-
-    Args:
-        functions: the objectives that are recorded.
-    """
+    """Objectives that record every point at which they are queried, and the round, in order."""
 
     def __init__(self, functions: Sequence[Objective]) -> None:
         self.round = 1

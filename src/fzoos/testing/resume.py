@@ -160,14 +160,7 @@ class _Trial:
 
 
 class _Restarting:
-    """An engine that encodes its messages, with a new site for every message.
-
-    Args:
-        study: the study's settings.
-        folder: the folder of the journals.
-        stop: a function called before (False) and after (True) the sites work; what it raises ends the server.
-        snapshots: whether the sites write snapshots.
-    """
+    """An engine that encodes its messages, with a new site for every message."""
 
     def __init__(
         self,
