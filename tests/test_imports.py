@@ -78,7 +78,7 @@ def test_the_list_of_commands_says_what_they_say() -> None:
 def test_a_program_loads_what_answers_requests() -> None:
     """Each site's objective in a process of its own pays this."""
     found = loaded_by("import fzoos.objectives.serve")
-    needed = {"_util.namesake", "objectives", "objectives.guard", "objectives.values", "objectives.serve"}
+    needed = {"objectives", "objectives.guard", "objectives.serve", "objectives.values"}
     assert of_fzoos(found) == LIGHT | {f"fzoos.{name}" for name in needed}
     assert not found & {"scipy", "dataclasses", "array_api_compat", "threadpoolctl", *RARE} - loaded_by("import numpy")
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.namesake import load_namesake
 from fzoos.cli.options import DATASET_NAMES, METRIC_NAMES, SPLIT_NAMES
 from fzoos.objectives.box import Objective
+from fzoos.objectives.serve import load_namesake
 from fzoos.objectives.space import box_of, space_of
 from fzoos_experiments.paper.task_spec import TaskSpec, build
 from fzoos_experiments.tasks import TASKS

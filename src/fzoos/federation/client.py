@@ -21,10 +21,7 @@ _REPLY: dict[str, Kind] = {"refresh": "payload", "update": "iterate"}
 class Client:
     """One client: its trajectory and its half of the algorithm.
 
-    Args:
-        half: the algorithm's client half.
-        rounding: what is done to replies before they leave.
-        protect: what is done to them before that, given the request and the server's x: noise is rounded, too.
+    A reply is changed by `protect`, given the request and the server's x, and then rounded, noise included.
     """
 
     def __init__(

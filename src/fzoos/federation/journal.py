@@ -365,17 +365,10 @@ class Journal:
         error: str | None = None,
         more: bool = False,
     ) -> None:
-        """Store queries.
+        """Store queries: points, shape (n, d), and values, shape (n,), or (n, 1 + k) with k constraints.
 
-        Args:
-            request: id of the request.
-            points: shape (n, d).
-            values: shape (n,), or (n, 1 + k) with k constraints; None: there are none.
-            round: r.
-            step: t.
-            purpose: of the queries.
-            error: why the values must not be used; the queries count all the same.
-            more: whether further values of the batch follow, and none is used before the last one is stored.
+        An error says why the values must not be used; the queries count all the same. With `more`, further values of
+        the batch follow, and none is used before the last one is stored.
         """
         now, why = time.time(), None if error is None else error.encode("utf-8", "backslashreplace").decode()
         rows: list[tuple[Any, ...]] = []

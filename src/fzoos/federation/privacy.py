@@ -33,11 +33,11 @@ import scipy
 from fzoos._util.arrays import FloatArray
 from fzoos._util.checks import check_number, check_positive
 from fzoos.algorithms.base import Algorithm, Part, Parts, ServerHalf, declared_parts
-from fzoos.federation.journal import Journal
 from fzoos.messages.codec import MessageError, decode
 from fzoos.messages.message import Message
 
 if TYPE_CHECKING:
+    from fzoos.federation.journal import Journal
     from fzoos.federation.study import Study
 
 __all__ = ["Privacy", "Releases", "arrays_in_reply", "sent"]

@@ -41,6 +41,7 @@ __all__ = ["Program", "ProgramError"]
 
 _HOUR = 3600.0  # seconds after which a program without an answer is considered to hang
 _GRACE = 2.0  # seconds in which a program whose input has ended may end by itself
+_LONGEST = 2**20  # bytes of an answer, and 1024 more per point: far more than needed, and they fit in memory
 _REASON = 2_000  # characters of an error that a program answered
 
 
@@ -207,7 +208,7 @@ class Program:
             for _ in range(self._restarts + 1):
                 process = self._running()
                 try:
-                    line = process.query(request, self._last_id, _longest_answer(len(points)), self.timeout)
+                    line = process.query(request, self._last_id, _LONGEST + 1024 * len(points), self.timeout)
                     return _numbers(line, len(points), self._last_id)
                 except EOFError:
                     ending = self._end(_GRACE)
@@ -269,11 +270,6 @@ def named_rows(x: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 class _Refusal(Exception):
     """The program's answer is an error; the message is its reason."""
-
-
-def _longest_answer(count: int) -> int:
-    """Bytes that are far more than values and constraints of `count` points need, and that fit in memory."""
-    return 2**20 + 1024 * count
 
 
 def _numbers(line: bytes, count: int, id: int) -> FloatArray:

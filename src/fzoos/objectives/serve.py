@@ -17,13 +17,13 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from fzoos._util.namesake import load_namesake
 from fzoos.objectives.guard import wait_for_end
 from fzoos.objectives.values import join_values, read_values, takes_keywords
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fzoos._util.arrays import FloatArray
     from fzoos.objectives.box import Objective
 
-__all__ = ["FileObjective", "load_function", "main"]
+__all__ = ["FileObjective", "load_function", "load_namesake", "main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -111,6 +111,17 @@ def _where(error: BaseException, file: Path) -> str:
     return f" ({file.name}, line {lines[-1]})" if lines else ""
 
 
+def load_namesake(file: Path) -> None:
+    """Load the module that has the name of a user's file, such as random.py, so that later imports find the module."""
+    name = file.stem
+    if not name.isidentifier() or name in sys.modules:
+        return
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.origin is not None and Path(spec.origin).resolve() != file.resolve():
+        with suppress(ImportError):
+            importlib.import_module(name)
+
+
 def load_function(file: Path, function: str) -> Objective:
     """Load a function from a file, which may import modules beside it, as if it were run by `python FILE`."""
     load_namesake(file)
@@ -128,6 +139,9 @@ def load_function(file: Path, function: str) -> Objective:
     return objective
 
 
+_load_once = cache(load_function)
+
+
 class FileObjective:
     """A function of a Python file that can be sent to other processes, which have the file at the same path.
 
@@ -138,19 +152,14 @@ class FileObjective:
     """
 
     def __init__(self, path: str | os.PathLike[str], function: str = "objective", **env: str) -> None:
-        self._path, self._function, self._env = str(Path(path).absolute()), function, env
+        self._path, self._function, self._env = Path(path).absolute(), function, env
 
     def __call__(self, x: Any) -> Any:
         """Evaluate the function at a point, or at named variables."""
         os.environ.update(self._env)
-        function = _loaded(self._path, self._function)
+        function = _load_once(self._path, self._function)
         by_keyword = isinstance(x, Mapping) and takes_keywords(function, tuple(x))
         return function(**x) if by_keyword else function(x)
-
-
-@cache
-def _loaded(path: str, function: str) -> Objective:
-    return load_function(Path(path), function)
 
 
 def _scalars(objective: Objective, points: list[Any]) -> FloatArray:
