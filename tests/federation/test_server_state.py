@@ -31,7 +31,7 @@ def full():
         constrained=True,
         violated=True,
         feasible=True,
-        asked={"x": np.array([0.5, 0.5])},
+        feasible_x={"x": np.array([0.5, 0.5])},
         sharing=True,
         previous={"x": np.array([0.5, 0.5]), "place": np.array([0.5, 0.25])},
         value=0.75,

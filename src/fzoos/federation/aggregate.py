@@ -67,8 +67,8 @@ def _trimmed(values: FloatArray, weights: FloatArray) -> FloatArray:
     n = len(values)
     cut = max(1, int(_TRIMMED * n)) if n > 2 else 0
     order = np.argsort(values, axis=0, kind="stable")[cut : n - cut]
-    kept, share = np.take_along_axis(values, order, axis=0), weights[order]
-    mean: FloatArray = np.clip((kept * share).sum(axis=0) / share.sum(axis=0), kept[0], kept[-1])
+    inner, weight = np.take_along_axis(values, order, axis=0), weights[order]
+    mean: FloatArray = np.clip((inner * weight).sum(axis=0) / weight.sum(axis=0), inner[0], inner[-1])
     return mean
 
 

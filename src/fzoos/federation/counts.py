@@ -1,13 +1,13 @@
 """How many queries clients have made, by what they report and by what they can have been sent.
 
-A budget is kept on other people's word. So a client's count is bounded by the requests that it got:
+A budget relies on counts that clients report. So a client's count is bounded by the requests that it got:
 
 - since its last reply a client has not made more queries than this request costs, once, and those requests before it
   that failed without a count;
 - a count never falls, and a request that was answered has cost what the algorithm says: a smaller count is a lie, or
   belongs to a journal that was lost or is older than the server's record of it.
 
-Requests without a reply may have been paid for all the same. A client that reports why it failed reports its count,
+Requests without a reply may have cost queries all the same. A client that reports why it failed reports its count,
 too. If it is silent, the count is not known until the next reply, and until then the rest of a round is planned for
 each attempt (`ServerState.unknown`).
 """
@@ -61,7 +61,7 @@ class QueryCounts:
         return max(self.cost(request, first=first) for first in (False, True))
 
     def begin(self, state: ServerState) -> None:
-        """Begin an exchange: its requests are paid for from now on."""
+        """Begin an exchange: its requests may cost queries from now on."""
         self._before = list(state.queries)
 
     def answered(self, state: ServerState, client: int, request: Message, claimed: int) -> str | None:
@@ -82,7 +82,7 @@ class QueryCounts:
                     "server's record. Put the right one in its place; to continue without it, name the site in the "
                     "study's lost_journals"
                 )
-            state.offsets[client] += most - count  # what it has paid since is not known
+            state.offsets[client] += most - count  # its queries since then are not known
             count = most
         state.queries[client], state.unknown[client] = min(count, most), 0
         if count > most:
@@ -98,7 +98,7 @@ class QueryCounts:
         return [self.algorithm.cost(self.half.dim, request, first=first) for first in firsts]
 
     def failed(self, state: ServerState, client: int, request: Message, reported: int | None) -> None:
-        """Take the count that came with a failure; without one, plan for what may have been paid."""
+        """Take the count that came with a failure; without one, plan for the queries that it may have made."""
         known = state.queries[client]
         if reported is None or state.offsets[client] + reported < known:
             state.unknown[client] += self.most(request)

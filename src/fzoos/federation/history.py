@@ -36,7 +36,7 @@ class RunHistory:
         self._space = getattr(box, "space", None)
         self._records: list[Record] = []
         self._points: list[FloatArray] = []  # x after each round
-        self._asked = server.state.asked
+        self._feasible_x = server.state.feasible_x
         self._violation: float | None = None  # of constraints at x
         self._start = box.from_cube(server.x)
 
@@ -73,9 +73,9 @@ class RunHistory:
             return
         self._records.append(record)
         self._points.append(x)
-        asked = self._server.state.asked
-        if asked is not self._asked:  # x is the one with which this round began
-            self._asked, self._violation = asked, record.violation
+        feasible_x = self._server.state.feasible_x
+        if feasible_x is not self._feasible_x:  # x is the one with which this round began
+            self._feasible_x, self._violation = feasible_x, record.violation
         if self._writer is not None:
             self._writer.record(record, x)
 

@@ -11,7 +11,7 @@ delta
 =========  ============================================================================================================
 
 Two objectives of a site give two arrays of length S at most, which are 2 S apart at most. So each array that leaves is
-one Gaussian mechanism of noise z S and sensitivity 2 S, whatever the server asked and learned before. `dp-accounting`
+one Gaussian mechanism of noise z S and sensitivity 2 S, whatever the server queried and learned before. `dp-accounting`
 composes as many as left a site, by Renyi divergences: that is an upper bound, 3 to 20 percent above the exact value.
 (Against a site that sends noise alone the sensitivity is S: that weaker promise has the epsilon of twice the noise.)
 
@@ -128,12 +128,12 @@ class Privacy:
     def _numbers(self, array: FloatArray, part: Part) -> FloatArray:
         """What is left out is neutral; the others get noise, in units of half their ranges."""
         sent = np.array(part.neutral)
-        told = np.isnan(sent)
-        if told.any():
-            low, high = (np.broadcast_to(bound, array.shape)[told] for bound in (part.low, part.high))
+        released = np.isnan(sent)
+        if released.any():
+            low, high = (np.broadcast_to(bound, array.shape)[released] for bound in (part.low, part.high))
             middle, half = 0.5 * (low + high), 0.5 * (high - low)
-            units = np.clip((array[told] - middle) / half, -1.0, 1.0)
-            sent[told] = middle + half * self._noisy(units, math.sqrt(len(units)))
+            units = np.clip((array[released] - middle) / half, -1.0, 1.0)
+            sent[released] = middle + half * self._noisy(units, math.sqrt(len(units)))
         return sent
 
     def _noisy(self, array: FloatArray, clip: float) -> FloatArray:
@@ -219,7 +219,7 @@ def _gaussian(shape: tuple[int, ...]) -> FloatArray:
 
 
 class Releases:
-    """How many arrays each site has been asked for, and may have sent, by the server's account.
+    """How many arrays each site may have sent, by the server's account.
 
     A request that goes out again is answered with the same bytes, which tell nothing new: it counts once. One that was
     not answered counts, for the answer may be on its way.
@@ -242,7 +242,7 @@ class Releases:
 
     @property
     def most(self) -> int:
-        """Of the site that was asked for most."""
+        """The most arrays that any site may have sent."""
         return max(self._counts)
 
     @property
@@ -263,4 +263,4 @@ def arrays_in_reply(half: ServerHalf, request: Message) -> int:
 def sent(journal: Journal, study: Study) -> int:
     """How many arrays a site has sent, by its own journal: all runs of the study, whatever the server says."""
     answered = (decode(request.body, study.id) for request in journal.requests() if request.reply is not None)
-    return sum(arrays_in_reply(study.half, asked) for asked in answered)
+    return sum(arrays_in_reply(study.half, request) for request in answered)

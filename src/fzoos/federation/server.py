@@ -54,7 +54,7 @@ class Server:
     combine: str = "mean"  # how the clients' arrays become one: a name of `AGGREGATES`
     rounding: Rounding = Rounding()  # of requests before they leave; x and payload stay here as they are
     privacy: Privacy | None = None  # clip and noise of the replies; None: none
-    share_values: bool = False  # whether all clients are asked for f_i(x_r) after each round: one exchange more
+    share_values: bool = False  # whether all clients return f_i(x_r) after each round: one exchange more
     # Called with the client, the round and the reason of each failure that is tolerated.
     on_failure: Callable[[int, int, Exception], None] = lambda client, round, error: None
     # Called with the requests that are about to be sent.
@@ -70,7 +70,7 @@ class Server:
     @property
     def x(self) -> FloatArray:
         """x_r, in the unit cube; with constraints the last x that was feasible for all when it was queried, if any."""
-        return self.state.asked["x"] if self.state.constrained else self._half.reported_x(self.state.half)
+        return self.state.feasible_x["x"] if self.state.constrained else self._half.reported_x(self.state.half)
 
     @property
     def round(self) -> int:
@@ -242,8 +242,8 @@ class Server:
         state.constrained, state.violated = True, any(violated)
         feasible = False if state.violated else (True if set(replies) == set(self._everybody) else None)
         order: list[bool | None] = [False, None, True]
-        if not state.asked or order.index(feasible) >= order.index(state.feasible):
-            state.asked, state.feasible = {"x": state.x}, feasible
+        if not state.feasible_x or order.index(feasible) >= order.index(state.feasible):
+            state.feasible_x, state.feasible = {"x": state.x}, feasible
 
     def _share(self, plan: Plan) -> None:
         """The exchange after a round: F(x_r) = sum_i omega_i f_i(x_r), over all clients, or nothing is known."""
@@ -309,7 +309,7 @@ class Server:
 
     def _fail(self, client: int, request: Message, reason: Exception, known: int | None) -> None:
         """Take note of a failure, and of the count that came with it or that the engine knows."""
-        told = reason.queries if isinstance(reason, RemoteFailure) else known
+        count = reason.queries if isinstance(reason, RemoteFailure) else known
         if not isinstance(reason, Undelivered | CountTooSmall):
-            self._counts.failed(self.state, client, request, told)
+            self._counts.failed(self.state, client, request, count)
         self.on_failure(client, request.round, reason)

@@ -131,9 +131,11 @@ class ServerState:
     failed: dict[int, int] = field(default_factory=dict, metadata={"restore": _restored_counts})
     constrained: bool = False  # whether any client has constraints
     violated: bool = False  # whether a constraint was violated at the x with which the last round began
-    # Whether all constraints are met at `asked`; None: those queried are met, but not all clients were queried.
+    # Whether all constraints are met at `feasible_x`; None: those queried are met, but not all clients were queried.
     feasible: bool | None = None
-    asked: State = field(default_factory=dict, metadata=_ARRAYS)  # the last x that is as feasible as any at a start
+    feasible_x: State = field(
+        default_factory=dict, metadata=_ARRAYS
+    )  # the last x that is as feasible as any at a start
     sharing: bool = False  # whether only the values that clients share are missing of the round that has begun
     # Then, the x that was reported after the round before, and "place", the half's own x.
     previous: State = field(default_factory=dict, metadata=_ARRAYS)

@@ -47,8 +47,8 @@ def check_precision(value: Any) -> None:
 
 def size(count: int, precision: Precision) -> int:
     """Return the bytes of an array of n numbers."""
-    kept = _kept(precision, count)
-    return _PER_ARRAY[kept] + _PER_NUMBER[kept] * count
+    used = _used(precision, count)
+    return _PER_ARRAY[used] + _PER_NUMBER[used] * count
 
 
 def rounded(array: FloatArray, precision: Precision, rng: np.random.Generator | None = None) -> FloatArray:
@@ -63,7 +63,7 @@ def rounded(array: FloatArray, precision: Precision, rng: np.random.Generator | 
         raise ValueError("stochastic rounding needs a random generator")
     _check_finite(array)
     with np.errstate(over="ignore", invalid="ignore"):
-        if rng is not None and _kept(precision, array.size) == "stochastic":
+        if rng is not None and _used(precision, array.size) == "stochastic":
             found = _stochastic(array, rng)
         else:
             found = _read(_write(array, precision), precision, array.shape)
@@ -104,33 +104,33 @@ def read(data: bytes, precision: Precision, shape: Sequence[int]) -> FloatArray:
     return array
 
 
-def _kept(precision: Precision, count: int) -> Precision:
+def _used(precision: Precision, count: int) -> Precision:
     """How an array is written: two numbers are not shorter as two levels, which are these numbers."""
     return "float64" if precision == "stochastic" and count <= 2 else precision
 
 
 def _write(array: FloatArray, precision: Precision) -> bytes:
-    kept = _kept(precision, array.size)
-    if kept == "stochastic":
+    used = _used(precision, array.size)
+    if used == "stochastic":
         low, top = _ends(array)
         codes = np.searchsorted(_levels(low, top), array.ravel())
         return np.array([low, top], "<f8").tobytes() + codes.astype(np.uint8).tobytes()
-    if kept == "float16":
+    if used == "float16":
         exponent = _exponent(array)
         return np.array(exponent, "<i2").tobytes() + np.ldexp(array, -exponent).astype("<f2").tobytes()
-    return np.ascontiguousarray(array, "<f4" if kept == "float32" else "<f8").tobytes()
+    return np.ascontiguousarray(array, "<f4" if used == "float32" else "<f8").tobytes()
 
 
 def _read(data: bytes, precision: Precision, shape: Sequence[int]) -> FloatArray:
     count = math.prod(shape)
-    kept = _kept(precision, count)
-    if kept == "stochastic":
+    used = _used(precision, count)
+    if used == "stochastic":
         low, top = np.frombuffer(data, "<f8", 2).tolist()
         return _levels(low, top)[np.frombuffer(data, np.uint8, count, 16)].reshape(shape)
-    if kept == "float16":
+    if used == "float16":
         exponent = int(np.frombuffer(data, "<i2", 1)[0])
         return np.ldexp(np.frombuffer(data, "<f2", count, 2).astype(np.float64), exponent).reshape(shape)
-    return np.frombuffer(data, "<f4" if kept == "float32" else "<f8", count).astype(np.float64).reshape(shape)
+    return np.frombuffer(data, "<f4" if used == "float32" else "<f8", count).astype(np.float64).reshape(shape)
 
 
 def _exponent(array: FloatArray) -> int:

@@ -100,7 +100,7 @@ def refuse_change(headers: Headers, secret: str) -> str | None:
 
     A page of another site can make a visitor's browser send requests here, with the visitor's cookie if it is on
     another port of the same machine. What it cannot do is to have our origin, to send JSON or a header of its own
-    without being allowed to, or to read the secret, which only our own page has. Each is asked for.
+    without being allowed to, or to read the secret, which only our own page has. Both are required.
     """
     host, origin = headers.get("host", ""), headers.get("origin", "")
     ours = bool(host) and origin in (f"http://{host}", f"https://{host}")  # https: behind a proxy
