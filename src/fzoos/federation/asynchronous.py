@@ -85,8 +85,8 @@ class AsynchronousServer(Server):
         assert dropouts is not None
         sent = (request.arrays["x"] for request in requests.values() if "x" in request.arrays)
         answers.centres[plan.round] = next(sent, self.state.x)
-        sent = due = self._due(plan, requests)
-        possible, retries = len(sent) + len(answers.under_way), dropouts.retries
+        awaited = due = self._due(plan, requests)
+        possible, retries = len(awaited) + len(answers.under_way), dropouts.retries
         enough = min(self._wanted(plan, next(iter(requests.values())).kind), possible)
         least = min(dropouts.min_clients, possible)
         came: dict[int, Message] = {}
@@ -95,14 +95,14 @@ class AsynchronousServer(Server):
             self._send(due)
             failed = self._wait(plan, max(enough - len(came), 1), came)
             failures = {i: error for i, error in (failures | failed).items() if i not in came}
-            ours = {i: came[i] for i in sent if i in came}
-            unanswered = any(i in answers.under_way for i in sent)
+            ours = {i: came[i] for i in awaited if i in came}
+            unanswered = any(i in answers.under_way for i in awaited)
             if len(came) >= enough and (ours or not unanswered):
                 return ours
             if len(came) + len(answers.under_way) >= enough:
                 due = {}
                 continue
-            due = {i: sent[i] for i in failures if i in sent}
+            due = {i: awaited[i] for i in failures if i in awaited}
             if due and retries and self._counts.allow_retry(self.state, due.values(), dropouts.max_queries):
                 retries -= 1
                 continue

@@ -16,12 +16,12 @@ _GRACE = 0.25  # of the time that enough answers have taken
 
 
 class Undelivered(ConnectionError):
-    """A request never reached its client: nothing was asked for it."""
+    """A request never reached its client: it cost nothing."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came back of an exchange: for each client that was asked, a reply or the reason why there is none."""
+    """The outcome of an exchange: for each client that got a request, a reply or the reason why there is none."""
 
     replies: dict[int, Message] = field(default_factory=dict)
     # The bytes in which a site says why it has no reply are a `RemoteFailure`.
@@ -83,7 +83,7 @@ class Gathering:
     so much has failed that there cannot be enough.
 
     Args:
-        asked: clients that are sent a request in this exchange.
+        awaited: clients that are sent a request in this exchange.
         enough: how many replies are enough.
         clock: seconds since any moment.
 
@@ -98,8 +98,8 @@ class Gathering:
         (2.0, 0.0)
     """
 
-    def __init__(self, asked: Collection[int], enough: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._asked, self._enough, self._clock = frozenset(asked), enough, clock
+    def __init__(self, awaited: Collection[int], enough: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._awaited, self._enough, self._clock = frozenset(awaited), enough, clock
         self._start, self._end = clock(), math.inf
 
     def left(self, outcome: Outcome, under_way: Collection[int]) -> float:
@@ -109,7 +109,7 @@ class Gathering:
             return 0.0
         if came < self._enough:
             return math.inf
-        if self._asked.isdisjoint(under_way):
+        if self._awaited.isdisjoint(under_way):
             return 0.0
         now = self._clock()
         self._end = min(self._end, now + _GRACE * (now - self._start))

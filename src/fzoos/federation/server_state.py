@@ -133,9 +133,7 @@ class ServerState:
     violated: bool = False  # whether a constraint was violated at the x with which the last round began
     # Whether all constraints are met at `feasible_x`; None: those queried are met, but not all clients were queried.
     feasible: bool | None = None
-    feasible_x: State = field(
-        default_factory=dict, metadata=_ARRAYS
-    )  # the last x that is as feasible as any at a start
+    feasible_x: State = field(default_factory=dict, metadata=_ARRAYS)  # the last server x that is as feasible as any
     sharing: bool = False  # whether only the values that clients share are missing of the round that has begun
     # Then, the x that was reported after the round before, and "place", the half's own x.
     previous: State = field(default_factory=dict, metadata=_ARRAYS)

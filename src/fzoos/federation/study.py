@@ -102,8 +102,8 @@ class Study:
         on_failure: what a site does when its objective returns NaN or infinity: "raise" (no answer) or "skip".
         aggregate: "mean", or one that a few wrong replies cannot move far: "clipped", "trimmed" or "median".
         precision: how finely arrays travel: "float64", "float32", "float16" or "stochastic".
-        lost_journals: sites that may go on with a new or an older journal than the server remembers; the queries that they made
-            is still counted.
+        lost_journals: sites that may continue with a new or an older journal than the server remembers; the queries
+            that they made are still counted.
         share_values: after each round all sites return f_i(x), one query each, and F(x) is known: in results and
             for `target` and `patience`. The server sees each f_i(x), or their sum alone through secure aggregation.
         target: the run stops when F(x) is at most this; it needs `share_values`.
