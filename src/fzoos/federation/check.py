@@ -35,15 +35,7 @@ _MAX_QUERIES = 2**40  # the sum over all clients is still an integer of the file
 def check_reply(
     algorithm: Algorithm, half: ServerHalf, request: Message, reply: Message, privacy: Privacy | None = None
 ) -> None:
-    """Raise a MessageError unless this reply answers that request.
-
-    Args:
-        algorithm: its settings.
-        half: declares the arrays of the reply.
-        request: the server's request.
-        reply: the client's reply to it.
-        privacy: clip and noise of the arrays, which change their ranges; None: none.
-    """
+    """Raise a MessageError unless this reply answers that request; clip and noise of `privacy` change the ranges."""
     if reply.kind != _REPLIES[request.kind] or reply.round != request.round:
         raise MessageError(
             f"answered {request.kind!r} of round {request.round} with {reply.kind!r} of round {reply.round}"

@@ -83,11 +83,11 @@ class Client:
         self._half.restore(part_of("half", state))
 
     def release(self) -> None:
-        """Others take part for a while: keep the points and give back what follows from them."""
+        """Release what can be computed again from the trajectory: other clients take part for a while."""
         self._half.release()
 
     def handle(self, request: Message) -> Message:
-        """Answer one request of the server: the reply as it leaves."""
+        """Answer one request of the server; return the reply as it leaves."""
         reply = self.answer(request)
         if request.kind == "value":  # one number, exactly; with differential privacy there is none
             return reply
@@ -95,7 +95,7 @@ class Client:
         return self._rounding(self._protect(reply, request, self.x))
 
     def answer(self, request: Message) -> Message:
-        """The same reply before noise and rounding; for whoever answers once more only to be where it was."""
+        """Return the reply before noise and rounding, as a site needs it that replays its journal."""
         with one_blas_thread(self._half.largest_matrix):
             return self._answer(request)
 

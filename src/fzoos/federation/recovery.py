@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -74,8 +74,11 @@ class _Reader:
         """Id and values of each row whose link fits the row before it."""
         before: bytes | None = b""
         self.last[table] = self._last_id(db, table)
+        text = f"SELECT link, {', '.join(CHAINED[table])} FROM {table} WHERE id = ?"
         for id in range(1, self.last[table] + 1):
-            row = _row(db, table, id)
+            row = None
+            with suppress(sqlite3.Error, UnicodeDecodeError, OverflowError):
+                row = db.execute(text, (id,)).fetchone()
             if row is None:
                 self.problems.append(f"row {id} of {table} cannot be read")
                 before = None
@@ -99,14 +102,6 @@ class _Reader:
         about = self.about
         counts = {table: len(rows) for table, rows in self.rows.items()}
         return JournalReport(about.get("study", ""), about.get("site", ""), counts, tuple(self.problems))
-
-
-def _row(db: sqlite3.Connection, table: str, id: int) -> _Row | None:
-    try:
-        found = db.execute(f"SELECT link, {', '.join(CHAINED[table])} FROM {table} WHERE id = ?", (id,)).fetchone()
-    except (sqlite3.Error, UnicodeDecodeError, OverflowError):
-        return None
-    return None if found is None else tuple(found)
 
 
 def verify(path: str | Path) -> JournalReport:

@@ -47,9 +47,6 @@ _ARRAYS = ("multipliers", "penalties", "_first", "_margins", "_distance")  # of 
 class AugmentedLagrangian:
     """The augmented Lagrangian of one client, and what the client knows of its constraints at the server's x.
 
-    Args:
-        count: k, the number of constraints.
-
     Attributes:
         multipliers: lambda.
         penalties: rho.
