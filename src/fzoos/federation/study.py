@@ -48,7 +48,8 @@ from fzoos.objectives.space import Space, search_box, space_of
 __all__ = ["Study", "make_algorithm"]
 
 _RUNNING = frozenset(  # how the server runs it; sites do not depend on these
-    {
+    {f.name for f in fields(Stop)}
+    | {
         "rounds",
         "participation",
         "min_clients",
@@ -57,11 +58,6 @@ _RUNNING = frozenset(  # how the server runs it; sites do not depend on these
         "retries",
         "max_queries",
         "max_queries_per_client",
-        "tolerance",
-        "max_seconds",
-        "max_bytes",
-        "target",
-        "patience",
         "aggregate",
         "vectorized",
         "lost_journals",
@@ -87,32 +83,31 @@ class Study:
         algorithm: "name" and settings, such as {"name": "fedzo", "local_steps": 5}; "auto" if there is none.
         weights: omega, the weight of each site in the average; None: all equal.
         participation: sites that take part in a round: a float is a fraction, an int a number.
-        min_clients: an exchange counts if so many sites answer; None: all that take part, or `enough`.
-        enough: for asynchronous rounds: an exchange is over when so many sites have answered. The others go on, and
-            their answers are used when they come; None: an exchange waits for all.
-        timeout: seconds that an exchange is waited for; with `enough`, that each answer is.
-        retries: how often an exchange with too few answers is tried again before the run stops.
+        min_clients: an exchange counts if at least this number of sites replies; None: all that take part, or `enough`.
+        enough: for asynchronous rounds: an exchange ends when this number of sites has replied. The others continue,
+            and their replies are used when they arrive; None: an exchange waits for all.
+        timeout: seconds until an exchange ends; with `enough`, until a request has failed.
+        retries: how often an exchange with too few replies is repeated before the run stops.
         max_queries: the run stops before a round that would take all sites together beyond this number.
         max_queries_per_client: no site makes more queries than this.
         tolerance: the run ends, "converged", after three rounds that moved no coordinate of x by more than this share
             of the box; 0: it never does; None: the algorithm's own.
-        max_seconds: no round begins after so many seconds spent in exchanges, those before a resumption included.
+        max_seconds: no round begins after this number of seconds in exchanges, those before a resumption included.
         max_bytes: the run stops before a round that would take all messages together beyond this number, if it costs
-            what the dearest one since the last start did.
-        on_failure: what a site does when its objective returns NaN or infinity: "raise" (no answer) or "skip".
+            as much as the most expensive one so far.
+        on_failure: what a site does when its objective returns NaN or infinity: "raise" (no reply) or "skip".
         aggregate: "mean", or one that a few wrong replies cannot move far: "clipped", "trimmed" or "median".
         precision: how finely arrays travel: "float64", "float32", "float16" or "stochastic".
-        lost_journals: sites that may continue with a new or an older journal than the server remembers; the queries
-            that they made are still counted.
-        share_values: after each round all sites return f_i(x), one query each, and F(x) is known: in results and
-            for `target` and `patience`. The server sees each f_i(x), or their sum alone through secure aggregation.
+        lost_journals: sites that may continue with a new journal, or an older one than the server's record; their
+            earlier queries still count.
+        share_values: whether all sites evaluate f_i(x) after each round, one query each, so that F(x) is known: in
+            results and for `target` and `patience`. The server sees each f_i(x), or with secure aggregation their sum.
         target: the run stops when F(x) is at most this; it needs `share_values`.
-        patience: the run stops when F(x) has had no lower value for so many rounds; it needs `share_values`.
-        privacy: noise on what leaves a site: "clip", "noise", "delta" and "clip_payload"; None: no
-            noise.
+        patience: the run stops when F(x) has had no lower value for this number of rounds; it needs `share_values`.
+        privacy: noise on what leaves a site: "clip", "noise", "delta" and "clip_payload"; None: no noise.
 
-    A running study may be given more rounds, another time-out and the like; what changes a number at a site makes
-    another study (`id`).
+    A study can be resumed with more rounds, another time-out and the like; a setting on which a number at a site
+    depends makes it another study (`id`).
 
     Example:
         >>> from fzoos.federation.study import Study
