@@ -272,7 +272,7 @@ def test_the_most_extreme_noise_is_in_range(monkeypatch, tmp_path, algorithm, bi
     tail = 0.5 * 2.0**-64
     assert 9.1 < -stats.norm.ppf(tail) < 9.2
     assert stats.norm.sf(10.0) < 1e-23
-    monkeypatch.setattr("secrets.token_bytes", lambda n: (8 * bits)[:8] * (n // 8))
+    monkeypatch.setattr("fzoos.federation.privacy.urandom", lambda n: (8 * bits)[:8] * (n // 8))
     ours = study(algorithm={"name": algorithm}, x0=1.0, min_clients=3, precision="float16")
     result = LocalStudy(ours, tmp_path, boxes()).run()
     assert result.status == "completed"

@@ -36,14 +36,7 @@ class LocalSteps(Algorithm):
         check_count("local_steps", self.local_steps, low=1)
 
     def steps_in(self, request: Message) -> int:
-        """Return the number of local steps of a round: fewer than T where the budget cuts it.
-
-        Example:
-            >>> from fzoos import FedZO
-            >>> from fzoos.messages.message import Message
-            >>> FedZO(local_steps=10).steps_in(Message("update", 1, {}, {"cut": 3}))
-            3
-        """
+        """Return the number of local steps of a round: fewer than T where the budget cuts it."""
         return min(int(request.scalars.get("cut", self.local_steps)), self.local_steps)
 
 

@@ -75,13 +75,7 @@ class Adam(Optimizer):
         check_positive("eps", self.eps)
 
     def scaled(self, largest: float) -> Self:
-        """Return Adam with eps in units of the largest entry if that is small; eps does not affect larger gradients.
-
-        Example:
-            >>> from fzoos import Adam
-            >>> Adam().scaled(0.5).eps, Adam().scaled(1e-9).eps
-            (1e-08, 1e-17)
-        """
+        """Return Adam with eps in units of the largest entry if that is small; eps does not affect larger gradients."""
         return replace(self, eps=self.eps * largest) if self.eps * largest > 0.0 and largest < _SMALL else self
 
     def init(self, dim: int) -> tuple[Any, ...]:

@@ -21,12 +21,7 @@ __all__ = ["Replica", "ReplicatedServerHalf"]
 
 
 class ReplicatedServerHalf(ServerHalf):
-    """The server half; the last averaged replies are part of its state.
-
-    Args:
-        dim: d, the number of variables.
-        parts: the arrays of a reply, in a whole round.
-    """
+    """The server half; the last averaged replies are part of its state."""
 
     def __init__(self, dim: int, parts: Parts) -> None:
         super().__init__(dim, {}, SeededScalars)
@@ -34,14 +29,7 @@ class ReplicatedServerHalf(ServerHalf):
 
     @abstractmethod
     def step(self, state: Arrays, mean: Arrays, round: int, seed: int) -> State:
-        """Return the state after a round, x among it: computed by everybody from the same numbers.
-
-        Args:
-            state: the state before it.
-            mean: the round's averaged replies.
-            round: r, the number of the round, from 1.
-            seed: the seed that all share.
-        """
+        """Return the state after round r from its averaged replies: everybody computes it from the same numbers."""
 
     def request(self, state: State, kind: Kind, recipient: Recipient, round: Round) -> Request:
         mean = {name: state[name] for name in self.parts if name in state}
@@ -60,11 +48,7 @@ class ReplicatedServerHalf(ServerHalf):
 
 
 class Replica:
-    """A client's copy of the state.
-
-    Args:
-        server: the server half.
-    """
+    """A client's copy of the state."""
 
     def __init__(self, server: ReplicatedServerHalf) -> None:
         self._server = server

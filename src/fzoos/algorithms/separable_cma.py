@@ -5,7 +5,7 @@ symbol      shape    meaning
 ==========  =======  ================================================================================================
 m           (n,)     mean of the distribution N(m, sigma^2 diag(C)) that points are drawn from
 sigma       scalar   its step size
-C           (n,)     its covariance, of which only the diagonal is kept; D = sqrt(C)
+C           (n,)     its covariance, of which only the diagonal is stored; D = sqrt(C)
 lambda, mu  scalar   points of a generation, and how many of them, the best, are used: mu = floor(lambda / 2)
 w           (mu,)    weights of those, w_k proportional to ln(mu + 1) - ln k; mu_w = 1 / sum w_k^2
 p_s, p_c    (n,)     evolution paths: decaying sums of the steps that m made, for sigma and for C
@@ -24,7 +24,7 @@ A generation, where x_(1), x_(2), ... are its points from the best to the worst 
     p_c   <- (1 - c_c) p_c + h sqrt(c_c (2 - c_c) mu_w) y                                                            (5)
     C     <- (1 - c_1 - c_mu + c_1 (1 - h) c_c (2 - c_c)) C + c_1 p_c^2 + c_mu sum_k w_k y_(k)^2                     (6)
 
-h is 0 while p_s is much longer than expected, so that a fast walk does not stretch C, and 1 otherwise.
+h is 0 while p_s is much longer than expected, so that fast moves do not stretch C, and 1 otherwise.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class SeparableCMA:
         self._c_s = (mu_w + 2) / (n + mu_w + 3)
         self._d_s = 1 + 2 * max(0, math.sqrt((mu_w - 1) / (n + 1)) - 1) + self._c_s
         self._chi = math.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n**2))
-        self.mean, self._sigma, self._variances = mean.copy(), 1.0, deviations**2  # only sigma sqrt(C) matters
+        self.mean, self._variances = mean.copy(), deviations**2
+        self.sigma = 1.0  # in units of that of the first generation: only sigma sqrt(C) matters
         self._p_s, self._p_c, self._generation = np.zeros(n), np.zeros(n), 0
         self._rng = np.random.RandomState(seed)
 
@@ -79,47 +80,35 @@ class SeparableCMA:
         return self._c_1 + self._c_mu > 1.0
 
     @property
-    def sigma(self) -> float:
-        """The step size, in units of that of the first generation."""
-        return self._sigma
-
-    @property
     def deviations(self) -> FloatArray:
         """sigma sqrt(C), the standard deviation of each coordinate."""
-        s: FloatArray = self._sigma * np.sqrt(np.maximum(self._variances, 0.0))
+        s: FloatArray = self.sigma * np.sqrt(np.maximum(self._variances, 0.0))
         return s
 
     def ask(self) -> FloatArray:
-        """The points of a generation, shape (lambda, n)."""
+        """Return the points of a generation, shape (lambda, n)."""
         z = self._rng.randn(self._population, len(self.mean))
-        points: FloatArray = self.mean + self._sigma * (self._roots() * z)  # Eq. (1)
+        points: FloatArray = self.mean + self.sigma * (self._roots() * z)  # Eq. (1)
         return points
 
     def tell(self, points: FloatArray, worth: FloatArray) -> None:
-        """Move the distribution towards the points whose worth is smallest.
+        """Move the distribution towards the points whose worth is smallest; only the order matters.
 
-        Args:
-            points: those of the generation, shape (lambda, n); others may stand in for some of them.
-            worth: shape (lambda,); only the order matters, infinity is the worst.
+        Other points may stand in for some of those of the generation.
         """
         self._generation += 1
         best = points[np.argsort(worth, kind="stable")[: len(self._w)]]
-        y_k = (best - self.mean) / self._sigma
+        y_k = (best - self.mean) / self.sigma
         y = np.sum(y_k.T * self._w, axis=1)
-        self.mean += self._sigma * y  # Eq. (2)
+        self.mean += self.sigma * y  # Eq. (2)
         follow = math.sqrt(self._c_s * (2 - self._c_s) * self._mu_w)
         self._p_s = (1 - self._c_s) * self._p_s + follow * (y / self._roots())  # Eq. (3)
         length = float(np.linalg.norm(self._p_s))
-        grown = self._sigma * np.exp((self._c_s / self._d_s) * (length / self._chi - 1))  # Eq. (4)
-        self._sigma = min(float(grown), _LARGEST_SIGMA)
-        self._adapt(y, y_k, h=1.0 if self._is_usual(length) else 0.0)
-
-    def _is_usual(self, length: float) -> bool:
-        """Whether p_s is about as long as that of a search without direction, after so many generations."""
-        n, started = len(self.mean), 1 - (1 - self._c_s) ** (2 * (self._generation + 1))
-        return length / math.sqrt(started) < (1.4 + 2 / (n + 1)) * self._chi
-
-    def _adapt(self, y: FloatArray, y_k: FloatArray, h: float) -> None:
+        grown = self.sigma * np.exp((self._c_s / self._d_s) * (length / self._chi - 1))  # Eq. (4)
+        self.sigma = min(float(grown), _LARGEST_SIGMA)
+        # h: whether p_s is about as long as that of a search without direction, after this number of generations.
+        started = 1 - (1 - self._c_s) ** (2 * (self._generation + 1))
+        h = float(length / math.sqrt(started) < (1.4 + 2 / (len(y) + 1)) * self._chi)
         c_c, c_1, c_mu = self._c_c, self._c_1, self._c_mu
         self._p_c = (1 - c_c) * self._p_c + h * math.sqrt(c_c * (2 - c_c) * self._mu_w) * y  # Eq. (5)
         spread = np.sum(self._w[:, None] * y_k**2, axis=0)
@@ -127,6 +116,6 @@ class SeparableCMA:
         self._variances = stays * self._variances + c_1 * self._p_c**2 + c_mu * spread  # Eq. (6)
 
     def _roots(self) -> FloatArray:
-        """D."""
+        """Return D."""
         roots: FloatArray = np.sqrt(np.where(self._variances < 0, _TINY, self._variances))
         return roots

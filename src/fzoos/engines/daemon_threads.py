@@ -16,12 +16,7 @@ _T = TypeVar("_T")
 
 
 class DaemonThreads:
-    """A pool of threads; unlike an executor of the standard library, it does not wait for its threads at exit.
-
-    Args:
-        count: the number of threads.
-        name: the prefix of their names.
-    """
+    """A pool of threads; unlike an executor of the standard library, it does not wait for its threads at exit."""
 
     def __init__(self, count: int, name: str) -> None:
         self._queue: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()

@@ -200,13 +200,7 @@ class LocalEngine:
 
 
 def point_pools(stack: ExitStack, workers: Any, objectives: Sequence[Objective]) -> tuple[list[PointPool | None], int]:
-    """Make a pool for each client, and say how many clients work at the same time, each on a thread.
-
-    Args:
-        stack: closes what is opened here.
-        workers: an int, an executor, or a map-like callable.
-        objectives: the clients' objectives.
-    """
+    """Make a pool for each client, and say how many clients work at the same time, each on a thread."""
     count = len(objectives)
     if callable(getattr(workers, "submit", None)):
         return [ExecutorPool(workers)] * count, min(count, _THREADS)

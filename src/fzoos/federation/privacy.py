@@ -22,9 +22,9 @@ Diagnostics do not leave.
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from os import urandom
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -212,7 +212,7 @@ def _gaussian(shape: tuple[int, ...]) -> FloatArray:
     The study's seed will not do, since the server knows it; nor will NumPy's generators, whose state can be computed
     from what they gave.
     """
-    bits = np.frombuffer(secrets.token_bytes(8 * math.prod(shape)), np.uint64)
+    bits = np.frombuffer(urandom(8 * math.prod(shape)), np.uint64)
     tail = ((bits >> 1) + 0.5) * 2.0**-64  # uniform on (0, 1/2)
     values: FloatArray = np.where(bits & 1, -1.0, 1.0) * scipy.special.ndtri(tail)
     return values.reshape(shape)

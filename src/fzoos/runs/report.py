@@ -27,11 +27,7 @@ _POLICY = (
 
 
 def report(runs: Sequence[StoredRun]) -> str:
-    """Return an HTML page of runs that loads nothing from elsewhere.
-
-    Args:
-        runs: as `fzoos.runs.reader.read` returns them.
-    """
+    """Return an HTML page of runs that loads nothing from elsewhere."""
     rows, whole = [], []
     for place, run in enumerate(runs):
         key = {"key": str(place)}  # files in different folders may have the same name

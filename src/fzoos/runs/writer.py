@@ -24,12 +24,7 @@ class HasValues(Protocol):
 
 
 class RunWriter:
-    """Writes a run while it is running. Call `begin` or `resume` first.
-
-    Args:
-        path: the file of runs; it is created if it does not exist.
-        clients: the clients, whose values are stored.
-    """
+    """Writes a run while it is running. Call `begin` or `resume` first."""
 
     def __init__(self, path: str | Path, clients: Sequence[HasValues]) -> None:
         self._store, self._clients = Store(path), clients

@@ -88,11 +88,7 @@ class _CarriedGradient(NamedTuple):
 
 
 class LineSearchClient(ClientHalf):
-    """The client half of FedLineSearch.
-
-    Args:
-        context: what a client half works with.
-    """
+    """The client half of FedLineSearch."""
 
     def __init__(self, context: ClientContext) -> None:
         super().__init__(context)

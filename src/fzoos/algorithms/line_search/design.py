@@ -32,14 +32,7 @@ _RIDGE = 1e-8  # of a design's own surrogate
 
 
 class Design:
-    """A design: x and the points around it.
-
-    Args:
-        x: the centre, shape (d,).
-        length: H.
-        rows: the directions u, shape (m, d).
-        project: called with points and where to put them in the cube.
-    """
+    """A design: x and the points around it, x + t H u for the rows u, which are projected to the cube."""
 
     def __init__(
         self, x: FloatArray, length: float, rows: FloatArray, project: Callable[[FloatArray, FloatArray], object]

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -51,22 +48,17 @@ class _Numbers(NamedTuple):
 
 
 class LineSearchServer(ServerHalf):
-    """State: x, the last centre at which no client failed, the numbers of `_Numbers` and `Scales`, and averages.
-
-    Args:
-        dim: d, the number of variables.
-        projected: whether x is clipped to the cube.
-    """
+    """State: x, the last centre at which no client failed, the numbers of `_Numbers` and `Scales`, and averages."""
 
     def __init__(self, dim: int, projected: bool) -> None:
         super().__init__(dim)
         self.scalars = Control
-        self._dim, self._projected = dim, projected
+        self._projected = projected
         numbers = Part((len(LOW),), "numbers", low=LOW, high=HIGH, neutral=PRIVATE, indicators=slice(-1, None))
         self._gradients = {"fresh": Part((dim,)), "memory": Part((dim,)), "statistics": numbers}
 
     def start(self, x: FloatArray) -> State:
-        step_size = FIRST_STEP_SIZE * FIRST_RADIUS * math.sqrt(self._dim)
+        step_size = FIRST_STEP_SIZE * FIRST_RADIUS * math.sqrt(self.dim)
         return _state(x, x, _Numbers(Mode.SHARED), Scales(step_size=step_size))
 
     def exchanges(self, round: int) -> tuple[Kind, ...]:
@@ -74,16 +66,25 @@ class LineSearchServer(ServerHalf):
 
     def control(self, state: State, seed: int, cut: int = 0) -> Control:
         """Return the numbers that all participants of the next round receive."""
-        return self._shared(state, seed, cut)[0]
-
-    def _shared(self, state: State, seed: int, cut: int) -> tuple[Control, Mapping[str, float]]:
-        return _control_of(
-            _Numbers(*state["numbers"].tolist()), Scales(*state["scales"].tolist()), cut, seed, self._dim
+        numbers, scales = _numbers_of(state), _scales_of(state)
+        return Control(
+            seed=seed,
+            mode=Mode(int(numbers.mode)),
+            radius=scales.radius,
+            ridge=scales.ridge,
+            step_size=scales.step_size,
+            basis=int(numbers.basis),
+            used=int(numbers.used),
+            size=int(scales.size),
+            probe=min(COMMON, self.dim) if scales.first else 0,
+            line=int(numbers.line),
+            length=numbers.length,
+            cut=cut,
         )
 
     def request(self, state: State, kind: Kind, recipient: Recipient, round: Round) -> Request:
         """Send x to who cannot compute it, exactly if others can; in the second exchange the averages of the first."""
-        computed = bool(_Numbers(*state["numbers"].tolist()).sent)
+        computed = bool(_numbers_of(state).sent)
         has_x = recipient.in_round if kind == "update" else computed and recipient.in_last_round
         averages = {name: state[name] for name in self._gradients if name in state} if kind == "update" else {}
         x = {} if has_x else {"x": state["x"]}
@@ -91,23 +92,22 @@ class LineSearchServer(ServerHalf):
 
     def _scalars(self, state: State, recipient: Recipient, round: Round) -> dict[str, float]:
         """Return the numbers for one client; for a single one there is nothing to split."""
-        shared = self._shared(state, round.seed, round.cut)[1]
-        participants = len(round.weights)
+        shared, participants = self.control(state, round.seed, round.cut).scalars(), len(round.weights)
         if participants == 1:
-            return {**shared, "mode": Mode.SHARED} if shared["mode"] == Mode.SPLIT else dict(shared)
+            return {**shared, "mode": Mode.SHARED}
         return {**shared, "client_index": recipient.position, "participants": participants, "weight": recipient.weight}
 
     def reported_x(self, state: State) -> FloatArray:
         """Return x; once a client had no value at a centre, the last one at which all had one."""
-        return state["good"] if _Numbers(*state["numbers"].tolist()).careful else state["x"]
+        return state["good"] if _numbers_of(state).careful else state["x"]
 
     def moved(self, state: State, before: FloatArray) -> float:
         """Return how far x has moved, or the design's radius if no point on the lines was better.
 
         Unless that shows that x is a minimum, the next round queries elsewhere.
         """
-        numbers, scales = _Numbers(*state["numbers"].tolist()), Scales(*state["scales"].tolist())
-        searched = 0.0 if numbers.line or is_converged(scales, self._dim) else scales.radius
+        numbers, scales = _numbers_of(state), _scales_of(state)
+        searched = 0.0 if numbers.line or is_converged(scales, self.dim) else scales.radius
         return max(super().moved(state, before), searched)
 
     def reply_parts(self, request: Message) -> Parts:
@@ -128,13 +128,13 @@ class LineSearchServer(ServerHalf):
         return self._after_lines(state, {**state, **mean}, control, len(round.replied))
 
     def _after_lines(self, state: State, mean: Arrays, control: Control, participants: int) -> State:
-        x, statistics, scales = state["x"], DesignStatistics(*mean["statistics"]), Scales(*state["scales"].tolist())
+        x, statistics, scales = state["x"], DesignStatistics(*mean["statistics"]), _scales_of(state)
         if statistics.failed > 0.0:  # return to where all had a value, with shorter lines
             shorter = scales._replace(step_size=scales.step_size * LINE[0])
             again = self._next(control, control.mode)._replace(careful=1.0)
             return _state(state["good"], state["good"], again, shorter)
         slope = Slope(mean["fresh"], statistics.curvature)
-        common = common_rows(control, self._dim)
+        common = common_rows(control, self.dim)
         differ = differences(statistics.common, float(np.sum((common @ slope.gradient) ** 2)))
         mode = Mode.SPLIT if differ < _SIMILAR * (participants - 1) else Mode.SHARED
         too_different = control.mode is Mode.SPLIT and mode is Mode.SHARED
@@ -142,10 +142,13 @@ class LineSearchServer(ServerHalf):
         step = best_step(mean["lines"].reshape(shape), mean["failed"].reshape(shape), scales.step_size)
         if control.probe:  # a few directions of many would push x into a corner
             step = Step(0, 0.0)
-        there = self._moved(x, mean, step)
+        there = x
+        if step.line:
+            there = x + step.length * inward(-mean[("fresh", "memory")[step.line - 1]], x, self._projected)
+            there = clip_to_cube(there) if self._projected else there
         now = self._quality(x, mean, slope, control)
         moved = float(np.sqrt(np.mean((there - x) ** 2)))
-        after = next_scales(scales, now, statistics.curvature, step.length, moved, self._dim)
+        after = next_scales(scales, now, statistics.curvature, step.length, moved, self.dim)
         if too_different:  # the measurement shows only how much they differ
             after = scales._replace(step_size=step.length or scales.step_size)
         if control.probe:
@@ -153,33 +156,26 @@ class LineSearchServer(ServerHalf):
         if now is not None:
             after = self._sized(after, now, slope, step, control, mode, participants)
         # One site can claim in every round that the farthest point is the lowest: L would leave its range.
-        most = _MOST_STEP_SIZE * math.sqrt(self._dim) if self._projected else _UNBOUNDED_STEP_SIZE
+        most = _MOST_STEP_SIZE * math.sqrt(self.dim) if self._projected else _UNBOUNDED_STEP_SIZE
         after = after._replace(step_size=min(after.step_size, most))
-        careful = _Numbers(*state["numbers"].tolist()).careful
+        careful = _numbers_of(state).careful
         numbers = self._next(control, mode)._replace(line=step.line, length=step.length, sent=1.0, careful=careful)
         return _state(there, x, numbers, after)
 
-    def _moved(self, x: FloatArray, mean: Arrays, step: Step) -> FloatArray:
-        if not step.line:
-            return x
-        line = inward(-mean[("fresh", "memory")[step.line - 1]], x, self._projected)
-        there = x + step.length * line
-        return clip_to_cube(there) if self._projected else there
-
     def _quality(self, x: FloatArray, mean: Arrays, slope: Slope, control: Control) -> Quality | None:
         """Return q by the pairs that all queried, or by least squares over the clients' own; None if not sent."""
-        statistics, length = DesignStatistics(*mean["statistics"]), control.radius * math.sqrt(self._dim)
+        statistics, length = DesignStatistics(*mean["statistics"]), control.radius * math.sqrt(self.dim)
         if control.mode is Mode.SPLIT:
             pairs = (
                 (statistics.wide_seen, statistics.wide_predicted),
                 (statistics.narrow_seen, statistics.narrow_predicted),
             )
             wide, narrow = (_ratio(seen, predicted) for seen, predicted in pairs)
-            count = design_size(control, self._dim)
+            count = design_size(control, self.dim)
             return Quality(length, count, wide, narrow, statistics.wide_square, statistics.narrow_square)
         if statistics.curvature == 0.0 and not np.any(mean["pair"]) and np.any(slope.gradient):
             return None
-        rows, qualities, squares = common_rows(control, self._dim), [], []
+        rows, qualities, squares = common_rows(control, self.dim), [], []
         for k, part in enumerate(halves(rows, slope.gradient)):
             v = inward(part, x, projected=False)
             ends = [x + sign * length * v for sign in (1.0, -1.0)]
@@ -193,37 +189,23 @@ class LineSearchServer(ServerHalf):
     ) -> Scales:
         """Return the scales with the number of directions of the next design."""
         if control.probe:
-            return first_size(after, mode, participants, self._dim)
+            return first_size(after, mode, participants, self.dim)
         along = now.overall * float(np.sqrt(slope.gradient @ slope.gradient))
-        return next_size(after, now, along, step.first, slope.curvature, mode, participants, self._dim)
+        return next_size(after, now, along, step.first, slope.curvature, mode, participants, self.dim)
 
     def _next(self, control: Control, mode: Mode) -> _Numbers:
         """Return the next round's directions: the rest of a basis, or a new one."""
-        used = next_used(control, self._dim)
-        rest = mode is control.mode and used < self._dim
+        used = next_used(control, self.dim)
+        rest = mode is control.mode and used < self.dim
         return _Numbers(mode, control.basis + (not rest), used if rest else 0)
 
 
-@lru_cache(maxsize=8)  # every participant gets the same in both exchanges
-def _control_of(
-    numbers: _Numbers, scales: Scales, cut: int, seed: int, dim: int
-) -> tuple[Control, MappingProxyType[str, float]]:
-    """Return the numbers that all participants receive, as a record and as they are sent."""
-    control = Control(
-        seed,
-        Mode(int(numbers.mode)),
-        scales.radius,
-        scales.ridge,
-        scales.step_size,
-        int(numbers.basis),
-        int(numbers.used),
-        int(scales.size),
-        min(COMMON, dim) if scales.first else 0,
-        int(numbers.line),
-        numbers.length,
-        cut=cut,
-    )
-    return control, MappingProxyType(control.scalars())
+def _numbers_of(state: State) -> _Numbers:
+    return _Numbers(*state["numbers"].tolist())
+
+
+def _scales_of(state: State) -> Scales:
+    return Scales(*state["scales"].tolist())
 
 
 def _ratio(seen: float, predicted: float) -> float:

@@ -30,10 +30,6 @@ class Server:
     The result, which is the checkpoint as well, is stored in the folder `fzoos` of the server's FLARE folder, or in the
     folder that the environment variable FZOOS_RESULTS names; a copy in the job's own folder is what the sender of the
     job downloads.
-
-    Args:
-        study: the study's settings, as a dict.
-        patience: seconds without a heartbeat after which a site is left out; see `FlareEngine`.
     """
 
     def __init__(self, study: dict[str, Any], patience: float = PATIENCE) -> None:

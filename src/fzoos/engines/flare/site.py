@@ -28,9 +28,7 @@ _log = logging.getLogger("fzoos")
 class Site:
     """What FLARE constructs in the site's process from a job's text.
 
-    Args:
-        study: the settings of the job's study, as a dict.
-        factory: the job's objective factory, "module:function"; empty if the site's settings have one.
+    `factory` names the job's objective factory; it is empty if the job has none.
     """
 
     def __init__(self, study: dict[str, Any], factory: str = "") -> None:

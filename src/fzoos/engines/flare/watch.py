@@ -28,13 +28,7 @@ _ABSENT = (MetaStatusValue.NO_REPLY, MetaStatusValue.ERROR)
 
 
 class Watch:
-    """Monitors a study's jobs: shows their state, and detects sites that return.
-
-    Args:
-        study: the study's settings.
-        env: FLARE's execution environment.
-        progress: whether to show the state.
-    """
+    """Monitors a study's jobs: shows their state, and detects sites that return."""
 
     def __init__(self, study: Study, env: ProdEnv, *, progress: bool) -> None:
         self._study, self._env = study, env

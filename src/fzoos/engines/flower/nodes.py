@@ -34,10 +34,6 @@ class Nodes:
     A node registered with a name (`flwr supernode register KEY --name SITE`) is that site, whatever it reports: the
     name belongs to its key. A node without a name (in a simulation, or if nodes need no key) is asked for one, which
     cannot be the name of a registered site. If two nodes are the same site, the later one counts: it is a restart.
-
-    Args:
-        grid: Flower's connection to the nodes.
-        sites: the names of the study's sites.
     """
 
     def __init__(self, grid: Grid, sites: Sequence[str]) -> None:

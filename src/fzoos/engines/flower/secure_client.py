@@ -82,14 +82,8 @@ def request_of(message: Message) -> tuple[bytes, str]:
 def masked_reply(message: Message, reply: Reply, study: Study, client: int, bound: float) -> Message:
     """Return a reply for Flower's mod to mask: one vector, and beside it in clear what a sum cannot carry.
 
-    In clear are the kind, the round, the scalars (counts and diagnostics) and the layout of the vector.
-
-    Args:
-        message: Flower's message that requested it.
-        reply: the reply with its arrays.
-        study: the study's settings.
-        client: this site's index in the study.
-        bound: R, the bound of the payload's numbers.
+    In clear are the kind, the round, the scalars (counts and diagnostics) and the layout of the vector. `bound` is R,
+    the bound of the payload's numbers.
     """
     if message.metadata.message_type != MessageType.TRAIN:  # checked again, since here it would be a leak
         raise PermissionError(f"secure aggregation answers 'train', not {message.metadata.message_type!r}")

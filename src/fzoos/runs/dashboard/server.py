@@ -49,15 +49,9 @@ def application(
     stopping: Callable[[], bool] = lambda: False,
     edit: bool = False,
 ) -> Starlette:
-    """The page as an ASGI application.
+    """Return the page as an ASGI application; streams end when the server is about to stop.
 
-    Args:
-        index: finds the runs and reads them.
-        token: the token that a visitor must give; None: none is needed.
-        local: whether it answers to names of this machine only.
-        cookie: the name of the cookie that keeps the token.
-        stopping: whether the server is about to end; streams end when it is.
-        edit: whether runs may be renamed, tagged and deleted; a token is then needed.
+    With `local`, it answers only to names of this machine. With `edit`, runs may be renamed, tagged and deleted.
 
     Raises:
         ValueError: there is no token, but runs may be changed.
