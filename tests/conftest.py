@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import pytest
 import torch
@@ -32,3 +35,25 @@ if os.environ.get("FZOOS_TEST_DEVICE"):  # a GPU, on a machine that has one: FZO
 def device(request: pytest.FixtureRequest) -> str | None:
     """Where the surrogate mathematics runs: None is NumPy, "cpu" is PyTorch."""
     return request.param
+
+
+@pytest.fixture
+def read_only() -> Callable[[Path], AbstractContextManager[None]]:
+    """A folder, readable by everybody, in which nothing can be written while the context lasts."""
+
+    @contextmanager
+    def locked(folder: Path) -> Iterator[None]:
+        root = os.getuid() == 0  # root may write everywhere
+        for path in [folder, *folder.iterdir()]:
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        try:
+            if root:
+                os.setresuid(65534, 65534, 0)
+            yield
+        finally:
+            if root:
+                os.setresuid(0, 0, 0)
+            for path in [folder, *folder.iterdir()]:
+                path.chmod(0o755 if path.is_dir() else 0o600)
+
+    return locked

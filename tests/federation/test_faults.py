@@ -284,6 +284,8 @@ def test_full_disk(nursery, folder, undisturbed, algorithm, limit):
     assert result.get("status") in (None, "failed")
     assert "cannot be" in words
     assert "disk" in words or "large" in words
+    assert "backup" not in words
+    assert "damaged" not in words
     before = {site: _rows(folder / "journals" / f"{site}.journal") for site in "ab"}
     result, _ = nursery.run("study", **job)
     assert result["x"] == whole["x"]

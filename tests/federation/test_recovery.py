@@ -142,3 +142,39 @@ def test_what_is_no_journal(folder, capsys):
         pass
     assert command("verify", folder / "empty") == 0
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_sound_journal_on_read_only_media(journal, folder, read_only, capsys):
+    """As backups are: verified and recovered as anywhere else. A site cannot use it, and is not sent away from it."""
+    rows = verify(journal).rows
+    with closing(sqlite3.connect(journal)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+    media, target = folder / "media", folder / "target"
+    folder.chmod(0o755)
+    media.mkdir()
+    target.mkdir()
+    target.chmod(0o777)
+    journal.rename(media / "a.journal")
+    with read_only(media):
+        assert verify(media / "a.journal").problems == ()
+        assert verify(media / "a.journal").rows == rows
+        recover(media / "a.journal", target / "new")
+        with pytest.raises(JournalError, match=r"cannot be written: .*\. Nothing in it is lost") as caught:
+            Journal(media / "a.journal", STUDY.id, "a")
+    assert verify(target / "new").rows == rows
+    assert "damaged" not in str(caught.value)
+    assert "backup" not in str(caught.value)
+
+
+def test_a_log_on_read_only_media(journal, folder, read_only):
+    """What a killed site left beside its journal is a part of it: without it nothing is said about damage."""
+    media = folder / "media"
+    folder.chmod(0o755)
+    media.mkdir()
+    with closing(sqlite3.connect(journal)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("CREATE TABLE new (x)")
+        for ending in ("", "-wal"):
+            (media / f"a.journal{ending}").write_bytes(journal.with_name(f"a.journal{ending}").read_bytes())
+    with read_only(media), pytest.raises(JournalError, match="damaged or not: copy it, and the files beside it"):
+        verify(media / "a.journal")

@@ -2,10 +2,13 @@
 
 import math
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -205,3 +208,16 @@ def test_a_run_whose_process_is_gone(tmp_path):
 
 
 # Folder and file
+
+
+def test_read_only_media(read_only):
+    """A store is read there as anywhere else; it cannot be written, which is no damage."""
+    folder = Path(tempfile.mkdtemp())
+    with Store(folder / "runs.db") as store:
+        run = store.begin("demo", {"rounds": 3}, np.zeros(2), clients=2)
+        store.finish(run, "stopped", "enough", {})
+    with read_only(folder):
+        assert fzoos.load(folder / "runs.db").message == "enough"
+        with pytest.raises(StoreError, match=r"cannot be written: .*\. Nothing in it is lost"):
+            Store(folder / "runs.db")
+    shutil.rmtree(folder)

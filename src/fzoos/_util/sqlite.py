@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
 import struct
 from collections.abc import Iterable
@@ -10,7 +11,28 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-__all__ = ["copy_database", "link_of", "open_readonly"]
+__all__ = ["UNCHANGED", "copy_database", "link_of", "open_readonly", "shows_damage"]
+
+UNCHANGED = (
+    "Nothing in it is lost. Make room on the disk, let this user write to its folder or end the program that locks it; "
+    "then start again"
+)
+
+_AROUND_IT = {  # primary result codes that say nothing about the contents of a file
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+}
+
+
+def shows_damage(error: Exception) -> bool:
+    """Return whether an error is about the contents of a file, and not about the disk, the folder or a lock."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in _AROUND_IT
 
 
 def copy_database(source: Path, target: Path) -> None:
@@ -23,14 +45,17 @@ def copy_database(source: Path, target: Path) -> None:
         old.backup(new)
 
 
-def open_readonly(path: Path) -> sqlite3.Connection:
+def open_readonly(path: Path, timeout: float = 10.0) -> sqlite3.Connection:
     """A connection that changes nothing, not even by being closed: the file may be damaged, or another program's.
 
     A file that was killed in the very first milliseconds of its life, before it had a write-ahead log, is an exception:
-    SQLite must put it right before it can be read.
+    SQLite must put it right before it can be read. In a folder that is read-only SQLite cannot create a log, and needs
+    to be told that nobody writes.
     """
-    half_made = path.with_name(path.name + "-journal").exists()
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode={'rw' if half_made else 'ro'}", uri=True, timeout=10.0)
+    half_made, log = (path.with_name(path.name + ending).exists() for ending in ("-journal", "-wal"))
+    mode = "rw" if half_made else "ro" if log or os.access(path.parent, os.W_OK) else "ro&immutable=1"
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    return sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
 
 
 def link_of(before: bytes, row: Iterable[Any]) -> bytes:

@@ -43,7 +43,7 @@ import numpy as np
 
 from fzoos._util.arrays import FloatArray
 from fzoos._util.files import FileLock, make_private
-from fzoos._util.sqlite import link_of, open_readonly
+from fzoos._util.sqlite import UNCHANGED, link_of, open_readonly, shows_damage
 
 __all__ = ["CHAINED", "Journal", "JournalError", "Mark", "Query", "Request", "read_about", "unseal"]
 
@@ -151,7 +151,7 @@ class Journal:
             self._open(study, site)
         except OSError as error:
             self.close()
-            raise JournalError(f"the journal {self.path} cannot be opened: {error}") from None
+            raise JournalError(f"the journal {self.path} cannot be written: {error}. {UNCHANGED}") from None
         except BaseException:
             self.close()
             raise
@@ -191,8 +191,14 @@ class Journal:
                 self._db.execute("COMMIT")
             self.count = int(self._db.execute("SELECT count(*) FROM queries").fetchone()[0])
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise JournalError(f"the journal {self.path} cannot be read: {error}. {_WAY_OUT}") from None
+            raise self._refused("cannot be read", error) from None
         self._note_rows()
+
+    def _refused(self, what: str, error: Exception) -> JournalError:
+        """What to do after an error of SQLite depends on whether the journal is damaged."""
+        if shows_damage(error):
+            return JournalError(f"the journal {self.path} {what}: {error}. {_WAY_OUT}")
+        return JournalError(f"the journal {self.path} cannot be written: {error}. {UNCHANGED}")
 
     def _check(self, study: str, site: str) -> bool:
         """Check all rows, or those after `since`, without a change; False if the file has no tables yet."""
@@ -261,10 +267,7 @@ class Journal:
                     self._db.execute("ROLLBACK")
                 raise
         except sqlite3.Error as error:
-            raise JournalError(
-                f"the journal {self.path} cannot be written: {error}. Nothing in it is lost; make room or repair "
-                "the disk, then start again"
-            ) from None
+            raise self._refused("is damaged", error) from None
         self._links, self._announced = links, None
         self.rows += sum(map(len, groups.values()))
         self._waiting = True
@@ -352,7 +355,7 @@ class Journal:
         try:
             return self._db.execute(text, values).fetchall()
         except sqlite3.Error as error:
-            raise JournalError(f"the journal {self.path} is damaged: {error}. {_WAY_OUT}") from None
+            raise self._refused("is damaged", error) from None
 
     def record(
         self,

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from fzoos._util.sqlite import link_of, open_readonly
+from fzoos._util.sqlite import link_of, open_readonly, shows_damage
 from fzoos.federation.journal import CHAINED, Journal, JournalError, unseal
 
 __all__ = ["JournalReport", "recover", "verify"]
@@ -51,10 +51,16 @@ class _Reader:
             with closing(open_readonly(path)) as db:
                 self._read(db)
         except (sqlite3.Error, UnicodeDecodeError) as error:
+            if not shows_damage(error):
+                raise JournalError(
+                    f"{path} cannot be read here ({error}), damaged or not: copy it, and the files beside it whose "
+                    "names begin with its name, to a folder that can be written"
+                ) from None
             self.problems.append(f"the file is not a database: {error}")
 
     def _read(self, db: sqlite3.Connection) -> None:
         db.text_factory = lambda data: data.decode("utf-8", "backslashreplace")
+        db.execute("PRAGMA data_version")  # whether it can be read at all
         try:
             found = str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])
         except sqlite3.Error as error:
@@ -108,7 +114,7 @@ def verify(path: str | Path) -> JournalReport:
     """Read a journal in whatever state it is, without changing it.
 
     Raises:
-        JournalError: the file does not exist.
+        JournalError: the file does not exist, or cannot be read here.
     """
     return _Reader(Path(path)).report
 

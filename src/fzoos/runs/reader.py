@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+from fzoos._util.sqlite import open_readonly, shows_damage
 from fzoos.result import Result
 from fzoos.runs.rows import StoredRun, Summary
 from fzoos.runs.store import Store, StoreError
@@ -33,29 +34,16 @@ class Reader(Store):
         if not self.path.stat().st_size:
             raise StoreError(f"{self.path} is empty: no run has begun in it")
         with one_line_errors(self.path):
-            try:
-                self._connect("mode=ro").close()  # finds out quickly whether it is locked, and changes nothing
-                if not self._check_format():
-                    raise StoreError(f"{self.path} is empty: no run has begun in it")
-            except sqlite3.OperationalError as error:
-                known = "readonly" in str(error) or "unable to open" in str(error)
-                if not known or os.access(self.path.parent, os.W_OK):  # there a process may just be creating it
-                    raise
-                self._db = self._connect("mode=ro&immutable=1")  # SQLite cannot put files of its own into the folder
+            with closing(open_readonly(self.path, _TIMEOUT)) as db:
+                db.execute("SELECT name FROM sqlite_master").fetchone()  # finds out quickly whether it is locked
+            if not self._check_format():
+                raise StoreError(f"{self.path} is empty: no run has begun in it")
+            if not os.access(self.path.parent, os.W_OK):
+                self._db = open_readonly(self.path, _TIMEOUT)
                 return
             # It is a file of runs. Only a connection that may write removes the files that SQLite puts beside it.
-            self._db = self._connect("mode=rw")
+            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=_TIMEOUT)
             self._db.execute("PRAGMA query_only = ON")
-
-    def _connect(self, mode: str) -> sqlite3.Connection:
-        uri = f"{self.path.absolute().as_uri()}?{mode}"
-        db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_TIMEOUT)
-        try:
-            db.execute("SELECT name FROM sqlite_master").fetchone()
-        except BaseException:
-            db.close()
-            raise
-        return db
 
     @property
     def version(self) -> int:
@@ -70,7 +58,8 @@ def one_line_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise StoreError(f"{path} cannot be read as a file of runs: {error}") from None
+        kind = " as a file of runs" if shows_damage(error) else ""
+        raise StoreError(f"{path} cannot be read{kind}: {error}") from None
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{path} is damaged: {type(error).__name__}: {error}") from None
 

@@ -37,7 +37,7 @@ from typing import Any, Self
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.sqlite import link_of, open_readonly
+from fzoos._util.sqlite import UNCHANGED, link_of, open_readonly, shows_damage
 from fzoos.objectives.ledger import join_stored
 from fzoos.objectives.space import space_of
 from fzoos.result import Record, Result, best_of
@@ -124,6 +124,8 @@ class Store:
             if not begun:
                 self._create_tables()
         except (sqlite3.Error, UnicodeDecodeError, OSError) as error:
+            if isinstance(error, OSError) or not shows_damage(error):
+                raise StoreError(f"{self.path} cannot be written: {error}. {UNCHANGED}") from None
             raise StoreError(f"{self.path} cannot be read as a file of runs: {error}") from None
 
     def _check_format(self) -> bool:
@@ -470,7 +472,8 @@ class Store:
         try:
             return self._db.execute(text, values)
         except sqlite3.Error as error:
-            raise StoreError(f"{self.path} cannot be written: {error}") from None
+            hint = "" if shows_damage(error) else f". {UNCHANGED}"
+            raise StoreError(f"{self.path} cannot be written: {error}{hint}") from None
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
