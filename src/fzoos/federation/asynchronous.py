@@ -56,7 +56,7 @@ class AsynchronousServer(Server):
         self._sent: set[int] = set()  # clients that this engine has taken a request to, which is under way
 
     def begin(self, plan: Plan) -> None:
-        """Begin a planned round, or go on with it."""
+        """Begin a planned round, or continue it."""
         if not self.begun:
             self.state.arrivals = []
         super().begin(plan)
@@ -135,7 +135,7 @@ class AsynchronousServer(Server):
         return self._counts.cost(request, first=client not in self.state.joined)
 
     def _wait(self, plan: Plan, enough: int, came: dict[int, Message]) -> dict[int, Exception]:
-        """Wait for so many answers, and add those that are good; the others fail."""
+        """Wait for `enough` replies, and add the good ones; the others fail."""
         state, answers, dropouts = self.state, self.state.answers, self.dropouts
         assert dropouts is not None
         new = {i: request for i, request in answers.under_way.items() if i not in self._sent}

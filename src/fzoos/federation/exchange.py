@@ -43,7 +43,7 @@ class TooFewClients(RuntimeError):
 class Dropouts:
     """What is done about clients that do not answer."""
 
-    min_clients: int  # an exchange counts if so many reply
+    min_clients: int  # an exchange counts if at least this number replies
     timeout: float | None = None  # seconds that an exchange is waited for; None: without limit
     # How often an exchange with too few replies is repeated; clients that have replied repeat their stored replies.
     retries: int = 2

@@ -69,7 +69,7 @@ class Limits:
         self._stop = stop
         self._best: tuple[float, int] | None = None  # the lowest F(x), of feasible x, and its round
         self._constrained = False
-        self._bytes, self._dearest = 0, 0  # so far, and of the dearest round
+        self._bytes, self._highest = 0, 0  # so far, and of the most expensive round
 
     def recall(self, history: Sequence[Record]) -> None:
         """Continue after these rounds; patience counts from the last of them."""
@@ -79,21 +79,21 @@ class Limits:
             self._best = min(values), history[-1].round
         totals = [0, *(record.bytes_up + record.bytes_down for record in history)]
         self._bytes = totals[-1]
-        self._dearest = max((after - before for before, after in pairwise(totals)), default=0)
+        self._highest = max((after - before for before, after in pairwise(totals)), default=0)
 
     def before(self, state: ServerState) -> str | None:
         """Why no further round is to begin, if so."""
         if self._stop.max_seconds is not None and state.seconds >= self._stop.max_seconds:
             return f"{state.seconds:.1f} seconds have passed, the budget is {self._stop.max_seconds:g}"
         total = state.bytes_up + state.bytes_down
-        if self._stop.max_bytes is not None and total + self._dearest > self._stop.max_bytes:
-            return f"the next round needs about {self._dearest} bytes, {total} of {self._stop.max_bytes} are spent"
+        if self._stop.max_bytes is not None and total + self._highest > self._stop.max_bytes:
+            return f"the next round needs about {self._highest} bytes, {total} of {self._stop.max_bytes} are spent"
         return None
 
     def after(self, record: Record) -> tuple[Status, str] | None:
         """How the run ends after this round, if it does."""
         total = record.bytes_up + record.bytes_down
-        self._dearest, self._bytes = max(self._dearest, total - self._bytes), total
+        self._highest, self._bytes = max(self._highest, total - self._bytes), total
         if record.feasible is not None and not self._constrained:  # what came before may have been infeasible
             self._constrained, self._best = True, None
         value: Any = None if record.feasible is False else record.monitor

@@ -180,7 +180,7 @@ class Privacy:
         return replace(part, low=tuple(low.tolist()), high=tuple(high.tolist()))
 
     def epsilon(self, releases: int) -> float:
-        """What so many arrays that left a site add up to.
+        """Return epsilon after this number of arrays has left a site.
 
         Raises:
             ImportError: dp-accounting is not installed.
@@ -247,7 +247,7 @@ class Releases:
 
     @property
     def state(self) -> dict[str, Any]:
-        """JSON values to go on from."""
+        """JSON values from which to continue."""
         return {"releases": self._counts, "last": self._last}
 
     def restore(self, state: Mapping[str, Any]) -> None:

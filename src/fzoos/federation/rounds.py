@@ -171,7 +171,7 @@ class RoundLoop:
         return self._begin(plan)
 
     def _begin(self, plan: Plan) -> str | None:
-        """Begin the round, or go on with it, if time and bytes allow it."""
+        """Begin or continue the round, if time and bytes allow it."""
         over = None if self.server.begun else self._limits.before(self.server.state)
         if over is None:
             self.server.begin(plan)

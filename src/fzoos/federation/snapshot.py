@@ -37,7 +37,7 @@ from fzoos.messages.codec import pack, unpack
 __all__ = ["Snapshot", "SnapshotFile"]
 
 _MAGIC = b"fzoos snapshot 2\n"
-_GROWN, _FEW = 1.25, 1000  # the whole journal is read again when it has grown by a quarter and by so many rows
+_GROWN, _FEW = 1.25, 1000  # the whole journal is read again when it has grown by a quarter and 1000 rows
 _NO_LIMIT = 2**60  # it is our own file
 _KINDS = ("<f8", "<i8", "<u8")
 _ORDERS = ("C", "F")

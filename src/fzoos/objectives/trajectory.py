@@ -16,7 +16,7 @@ from fzoos.objectives.values import all_finite, is_finite
 __all__ = ["Trajectory"]
 
 _BLOCK = 512  # points
-_PICKED = 3  # to copy a point costs as much as to read so many
+_PICKED = 3  # to copy a point costs as much as to read this number
 
 _ROUNDING = 1e-12  # share of |p|^2 that is lost in it, and more
 
