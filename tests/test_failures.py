@@ -78,6 +78,24 @@ def test_every_kind_of_algorithm_continues(name):
     assert raised.failed == nan.failed > 0
 
 
+@pytest.mark.parametrize("name", ["auto", "fedzo", "fzoos", "fedlinesearch"])
+def test_a_run_without_any_value_has_failed(name):
+    """It may look converged, since x does not move; one value is enough for it to be what it looks like."""
+    result = run([Flaky(every=1), Flaky(every=1)], algorithm=ALGORITHMS[name](), rounds=10)
+    assert (result.status, result.success, result.failed) == ("failed", False, result.queries)
+    assert result.message.startswith(f"none of the {result.queries} queries had a value: call the objective at x0")
+    assert run([Flaky(every=1), Flaky(every=2)], algorithm=ALGORITHMS[name]()).success
+
+
+def test_a_study_names_the_sites_without_any_value(tmp_path):
+    study = Study("demo", **STUDY, algorithm=TABLE, on_failure="skip")
+    result = LocalStudy(study, tmp_path / "one", [Flaky(every=2), Flaky(every=1)]).run()
+    assert (result.success, result.message) == (True, "all 2 rounds are done; no query had a value at b")
+    result = LocalStudy(study, tmp_path / "both", [Flaky(every=1), Flaky(every=1)]).run()
+    assert result.status == "failed"
+    assert result.message.endswith("; no query had a value at a, b")
+
+
 def test_nothing_failed():
     """Then failures are not mentioned, and not a byte is sent for them."""
     result = run(lambda x: float(np.sum(x**2)))

@@ -93,7 +93,7 @@ def minimize(
             evaluated as one batch each.
         on_failure: what happens if an objective raises, or returns NaN or infinity: "raise" ends the run with an
             `ObjectiveError`; "skip" counts the point (`Result.failed`), skips it and continues; the first failure is
-            logged and is in `Result.first_failure`.
+            logged and is in `Result.first_failure`. A run in which all fail has the status "failed".
         workers: how many points are evaluated in parallel. An int: in that many processes (-1: one per core) if all
             objectives can be pickled; otherwise that many clients run in threads. Or any `concurrent.futures.Executor`
             (a pool, Dask's `client.get_executor()`, mpi4py's, Ray's), which stays open. Or a map-like callable, such as

@@ -89,6 +89,13 @@ class RoundLoop:
                 error.result = result  # type: ignore[attr-defined]
             raise
         state = self.server.state
+        queried = [client for client, count in enumerate(state.queries) if count]
+        if status != "interrupted" and queried and state.without_value == queried:
+            status = "failed"
+            message = (
+                f"none of the {sum(state.queries)} queries had a value: call the objective at x0 by hand, or begin "
+                "where it has values, with another x0 or other bounds"
+            )
         if state.constrained and state.feasible is False:
             message += "; no queried x is feasible for all"
         return self.recorder.finish(status, message)

@@ -151,6 +151,11 @@ class ServerState:
         """x_r, in the unit cube."""
         return self.half["x"]
 
+    @property
+    def without_value(self) -> list[int]:
+        """The clients whose queries have all failed."""
+        return [client for client, count in enumerate(self.queries) if 0 < count <= self.failed.get(client, 0)]
+
     def save(self) -> tuple[dict[str, Any], dict[str, FloatArray]]:
         """JSON values and arrays."""
         values: dict[str, Any] = {}

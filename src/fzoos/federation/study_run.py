@@ -144,6 +144,8 @@ class _StudyRun:
         extra = self._extra()
         if "epsilon" in extra:
             message += f"; epsilon = {extra['epsilon']:.3g} at delta = {extra['delta']:g} for each site"
+        without = ", ".join(self._study.sites[client] for client in self._server.state.without_value)
+        message += f"; no query had a value at {without}" if without else ""
         reported = self._server.state.queries
         counted = getattr(self._engine, "queries", reported)  # with those of failed requests, where the engine knows
         queries = [max(pair) for pair in zip(counted, reported, strict=True)]
