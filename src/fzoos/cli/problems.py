@@ -47,29 +47,17 @@ _SETTINGS = ("bounds", "scale", "weights", "vectorized", "on_failure", "particip
 
 @dataclass(frozen=True)
 class Problem:
-    """What a command minimises, with one seed.
+    """What a command minimises, with one seed."""
 
-    Attributes:
-        summary: the problem and its settings, the same for all seeds: part of the names of its runs.
-        description: all its settings.
-        objectives: one per client.
-        x0: the start.
-        seed: the seed of the run.
-        settings: further arguments of `minimize`.
-        conditions: the settings of a built-in task in words, without the dimension and the clients.
-        task: one of `fzoos_experiments.tasks`; None: the user's own objectives.
-        quantity: the quantity that `value` returns: F, or the margin of the averaged logits of an attack.
-    """
-
-    summary: str
-    description: str
-    objectives: Sequence[Objective]
-    x0: Any
-    seed: int
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    conditions: tuple[str, ...] = ()
-    task: Any = None
-    quantity: Literal["F", "margin"] = "F"
+    summary: str  # the problem and its settings, the same for all seeds: part of the names of its runs
+    description: str  # all its settings
+    objectives: Sequence[Objective]  # one per client
+    x0: Any  # the start
+    seed: int  # the seed of the run
+    settings: Mapping[str, Any] = field(default_factory=dict)  # further arguments of `minimize`
+    conditions: tuple[str, ...] = ()  # the settings of a built-in task in words, without the dimension and the clients
+    task: Any = None  # one of `fzoos_experiments.tasks`; None: the user's own objectives
+    quantity: Literal["F", "margin"] = "F"  # what `value` returns: F, or the margin of an attack's averaged logits
 
     @property
     def clients(self) -> int:

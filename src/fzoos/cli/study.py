@@ -54,8 +54,9 @@ def scaffold(
         raise ValueError(f"a study's name must begin with a letter and be of at most 32 a-z, 0-9 and -, got {name!r}")
     if folder.exists():
         raise ValueError(f"{folder} exists already; nothing was written")
-    with as_file(files("fzoos") / "cli" / "templates" / engine) as template:
-        shutil.copytree(template, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for part in (engine, "common"):
+        with as_file(files("fzoos") / "cli" / "templates" / part) as template:
+            shutil.copytree(template, folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
     for path in folder.rglob("*"):
         if path.is_file():
             path.write_text(path.read_text(encoding="utf-8").replace("{{name}}", name), encoding="utf-8")

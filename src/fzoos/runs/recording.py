@@ -20,21 +20,13 @@ _CHANGEABLE = ("rounds", "seed", "entropy")  # settings that may differ when a r
 
 @dataclass(frozen=True)
 class Recording:
-    """A run that can be repeated without a query.
+    """A run that can be repeated without a query."""
 
-    Args:
-        settings: what it was started with, as a file of runs has them.
-        result: its result.
-        points: x after each round.
-        values: of each client's queries, in their order, with constraints as `join_stored` has them.
-        run: its id, if it is in a file.
-    """
-
-    settings: Mapping[str, Any]
-    result: Result
-    points: tuple[FloatArray, ...]
-    values: tuple[FloatArray, ...]
-    run: int | None = None
+    settings: Mapping[str, Any]  # what it was started with, as a file of runs has them
+    result: Result  # its result
+    points: tuple[FloatArray, ...]  # x after each round
+    values: tuple[FloatArray, ...]  # of each client's queries in their order, as `join_stored` has them
+    run: int | None = None  # its id, if it is in a file
 
     @property
     def history(self) -> tuple[Record, ...]:

@@ -74,23 +74,14 @@ class Summary:
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run with everything that its file has of it, apart from x after each round and the values of the queries.
+    """A run with everything that its file has of it, apart from x after each round and the values of the queries."""
 
-    Attributes:
-        path: the file.
-        summary: the run's row in a list of runs.
-        settings: the settings it was started with.
-        result: the run's result so far.
-        failures: round, client and reason of each reply that did not come.
-        extra: epsilon and delta, if it was private.
-    """
-
-    path: Path
-    summary: Summary
-    settings: dict[str, Any]
-    result: Result
-    failures: list[tuple[int, int, str]]
-    extra: dict[str, Any]
+    path: Path  # the file
+    summary: Summary  # the run's row in a list of runs
+    settings: dict[str, Any]  # the settings it was started with
+    result: Result  # the run's result so far
+    failures: list[tuple[int, int, str]]  # round, client and reason of each reply that did not come
+    extra: dict[str, Any]  # epsilon and delta, if it was private
 
     @property
     def name(self) -> str:

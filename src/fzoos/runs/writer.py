@@ -5,28 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from fzoos._util.arrays import FloatArray
+from fzoos.objectives.evaluator import Evaluator
 from fzoos.result import Record
 from fzoos.runs.store import Store
 
-__all__ = ["HasValues", "RunWriter", "reference_values"]
-
-
-class HasValues(Protocol):
-    """A client, as far as it is stored."""
-
-    @property
-    def values(self) -> FloatArray:
-        """The values of all its queries, in their order."""
-        ...
+__all__ = ["RunWriter", "reference_values"]
 
 
 class RunWriter:
     """Writes a run while it is running. Call `begin` or `resume` first."""
 
-    def __init__(self, path: str | Path, clients: Sequence[HasValues]) -> None:
+    def __init__(self, path: str | Path, clients: Sequence[Evaluator]) -> None:
         self._store, self._clients = Store(path), clients
         self._stored = [0] * len(clients)  # values of each client in the file
         self._round = 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fzoos.algorithms.line_search.client import LINE
-from fzoos.algorithms.line_search.lines import Step, best_step, differences
+from fzoos.algorithms.line_search.server import Step, best_step, differences
 
 T = np.array(LINE)
 COUNT = len(LINE)

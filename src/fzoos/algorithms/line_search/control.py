@@ -23,41 +23,23 @@ class Mode(IntEnum):
 
 @dataclass(frozen=True)
 class Control(Scalars):
-    """The numbers of a request.
+    """The numbers of a request."""
 
-    Args:
-        seed: of the directions, the same for all clients.
-        mode: which client queries which directions.
-        radius: h, of the design, as a fraction of the box in each coordinate.
-        ridge: of the surrogate of all rounds.
-        step_size: L, the unit of the lines.
-        basis: the number of the orthonormal basis of the directions.
-        used: the number of its directions that were queried before.
-        size: m, the number of directions in this design over all clients; 0: as many as possible.
-        probe: the number of directions in a first, small design, after which x stays; 0: it is not the first.
-        line: the line of the last move, 1 or 2; 0: none.
-        length: the length of the last move.
-        cut: the largest number of queries in the first exchange, x included; 0: no limit.
-        client_index: the index of this client among the participants.
-        participants: the number of participants.
-        weight: omega_i, of this client among the participants.
-    """
-
-    seed: int = whole(0, 2**64)
-    mode: Mode = whole(1, 2)  # noqa: RUF009  (a field)
-    radius: float = number(1e-12, 1.0)
-    ridge: float = number(0.0, 1e12, default=1e-8)
-    step_size: float = number(0.0, 1e12, default=1.0)
-    basis: int = whole(default=0)
-    used: int = whole(default=0)
-    size: int = whole(default=0)
-    probe: int = whole(default=0)
-    line: int = whole(0, 2, default=0)
-    length: float = number(0.0, 1e12, default=0.0)
-    cut: int = whole(default=0)
-    client_index: int = whole(default=0)
-    participants: int = whole(1, default=1)
-    weight: float = number(1e-12, 1.0, default=1.0)
+    seed: int = whole(0, 2**64)  # of the directions, the same for all clients
+    mode: Mode = whole(1, 2)  # noqa: RUF009  # which client queries which directions
+    radius: float = number(1e-12, 1.0)  # h, of the design, as a fraction of the box in each coordinate
+    ridge: float = number(0.0, 1e12, default=1e-8)  # of the surrogate of all rounds
+    step_size: float = number(0.0, 1e12, default=1.0)  # L, the unit of the lines
+    basis: int = whole(default=0)  # the number of the orthonormal basis of the directions
+    used: int = whole(default=0)  # the number of its directions that were queried before
+    size: int = whole(default=0)  # m, the number of directions in this design over all clients; 0: as many as possible
+    probe: int = whole(default=0)  # the number of directions in a first, small design, after which x stays; else 0
+    line: int = whole(0, 2, default=0)  # the line of the last move, 1 or 2; 0: none
+    length: float = number(0.0, 1e12, default=0.0)  # the length of the last move
+    cut: int = whole(default=0)  # the largest number of queries in the first exchange, x included; 0: no limit
+    client_index: int = whole(default=0)  # the index of this client among the participants
+    participants: int = whole(1, default=1)  # the number of participants
+    weight: float = number(1e-12, 1.0, default=1.0)  # omega_i, of this client among the participants
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mode", Mode(self.mode))

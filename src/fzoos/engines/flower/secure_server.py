@@ -39,17 +39,11 @@ __all__ = ["Aggregate", "secure_aggregate"]
 
 @dataclass
 class Aggregate:
-    """The result of a secure aggregation.
+    """The result of a secure aggregation."""
 
-    Attributes:
-        mean: the weighted average of the vectors; None if there was none.
-        reported: what each averaged node sent in clear beside its vector.
-        failures: why the other nodes were left out.
-    """
-
-    mean: FloatArray | None = None
-    reported: dict[int, Mapping[str, Any]] = field(default_factory=dict)
-    failures: dict[int, Exception] = field(default_factory=dict)
+    mean: FloatArray | None = None  # the weighted average of the vectors; None if there was none
+    reported: dict[int, Mapping[str, Any]] = field(default_factory=dict)  # what averaged nodes sent in clear
+    failures: dict[int, Exception] = field(default_factory=dict)  # why the other nodes were left out
 
 
 def secure_aggregate(
@@ -134,20 +128,11 @@ class _Collector(FedAvg):
 
 
 class _StageGrid(Grid):
-    """Sends the messages of one secure aggregation.
-
-    Args:
-        grid: Flower's own grid, which carries the messages.
-        ends: the deadline of each stage of the protocol (`time.monotonic`).
-        poll: seconds between two checks for replies.
-
-    Attributes:
-        failures: why nodes were left out, by node.
-    """
+    """Sends the messages of one secure aggregation; `ends` are the deadlines of its stages (`time.monotonic`)."""
 
     def __init__(self, grid: Grid, ends: Mapping[str, float], poll: float) -> None:
         self._grid, self._ends, self._poll = grid, ends, poll
-        self.failures: dict[int, Exception] = {}
+        self.failures: dict[int, Exception] = {}  # why nodes were left out
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
         """Send a stage's messages; return the valid replies in time (the time-out of the workflow is not used)."""

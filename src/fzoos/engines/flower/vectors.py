@@ -28,19 +28,12 @@ CUBE = 2.0  # the bound of x: the unit cube, with room for algorithms that may l
 
 @dataclass(frozen=True)
 class Layout:
-    """Names, lengths and bounds of the arrays in a vector.
+    """Names, lengths and bounds of the arrays in a vector."""
 
-    Args:
-        names: the names of the arrays.
-        lengths: the number of entries of each array.
-        bound: R of every array but x.
-        cube: R of x, which lies in the unit cube, except for noise.
-    """
-
-    names: tuple[str, ...]
-    lengths: tuple[int, ...]
-    bound: float
-    cube: float = CUBE
+    names: tuple[str, ...]  # the names of the arrays
+    lengths: tuple[int, ...]  # the number of entries of each array
+    bound: float  # R of every array but x
+    cube: float = CUBE  # R of x, which lies in the unit cube, except for noise
 
     @classmethod
     def of(cls, arrays: Arrays, bound: float, cube: float = CUBE) -> Layout:
