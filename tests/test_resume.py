@@ -201,10 +201,13 @@ def test_a_run_whose_process_was_killed_goes_on_after_its_last_round(tmp_path):
     ended = subprocess.run([sys.executable, "-c", KILLED, str(path)], env=env, timeout=120)
     assert ended.returncode == 9
     assert load(path).rounds == 2
+    uncounted = "queries of the round in which it was killed are not counted"
+    assert load(path).message == f"its process is gone; {uncounted}"
     then = bowls()
     more = minimize(then, np.zeros(4), rounds=5, algorithm=FEDZO, resume="FedZO", store=path, **SETTINGS)
     same_history(more, minimize(bowls(), np.zeros(4), rounds=5, algorithm=FEDZO, **SETTINGS))
     assert asked(then) == 3 * 3 * 3 * 21
+    assert more.message == load(path).message == f"all 5 rounds are done; {uncounted}"
 
 
 # Constraints: multipliers go on

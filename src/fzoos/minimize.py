@@ -29,7 +29,7 @@ from fzoos.objectives.box import Box, Objective
 from fzoos.objectives.evaluator import OnFailure
 from fzoos.objectives.prior import WithPrior, read_prior
 from fzoos.objectives.space import NamedObjective, search_box, space_of
-from fzoos.result import Record, Result
+from fzoos.result import UNCOUNTED, Record, Result
 from fzoos.runs.recording import describe_seed, find_recording
 
 __all__ = ["minimize"]
@@ -228,6 +228,7 @@ def minimize(
             loop.replay(past.history, past.points)
             if past.result.status == "converged":
                 server.state.moves = []
+            history.uncounted = UNCOUNTED in past.result.message
         if store is not None:
             run = None if past is None else past.run
             history.store_in(store, name or algorithm.label, begin, measure, run)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ObjectiveError", "Record", "Result", "Status", "ValuePending", "best_of", "known_values"]
 
+UNCOUNTED = "queries of the round in which it was killed are not counted"
+
 Status = Literal["completed", "converged", "stopped", "budget", "interrupted", "failed", "running"]
 
 _ROUNDS_SHOWN = 6  # of a table on `print`

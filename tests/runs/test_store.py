@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import fzoos
+from fzoos._util.sqlite import copy_database
 from fzoos.result import Record
 from fzoos.runs.store import Store, StoreError
 
@@ -204,7 +205,18 @@ def test_a_run_whose_process_is_gone(tmp_path):
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
     result = fzoos.load(path)
-    assert (result.status, result.message) == ("interrupted", "its process is gone")
+    assert result.status == "interrupted"
+    assert result.message.startswith("its process is gone; queries of the round")
+
+
+def test_only_its_owner_can_read_it(path, tmp_path):
+    """A store has the values of all queries; a file that its owner has opened to others stays so."""
+    copy_database(path, tmp_path / "copy.db")
+    assert [oct(file.stat().st_mode & 0o777) for file in (path, tmp_path / "copy.db")] == ["0o600", "0o600"]
+    path.chmod(0o644)
+    with Store(path) as store:
+        store.begin("second", {}, np.zeros(2), clients=2)
+    assert oct(path.stat().st_mode & 0o777) == "0o644"
 
 
 # Folder and file

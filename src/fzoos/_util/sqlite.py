@@ -11,6 +11,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from fzoos._util.files import make_private
+
 __all__ = ["UNCHANGED", "copy_database", "link_of", "open_readonly", "shows_damage"]
 
 UNCHANGED = (
@@ -41,6 +43,8 @@ def copy_database(source: Path, target: Path) -> None:
     A copy of the file alone would lack what is still in the source's write-ahead log, and would be read together with
     the log of the target.
     """
+    if not target.exists():
+        make_private(target)
     with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
         old.backup(new)
 

@@ -10,7 +10,7 @@ from fzoos._util.arrays import FloatArray
 from fzoos.federation.client import Client
 from fzoos.federation.server import Server
 from fzoos.objectives.box import Box
-from fzoos.result import Record, Result, Status, best_of
+from fzoos.result import UNCOUNTED, Record, Result, Status, best_of
 from fzoos.runs.recording import Recording
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class RunHistory:
         settings: Mapping[str, Any],
     ) -> None:
         self._settings = settings
+        self.uncounted = False  # whether it was killed and resumed
         self._server, self._clients, self._box = server, clients, box
         self._evaluators = [client.context.evaluator for client in clients]
         self._writer: RunWriter | None = None
@@ -82,6 +83,7 @@ class RunHistory:
     def finish(self, status: Status, message: str) -> Result:
         """Make the result; the queries of an incomplete round count, too."""
         queries = tuple(client.queries for client in self._clients)
+        message += f"; {UNCOUNTED}" if self.uncounted else ""
         failed = sum(evaluator.failed for evaluator in self._evaluators)
         first = next((evaluator.first_failure for evaluator in self._evaluators if evaluator.first_failure), "")
         if self._writer is not None:

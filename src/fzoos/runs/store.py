@@ -37,10 +37,11 @@ from typing import Any, Self
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
+from fzoos._util.files import make_private
 from fzoos._util.sqlite import UNCHANGED, link_of, open_readonly, shows_damage
 from fzoos.objectives.ledger import join_stored
 from fzoos.objectives.space import space_of
-from fzoos.result import Record, Result, best_of
+from fzoos.result import UNCOUNTED, Record, Result, best_of
 from fzoos.runs.rows import (
     StoredRun,
     Summary,
@@ -118,6 +119,8 @@ class Store:
             if not begun and not create:
                 raise StoreError(f"there is no run at {self.path}")
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            if not begun:
+                make_private(self.path)  # SQLite gives the files beside it the same permissions
             self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10.0)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
@@ -371,7 +374,7 @@ class Store:
             rounds = self._db.execute(text, (run, known)).fetchall()
         x, queries, bytes_up, bytes_down, seconds, status, message, host, pid, settings, more = row
         if status == "running" and _is_gone(host, pid):
-            status, message = "interrupted", "its process is gone"
+            status, message = "interrupted", f"its process is gone; {UNCOUNTED}"
         per_client = tuple(json.loads(queries))
         history = tuple(record_of(row) for row in rounds)
         points = array_of(b"".join(body for _, body in path) or x).reshape(max(len(path), 1), -1)
