@@ -16,7 +16,8 @@ from scipy.fft import dct
 from benchmarks.beyond.fair.entrants import OURS, OURS_FEW
 from fzoos._util.arrays import FloatArray
 from fzoos.algorithms.line_search import client as design
-from fzoos.algorithms.line_search import directions, lines, memory, scales, server
+from fzoos.algorithms.line_search import directions, memory, scales, server
+from fzoos.algorithms.line_search.server import Step, best_step
 from fzoos.algorithms.trust_region import client as region
 from fzoos.algorithms.trust_region import global_correction, neighbours
 from fzoos.surrogates import region as surrogate
@@ -37,8 +38,8 @@ def replaced(changes: Replaced) -> Iterator[None]:
             setattr(where, name, value)
 
 
-def _first_line_only(values: FloatArray, failed: FloatArray, reach: float) -> lines.Step:
-    return lines.best_step(values[:1], failed[:1], reach)
+def _first_line_only(values: FloatArray, failed: FloatArray, reach: float) -> Step:
+    return best_step(values[:1], failed[:1], reach)
 
 
 def _same_radius(*given: Any) -> scales.Scales:
