@@ -157,10 +157,8 @@ def invert_lower(factor: Array) -> Array:
 
 def orthonormal_rows(count: int, dim: int, rng: np.random.Generator) -> FloatArray:
     """Random directions, shape (count, d): orthonormal, in groups of d where there are more than d."""
-    sizes = [min(dim, count - start) for start in range(0, count, dim)]
-    return np.concatenate([_orthonormal(size, dim, rng) for size in sizes])
-
-
-def _orthonormal(count: int, dim: int, rng: np.random.Generator) -> FloatArray:
-    q, r = np.linalg.qr(rng.standard_normal((dim, count)))
-    return (q * np.sign(np.diag(r))).T  # the signs make the distribution uniform (Haar)
+    groups = []
+    for start in range(0, count, dim):
+        q, r = np.linalg.qr(rng.standard_normal((dim, min(dim, count - start))))
+        groups.append((q * np.sign(np.diag(r))).T)  # the signs make the distribution uniform (Haar)
+    return np.concatenate(groups)

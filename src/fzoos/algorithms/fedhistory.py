@@ -41,13 +41,9 @@ _ROUNDING = 1e-6  # directions that are so much shorter than the longest step ar
 
 
 def draw_along(basis: FloatArray, alpha: float, differences: FiniteDifferences, rng: np.random.Generator) -> FloatArray:
-    """U, shape (Q, d): directions of covariance (1 - alpha) I + alpha (d / k) P P^T.
+    """Draw U, shape (Q, d): directions of covariance (1 - alpha) I + alpha (d / k) P P^T.
 
-    Args:
-        basis: P, shape (d, k); with k = 0 there is no subspace yet, and directions are `differences`' own.
-        alpha: the share of the variance that lies in the subspace, in [0, 1].
-        differences: draws z_0 and z_1.
-        rng: random generator.
+    The basis is P, shape (d, k); with k = 0 there is no subspace yet, and directions are `differences`' own.
     """
     d, k = basis.shape
     z = differences.draw(d, rng)

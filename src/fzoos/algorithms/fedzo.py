@@ -15,11 +15,7 @@ __all__ = ["FedZO", "FiniteDifferenceAlgorithm", "FiniteDifferenceClient"]
 
 @dataclass(frozen=True)
 class FiniteDifferenceAlgorithm(GradientSteps):
-    """Settings of the algorithms whose local gradient is FD(x): FedZO and those built on it.
-
-    Args:
-        differences: how finite differences are made: Q, lambda and the kind of directions.
-    """
+    """Settings of the algorithms whose local gradient is FD(x): FedZO and those built on it."""
 
     differences: FiniteDifferences = field(default_factory=FiniteDifferences)  # Q, lambda, u_q
 

@@ -72,21 +72,13 @@ def _checked(spec: Any, value: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundScalars(Scalars):
-    """The numbers that most algorithms send.
+    """The numbers that most algorithms send."""
 
-    Args:
-        cut: the size to which the budget cuts the round, for algorithms with local steps their number; 0: it is whole.
-    """
-
-    cut: int = whole(default=0)
+    cut: int = whole(default=0)  # the size to which the budget cuts the round, such as its local steps; 0: it is whole
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeededScalars(RoundScalars):
-    """The same for algorithms that draw common random numbers.
+    """The numbers that algorithms send which draw common random numbers."""
 
-    Args:
-        seed: the seed that all clients share.
-    """
-
-    seed: int = whole(0, 2**64)
+    seed: int = whole(0, 2**64)  # shared by all clients

@@ -134,14 +134,10 @@ class ServerHalf:
         return scalars | ({"cut": round.cut} if round.cut else {})
 
     def next_state(self, state: State, kind: Kind, mean: Arrays, round: Round) -> State:
-        """Return the state after an exchange.
+        """Return the state after an exchange, from the averaged replies.
 
-        Args:
-            state: the state before it.
-            kind: the kind of the exchange.
-            mean: the averaged replies. Those of a round's first exchange are rounded as clients will receive them, but
-                for x. Arrays that are declared as `stacked` are not averaged.
-            round: the round.
+        Averages of a round's first exchange are rounded as clients will receive them, but for x. Arrays that are
+        declared as `stacked` are not averaged.
         """
         return {**state, **mean}
 
@@ -164,23 +160,15 @@ class ServerHalf:
     def receive(self, state: State, request: Message, reply: Message | None, position: int, round: Round) -> State:
         """Return the state after a single reply in asynchronous rounds, which may answer a request of an earlier round.
 
-        Args:
-            state: the state before it.
-            request: the request that it answers.
-            reply: the reply; None: the request has failed.
-            position: the client's position among the participants.
-            round: the round in which it arrives.
+        The reply is None if the request has failed. `position` is that of the client among the participants, and
+        `round` the round in which the reply arrives.
         """
         return state
 
     def waits_for_all(self, state: State, kind: Kind, pending: Sequence[int], round: Round) -> bool:
         """Return whether an exchange of asynchronous rounds must wait for all clients.
 
-        Args:
-            state: the state.
-            kind: the kind of the exchange.
-            pending: the rounds of the requests that have no reply yet.
-            round: the round.
+        `pending` are the rounds of the requests that have no reply yet.
         """
         return False
 

@@ -94,12 +94,8 @@ class Problem:
 def problem_maker(task: str, console: Console | None = None, **options: Any) -> Callable[[int], Problem]:
     """Return a function that creates the problem for a seed.
 
-    The seed of an attack selects the image; the models are the same for all seeds.
-
-    Args:
-        task: its name, or MODULE:NAME.
-        console: shows the training of models; None: it is not shown.
-        options: the task's options by name; None or False: not given.
+    The seed of an attack selects the image; the models are the same for all seeds, and the console shows how they are
+    trained. Options that are None or False are not given.
 
     Raises:
         ValueError: an option has an invalid value, or the task has no such option.
@@ -206,15 +202,12 @@ def file_stem(task: str) -> str:
 
 
 def own_problem(task: str, dim: int | None) -> Callable[[int], Problem]:
-    """Return a function from a seed to the user's problem.
+    """Return a function from a seed to the user's problem, MODULE:NAME.
 
-    NAME is a list of functions, or a function without arguments that returns one: bounds (or space), x0, scale,
-    weights, vectorized and monitor are then read from the module. Or it is an object or a dict with all of these and
-    `objectives`. Without x0 a run begins in the middle of the bounds.
-
-    Args:
-        task: MODULE:NAME; MODULE can be imported from here, or is the path of a .py file.
-        dim: d, needed if neither x0 nor the bounds determine it.
+    MODULE can be imported from here, or is the path of a .py file. NAME is a list of functions, or a function without
+    arguments that returns one: bounds (or space), x0, scale, weights, vectorized and monitor are then read from the
+    module. Or it is an object or a dict with all of these and `objectives`. Without x0 a run begins in the middle of
+    the bounds; `dim` is needed if they do not determine d.
 
     Raises:
         ValueError: something is missing; the message names it.

@@ -22,11 +22,8 @@ _SAME = 1e-6  # relative difference of coordinates that a spreadsheet may have r
 def read_told(path: Path, study: Study, table: ValueTable) -> tuple[dict[str, list[Entry]], list[str]]:
     """Return the entries of a table of values by site, and remarks; rows without a value are left out.
 
-    Args:
-        path: the file. Its columns are separated by commas, or by semicolons or tabs with decimal commas. Constraints
-            are in columns constraint1, constraint2, ...
-        study: the study's settings.
-        table: the requested points.
+    Columns are separated by commas, or by semicolons or tabs with decimal commas. Constraints are in columns
+    constraint1, constraint2, ...; `table` has the requested points.
 
     Raises:
         ValueError: the file cannot be read, a column is missing, or a row is wrong; the message names the line.

@@ -18,7 +18,7 @@ __all__ = ["Node", "Nodes"]
 log = logging.getLogger("fzoos")
 
 _UNDELIVERED = (ErrorCode.NODE_UNAVAILABLE, ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE)
-_REPEAT = 60.0  # seconds after which a node that has not reported its name is asked again
+_REPEAT = 60.0  # seconds after which a node that has not reported its name is queried again
 
 
 class Node(NamedTuple):
@@ -32,7 +32,7 @@ class Nodes:
     """Finds the sites among the connected nodes.
 
     A node registered with a name (`flwr supernode register KEY --name SITE`) is that site, whatever it reports: the
-    name belongs to its key. A node without a name (in a simulation, or if nodes need no key) is asked for one, which
+    name belongs to its key. A node without a name (in a simulation, or if nodes need no key) is queried for one, which
     cannot be the name of a registered site. If two nodes are the same site, the later one counts: it is a restart.
     """
 
@@ -69,7 +69,7 @@ class Nodes:
             time.sleep(min(poll, max(0.0, end - time.monotonic())))
 
     def _reported_name(self, node: Node) -> str:
-        """Return the name that a node reports, empty until its reply has arrived; ask for it if it was not asked."""
+        """Return the name that a node reports, empty until its reply has arrived; query it once."""
         if node in self._reported:
             return self._reported[node]
         if node not in self._questions:

@@ -184,15 +184,9 @@ def serve(
     announce: Callable[[str, int], object] = print,
     edit: bool = False,
 ) -> None:
-    """Serve the page until Ctrl-C.
+    """Serve the page until Ctrl-C; call `announce` with the address and the port once the page can be opened.
 
-    Args:
-        index: finds the runs and reads them.
-        host: the address to listen at. Beyond this machine a token is needed; it is made if none is given.
-        port: the first port to try; 0: any.
-        token: the token that a visitor must give; None: none is needed if only this machine can reach the page.
-        announce: called with the address and the port, once the page can be opened.
-        edit: whether runs may be renamed, tagged and deleted; with a token, also on this machine.
+    If the port is taken, the next free one is used; 0 stands for any.
 
     Raises:
         ValueError: the token is too short, or could not be part of an address.
