@@ -13,6 +13,8 @@ import torch
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
+from fzoos.cli import main
+
 # One thread: the matrices here are small, and threads that wait for each other are slow on a busy machine.
 torch.set_num_threads(1)
 threadpool_limits(1)
@@ -57,3 +59,16 @@ def read_only() -> Callable[[Path], AbstractContextManager[None]]:
                 path.chmod(0o755 if path.is_dir() else 0o600)
 
     return locked
+
+
+@pytest.fixture
+def run_command(capsys):
+    """Run a command of `fzoos`: its exit code, stdout and stderr."""
+
+    def call(*words):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in words])
+        return ended.value.code, *capsys.readouterr()
+
+    return call

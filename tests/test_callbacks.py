@@ -19,12 +19,7 @@ NAMES = {
 
 def run(callback, **more):
     f = lambda x: float(x @ x)
-    settings = {
-        "algorithm": FZooS(features=50),
-        "rounds": 3,
-        "monitor": f,
-        "seed": 0,
-    }
+    settings = {"algorithm": FZooS(features=50), "rounds": 3, "monitor": f, "seed": 0}
     return minimize([f, f], np.ones(3), bounds=(-1, 1), callback=callback, **(settings | more))
 
 

@@ -13,16 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from fzoos import (
-    ActiveQueries,
-    Auto,
-    Constant,
-    FedLineSearch,
-    FedZO,
-    FiniteDifferences,
-    FZooS,
-    Matern52,
-)
+from fzoos import ActiveQueries, Auto, Constant, FedLineSearch, FedZO, FiniteDifferences, FZooS, Matern52
 from fzoos.algorithms import ALGORITHMS
 from fzoos.algorithms.fedzo import FiniteDifferenceClient
 from fzoos.engines import LocalStudy
@@ -63,7 +54,7 @@ SETTINGS = {name: cls(**CHEAPER.get(name, {})) for name, cls in ALGORITHMS.items
         kernel=Matern52(),
         vector="fixed",
         length=Constant(),
-    ),
+    )
 }
 
 UNITS = {"gamma": 1, "curvature": 2, "eps": 2}  # FedProx's gamma, HiSo's curvature and what is added to it

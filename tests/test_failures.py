@@ -10,7 +10,6 @@ import pytest
 
 from fzoos import FedZO, FiniteDifferences, ObjectiveError, Study, load, minimize
 from fzoos.algorithms import ALGORITHMS
-from fzoos.cli import main
 from fzoos.engines import LocalStudy
 from fzoos.federation.check import check_reply
 from fzoos.messages.codec import MessageError
@@ -105,16 +104,14 @@ def test_nothing_failed():
     assert result.bytes_up == 3 * (3 + 2) * 8  # x, queries and the correction length
 
 
-def test_failures_are_stored_and_shown(tmp_path, capsys):
+def test_failures_are_stored_and_shown(tmp_path, run_command):
     path = tmp_path / "runs.db"
     result = run(Flaky(every=7), store=path)
     again = load(path)
     assert (again.failed, again.first_failure) == (result.failed, result.first_failure)
     assert [r.failed for r in again.history] == [r.failed for r in result.history]
-    with pytest.raises(SystemExit):
-        main(["show", str(path)])
-    shown = capsys.readouterr().out
-    assert "failed   4 of these queries; the first: objective of client 0 raised OSError" in shown
+    words = "failed   4 of these queries; the first: objective of client 0 raised OSError"
+    assert words in run_command("show", path)[1]
     with Reader(path) as reader:
         assert details(reader.run(1))["failed"] == 4
 
@@ -123,7 +120,7 @@ STUDY = {"x0": 0.5, "dim": 2, "bounds": (0.0, 1.0), "sites": ("a", "b"), "rounds
 TABLE = {"name": "fedzo", "local_steps": 2}
 
 
-def test_failures_of_a_study(tmp_path, capsys):
+def test_failures_of_a_study(tmp_path, run_command):
     """Sites send their number, not what went wrong. A resumed study knows it, too."""
     study = Study("demo", **STUDY, algorithm=TABLE, on_failure="skip")
     sites = [Flaky(every=20), Flaky(every=10**9)]
@@ -132,9 +129,7 @@ def test_failures_of_a_study(tmp_path, capsys):
     longer = Study("demo", **(STUDY | {"rounds": 3}), algorithm=TABLE, on_failure="skip")
     result = LocalStudy(longer, tmp_path, [Flaky(every=10**9), Flaky(every=10**9)]).run(resume=True)
     assert (result.rounds, result.failed) == (3, 84 // 20)
-    with pytest.raises(SystemExit):
-        main(["show", str(tmp_path)])
-    assert "failed   4 of these queries" in capsys.readouterr().out
+    assert "failed   4 of these queries" in run_command("show", tmp_path)[1]
 
 
 def test_a_private_study_does_not_send_failures(tmp_path):

@@ -11,20 +11,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fzoos import (
-    ActiveQueries,
-    Auto,
-    FedCMA,
-    FedZO,
-    FZooS,
-    ObjectiveError,
-    ScaffoldI,
-    Stop,
-    load,
-    minimize,
-)
+from fzoos import ActiveQueries, Auto, FedCMA, FedZO, FZooS, ObjectiveError, ScaffoldI, Stop, load, minimize
 from fzoos.algorithms import DeComFL
-from fzoos.cli.app import main
 from fzoos.runs.store import Store
 from fzoos.testing.study import same_history
 
@@ -55,14 +43,7 @@ def asked(objectives):
 
 FEDZO = FedZO(local_steps=3)
 SMALL = FZooS(local_steps=3, features=100, active=ActiveQueries(10, 2, 0.05), refresh=ActiveQueries(10, 3))
-ALGORITHMS = [
-    Auto(),
-    FEDZO,
-    ScaffoldI(local_steps=3),
-    DeComFL(local_steps=3),
-    FedCMA(local_steps=3),
-    SMALL,
-]
+ALGORITHMS = [Auto(), FEDZO, ScaffoldI(local_steps=3), DeComFL(local_steps=3), FedCMA(local_steps=3), SMALL]
 
 
 @pytest.mark.parametrize(
@@ -226,13 +207,10 @@ def limited(at=0, do=None):
     return [first, second, plain[2]], plain
 
 
-CONSTRAINED = {"bounds": (-1, 1), "seed": 0}
-
-
 @pytest.mark.parametrize(("algorithm", "stored"), [(Auto(), True), (FEDZO, False)], ids=["stored", "as a result"])
 def test_a_run_with_constraints_goes_on(algorithm, stored, tmp_path):
     """Multipliers and penalties are those of a run that was longer from the start, and what is known to be feasible."""
-    settings = CONSTRAINED | {"algorithm": algorithm}
+    settings = SETTINGS | {"algorithm": algorithm}
     file = {"store": tmp_path / "runs.db", "name": "limited"} if stored else {}
     (first, one), (then, two), (whole, all_of_it) = limited(), limited(), limited()
     start = minimize(first, np.zeros(4), rounds=4, **settings, **file)
@@ -243,6 +221,39 @@ def test_a_run_with_constraints_goes_on(algorithm, stored, tmp_path):
     assert [r.feasible for r in more.history] == [r.feasible for r in at_once.history]
     assert any(r.violation > 0 for r in at_once.history), "the constraints bind"
     assert asked(one) + asked(two) == asked(all_of_it)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("how", ["raised", "returned", "from the first query on"])
+def test_failures_with_constraints_are_resumed(how, stored, tmp_path):
+    """A query that raised has no constraints, one that returned NaN has: each is again what it was."""
+
+    def make(count):
+        functions, _ = limited()
+
+        def sometimes(x):
+            count.append(x)
+            if how == "from the first query on" and len(count) <= 6:
+                raise OSError("not yet")
+            if how == "from the first query on" or len(count) not in (7, 8):
+                return functions[0](x)
+            if how == "raised":
+                raise OSError("no connection")
+            return math.nan, [math.nan] * 2
+
+        return [sometimes, *functions[1:]]
+
+    settings, count = SETTINGS | {"algorithm": Auto(), "on_failure": "skip"}, []
+    file = {"store": tmp_path / "runs.db", "name": "limited"} if stored else {}
+    start = minimize(make(count), np.zeros(4), rounds=4, **settings, **file)
+    more = minimize(make(count), np.zeros(4), rounds=9, resume="limited" if stored else start, **settings, **file)
+    at_once = minimize(make([]), np.zeros(4), rounds=9, **settings)
+    if not stored:  # files of runs have no infinite violation, as it is where x has no value
+        same_history(more, at_once)
+    assert more.x.tobytes() == at_once.x.tobytes()
+    assert (more.queries_per_client, more.bytes_up) == (at_once.queries_per_client, at_once.bytes_up)
+    assert [r.feasible for r in more.history] == [r.feasible for r in at_once.history]
+    assert at_once.failed == more.failed > 0
 
 
 # What is refused
@@ -275,7 +286,7 @@ def test_what_is_refused(tmp_path):
     assert load(tmp_path / "runs.db").status == "completed"
 
 
-def test_on_the_command_line(tmp_path, capsys, monkeypatch):
+def test_on_the_command_line(tmp_path, run_command, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ["run", "quadratic", "--dim", "4", "--clients", "2", "--algorithm", "fedzo", "--quiet"]
     store = ["--store", "runs.db"]
@@ -284,13 +295,10 @@ def test_on_the_command_line(tmp_path, capsys, monkeypatch):
         (["--rounds", "4", "--resume", "1"], 0),
         (["--rounds", "5", "--resume", "9"], 2),
     ]:
-        with pytest.raises(SystemExit) as ended:
-            main([*words, *store, *more])
-        assert ended.value.code == code
-    assert "has no run '9'" in capsys.readouterr().err
+        found, _, err = run_command(*words, *store, *more)
+        assert found == code
+    assert "has no run '9'" in err
     assert load("runs.db").rounds == 4
     with Store("runs.db") as store:
         assert len(store.runs) == 1
-    with pytest.raises(SystemExit):
-        main([*words, "--resume", "1"])
-    assert "--resume 1 needs --store" in capsys.readouterr().err
+    assert "--resume 1 needs --store" in run_command(*words, "--resume", "1")[2]

@@ -18,11 +18,7 @@ def f(x):
 
 
 def run(objectives=f, x0=(0.5, 0.5, 0.5), **changes):
-    return minimize(
-        objectives,
-        x0,
-        **({"bounds": (-1, 1), "algorithm": CHEAP, "rounds": 2, "seed": 0} | changes),
-    )
+    return minimize(objectives, x0, **({"bounds": (-1, 1), "algorithm": CHEAP, "rounds": 2, "seed": 0} | changes))
 
 
 # Bounds

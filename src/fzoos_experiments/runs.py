@@ -54,7 +54,7 @@ class Records:
         return self._by_key.get(key, [])
 
     def add(self, record: dict[str, Any]) -> None:
-        """Append a record."""
+        """Append a record to the file of runs."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "runs.jsonl").open("a+b") as file:
             if file.tell():

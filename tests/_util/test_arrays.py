@@ -12,15 +12,7 @@ import torch
 from scipy.spatial.distance import cdist
 
 from fzoos._util import arrays
-from fzoos._util.arrays import (
-    cos_in_place,
-    invert_lower,
-    namespace,
-    sin,
-    squared_distances,
-    to_device,
-    to_numpy,
-)
+from fzoos._util.arrays import cos_in_place, invert_lower, namespace, sin, squared_distances, to_device, to_numpy
 from fzoos._util.buffer import Buffer
 from fzoos._util.panels import panels, row_squares
 

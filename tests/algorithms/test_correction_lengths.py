@@ -10,14 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fzoos.algorithms.correction_lengths import (
-    Constant,
-    DistanceAware,
-    Measured,
-    Moment,
-    Reciprocal,
-    Theoretical,
-)
+from fzoos.algorithms.correction_lengths import Constant, DistanceAware, Measured, Moment, Reciprocal, Theoretical
 from fzoos.surrogates.kernels import Matern52, SquaredExponential
 
 DELTA = math.exp(-1.0)  # ln(1/delta) = 1, so that omega = d + 2 (sqrt(d) + 1) = 4 + 2 * 3 = 10 for d = 4

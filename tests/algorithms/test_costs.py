@@ -61,13 +61,7 @@ COSTS = {
     # x and s; up: x, s and a count: there is no correction
     "fedcma": (FedCMA(population=5), [5] * T, [5] * T, [D] + [D + D] * (R - 1), [D + D + 1] * R),
     # x and c; up: x, c, a count and a length
-    "scaffoldii": (
-        ScaffoldII(differences=FD),
-        [Q + 1] * T,
-        [Q + 1] * T,
-        [D] + [D + D] * (R - 1),
-        [D + D + 2] * R,
-    ),
+    "scaffoldii": (ScaffoldII(differences=FD), [Q + 1] * T, [Q + 1] * T, [D] + [D + D] * (R - 1), [D + D + 2] * R),
     "fzoos": (
         fzoos(),
         FIRST + STEPS,

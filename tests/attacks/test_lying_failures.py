@@ -38,16 +38,8 @@ def excess(x):
 
 
 def study_of(dim, aggregate):
-    return make_study(
-        {"name": "auto"},
-        dim,
-        x0=0.9,
-        sites=tuple("abcde"),
-        rounds=ROUNDS,
-        retries=0,
-        aggregate=aggregate,
-        on_failure="skip",
-    )
+    settings = {"x0": 0.9, "rounds": ROUNDS, "retries": 0, "aggregate": aggregate, "on_failure": "skip"}
+    return make_study({"name": "auto"}, dim, sites=tuple("abcde"), **settings)
 
 
 def run(study, folder, sites, tamper=None):

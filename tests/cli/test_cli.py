@@ -10,7 +10,6 @@ import pytest
 
 from fzoos import FedZO, __version__, minimize
 from fzoos.algorithms import ALGORITHMS
-from fzoos.cli import main
 from fzoos_experiments.paper.figures import FIGURES
 from fzoos_experiments.tasks import Quadratic
 
@@ -26,14 +25,12 @@ def rows(table):
     return {row[0]: row[1:] for row in cells if len(row) == 7}
 
 
-@pytest.mark.parametrize("command", [[], ["run"]], ids=str)
-def test_help_has_plain_brackets(command, capsys) -> None:
+@pytest.mark.parametrize("words", [[], ["run"]], ids=str)
+def test_help_has_plain_brackets(words, run_command) -> None:
     """Defaults stand in brackets, without the backslashes of a markup that is off."""
-    with pytest.raises(SystemExit):
-        main([*command, "--help"])
-    text = capsys.readouterr().out
+    text = run_command(*words, "--help")[1]
     assert "\\[" not in text
-    assert not command or "[required]" in text or "[default: " in text
+    assert not words or "[required]" in text or "[default: " in text
 
 
 def test_version(fzoos):
@@ -56,13 +53,7 @@ def test_compare_runs_the_five_of_the_paper_and_the_default(fzoos, tmp_path):
 def test_compare_shows_what_minimize_finds(fzoos):
     task = Quadratic(dim=4, clients=2, heterogeneity=3.0, seed=5)
     result = minimize(
-        task.objectives,
-        task.x0,
-        bounds=task.bounds,
-        algorithm=FedZO(local_steps=2),
-        rounds=2,
-        vectorized=True,
-        seed=5,
+        task.objectives, task.x0, bounds=task.bounds, algorithm=FedZO(local_steps=2), rounds=2, vectorized=True, seed=5
     )
     code, out, err = fzoos(
         "compare",

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import fzoos
-from fzoos.cli import main
 from fzoos.cli.study import ENGINES
 
 STUDY = """
@@ -43,17 +42,6 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.fixture
-def run(capsys):
-    def call(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([str(a) for a in arguments])
-        captured = capsys.readouterr()
-        return ended.value.code, captured.out, captured.err
-
-    return call
-
-
 def reference():
     """The same without a study: one process, no journal."""
     study = fzoos.Study(
@@ -72,30 +60,30 @@ def reference():
     return fzoos.minimize(boxes, [0.8, 0.2], bounds=(0.0, 1.0), **settings)
 
 
-def test_study_runs_and_goes_on(folder, run):
+def test_study_runs_and_goes_on(folder, run_command):
     """Bit for bit what minimize computes; then one round more with --resume, and no new run by mistake."""
-    code, out, err = run("study", folder, "--quiet", "--site-seed", "0")
+    code, out, err = run_command("study", folder, "--quiet", "--site-seed", "0")
     assert (code, err) == (0, "")
     assert "status   completed: all 3 rounds are done" in out
     assert fzoos.load(folder).x.tolist() == reference().x.tolist()
     assert fzoos.load(folder).queries == reference().queries
-    code, _, err = run("study", folder)
+    code, _, err = run_command("study", folder)
     assert code == 2
     assert "resume it with --resume" in err
     (folder / "study.toml").write_text(STUDY.replace("rounds = 3", "rounds = 4"))
-    assert run("study", folder, "--resume", "--quiet")[0] == 0
+    assert run_command("study", folder, "--resume", "--quiet")[0] == 0
     assert fzoos.load(folder).rounds == 4
     (folder / "study.toml").write_text(STUDY.replace("local_steps = 3", "local_steps = 4"))
-    code, _, err = run("study", folder, "--resume", "--quiet")
+    code, _, err = run_command("study", folder, "--resume", "--quiet")
     assert code == 2
     assert "belongs to study" in err
 
 
-def test_people_evaluate_a_study(folder, run):
+def test_people_evaluate_a_study(folder, run_command):
     """Asking and telling, a new process each time, ends where a computer would have: no value is asked for twice."""
     table, asked = folder / "values.csv", []
     for _ in range(100):
-        code, out, _ = run("ask", folder, "--output", table, "--site-seed", "0")
+        code, out, _ = run_command("ask", folder, "--output", table, "--site-seed", "0")
         assert code == 0
         if "completed" in out:
             break
@@ -108,7 +96,7 @@ def test_people_evaluate_a_study(folder, run):
             writer = csv.DictWriter(file, rows[0])
             writer.writeheader()
             writer.writerows(rows)
-        assert run("tell", folder, table)[0] == 0
+        assert run_command("tell", folder, table)[0] == 0
     result = fzoos.load(folder)
     assert result.x.tolist() == reference().x.tolist()
     assert result.queries == len(asked) == len(set(asked))
@@ -123,40 +111,42 @@ def test_people_evaluate_a_study(folder, run):
         ("site,id,value\nnorth,a,1\n", "'a' is not among the points requested from north"),
     ],
 )
-def test_wrong_values(folder, run, text, message):
-    run("ask", folder, "--output", folder / "points.csv")
+def test_wrong_values(folder, run_command, text, message):
+    run_command("ask", folder, "--output", folder / "points.csv")
     (folder / "values.csv").write_text(text)
-    code, _, err = run("tell", folder, folder / "values.csv")
+    code, _, err = run_command("tell", folder, folder / "values.csv")
     assert code == 2
     assert message in err
     assert len(err.splitlines()) == 1
 
 
-def test_wrong_study(folder, run):
-    assert "there is no study at" in run("study", folder / "nowhere")[2]
+def test_wrong_study(folder, run_command):
+    assert "there is no study at" in run_command("study", folder / "nowhere")[2]
     (folder / "study.toml").write_text(STUDY + "colour = 1\n")
-    code, _, err = run("study", folder)
+    code, _, err = run_command("study", folder)
     assert code == 2
     assert "study.toml: algorithm: there is no setting 'colour'" in err
     (folder / "study.toml").write_text(STUDY)
     (folder / "site" / "objective.py").unlink()
-    assert "there is no" in run("study", folder)[2]
-    assert "there is no site 'west'; the sites are north, south" in run("ask", folder, "--site", "west")[2]
+    assert "there is no" in run_command("study", folder)[2]
+    assert "there is no site 'west'; the sites are north, south" in run_command("ask", folder, "--site", "west")[2]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_scaffold(tmp_path, run, engine):
+def test_scaffold(tmp_path, run_command, engine):
     """The study's name is everywhere, the study is valid, the scripts can be executed; a folder is not overwritten."""
     made = tmp_path / "my-study"
-    assert run("scaffold", engine, made)[0] == 0
+    assert run_command("scaffold", engine, made)[0] == 0
     assert fzoos.Study.load(made / "study.toml").name == "my-study"
     assert not [path for path in made.rglob("*") if path.is_file() and "{{" in path.read_text()]
     assert all(path.stat().st_mode & 0o100 for path in made.rglob("*.sh") if path.name != "env.sh")
-    code, _, err = run("scaffold", engine, made)
+    code, _, err = run_command("scaffold", engine, made)
     assert code == 2
     assert "exists already" in err
 
 
-def test_scaffold_wrong(tmp_path, run):
-    assert "there is no engine 'pigeon'; choose from flare, flower" in run("scaffold", "pigeon", tmp_path / "a")[2]
-    assert "a study's name must begin with a letter" in run("scaffold", "flare", tmp_path / "My Study")[2]
+def test_scaffold_wrong(tmp_path, run_command):
+    assert (
+        "there is no engine 'pigeon'; choose from flare, flower" in run_command("scaffold", "pigeon", tmp_path / "a")[2]
+    )
+    assert "a study's name must begin with a letter" in run_command("scaffold", "flare", tmp_path / "My Study")[2]

@@ -51,8 +51,11 @@ def objective(x):
     with (HERE / f"{{SITE}}.log").open("a") as log:
         log.write(json.dumps(x.tolist()) + "\\n")
     time.sleep(json.loads((HERE / "seconds").read_text())[SITE])
-    return float(np.sum((x - CENTRES[SITE]) ** 2))
+    value = float(np.sum((x - CENTRES[SITE]) ** 2))
+    limit = json.loads((HERE / "limits").read_text()).get(SITE)
+    return value if limit is None else (value, [float(x.sum()) - limit])
 """
+LIMITS = {"site-1": 1.2, "site-2": 1.4}  # of the sum of x: constraints of two sites of three
 
 
 class Federation:
@@ -103,12 +106,15 @@ class Federation:
     def session(self):
         return closing(new_secure_session(LEAD, str(self.kits / LEAD), timeout=30.0))
 
-    def prepare(self, study: Study, seconds: float, slow: Mapping[str, float] = {}) -> Path:
+    def prepare(
+        self, study: Study, seconds: float, limits: Mapping[str, float] = {}, slow: Mapping[str, float] = {}
+    ) -> Path:
         """Write the sites' own files for a study, with the seconds that a query takes there; gives their folder."""
         folder = self.folder / study.name
         folder.mkdir()
         (folder / "objective.py").write_text(OBJECTIVE)
         (folder / "seconds").write_text(json.dumps(dict.fromkeys(SITES, seconds) | slow))
+        (folder / "limits").write_text(json.dumps(limits))
         for site in SITES:
             settings = f'objective = "{folder / "objective.py"}"\njournal = "{folder / site}.journal"\nsite_seed = 5\n'
             (self.kits / site / "local" / "fzoos.toml").write_text(settings)
@@ -136,9 +142,12 @@ def make_study(name: str, **changes: object) -> Study:
     return Study(**{"name": name, **settings, **changes})
 
 
-def run_local(study: Study, folder: Path, repeat: Result | None = None):
+def run_local(study: Study, folder: Path, limits: Mapping[str, float] = {}, repeat: Result | None = None):
     def box(site: str):
-        return lambda x: float(np.sum((x - CENTRES[site]) ** 2))
+        def value(x: np.ndarray) -> float:
+            return float(np.sum((x - CENTRES[site]) ** 2))
+
+        return value if site not in limits else lambda x: (value(x), [float(x.sum()) - limits[site]])
 
     return LocalStudy(study, folder, [box(site) for site in study.sites], site_seed=5, repeat=repeat).run()
 
@@ -183,6 +192,18 @@ def test_a_study_ends_with_the_local_engines_numbers(federation: Federation, tmp
     assert (result.bytes_up, result.bytes_down) == (local.bytes_up, local.bytes_down)
     for site in SITES:
         assert asked(folder, site) == kept(folder, site)
+
+
+def test_private_constraints_travel_as_well(federation: Federation, tmp_path: Path) -> None:
+    """At two of three sites. Without them the minimum has the sum 1.45; x0's, 1.5, is infeasible for both."""
+    study = make_study("limits", rounds=8, algorithm={"name": "auto"})
+    federation.prepare(study, seconds=0.0, limits=LIMITS)
+    result, local = federation.run(study), run_local(study, tmp_path, LIMITS)
+    assert np.array_equal(result.x, local.x)
+    assert result.queries_per_client == local.queries_per_client
+    assert (result.feasible, local.feasible) == (True, True)
+    assert result.x.sum() == pytest.approx(1.2, abs=1e-3)
+    assert [record.feasible for record in result.history] == [record.feasible for record in local.history]
 
 
 def test_fzoos_does_not_wait_for_a_slow_site(federation: Federation, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from flower_in_process import InProcess
+from flower_in_process import SITES, InProcess, box, flower_study
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
@@ -27,28 +27,12 @@ from fzoos.messages.codec import MessageError, RemoteFailure, encode
 from fzoos.messages.message import Message as Request
 from fzoos.testing import EngineContract, SiteObjective
 
-SITES = ("north", "east", "south")
-CENTRES = dict(zip(SITES, (-0.3, 0.1, 0.5), strict=True))
 DIM = 3
 
 
 def study(**changes: Any) -> Study:
-    settings: dict[str, Any] = {
-        "name": "demo",
-        "x0": 0.9,
-        "dim": DIM,
-        "bounds": (-1.0, 1.0),
-        "sites": SITES,
-        "rounds": 3,
-        "seed": 4,
-        "algorithm": {"name": "fedzo", "local_steps": 3, "differences": {"count": 2}},
-        "timeout": 30.0,
-    }
-    return Study(**(settings | changes))
-
-
-def box(site: str) -> Callable[[np.ndarray], float]:
-    return lambda x: float(np.sum((x - CENTRES[site]) ** 2))
+    algorithm = {"name": "fedzo", "local_steps": 3, "differences": {"count": 2}}
+    return flower_study(DIM, **{"rounds": 3, "seed": 4, "algorithm": algorithm} | changes)
 
 
 def request(round: int = 1) -> Request:

@@ -13,7 +13,8 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from flower_in_process import InProcess
+from flower_in_process import SITES, InProcess, flower_study
+from flower_in_process import box as box_of
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.common import bytes_to_ndarray
@@ -32,33 +33,17 @@ from fzoos.federation.study_run import run_study
 from fzoos.messages.codec import encode
 from fzoos.messages.message import Message as Request
 
-SITES = ("north", "east", "south")
 DIM = 40
-CENTRES = dict(zip(SITES, (-0.3, 0.1, 0.5), strict=True))
 CLIENTS = range(len(SITES))
 
 
 def study(**changes: Any) -> Study:
-    settings: dict[str, Any] = {
-        "name": "demo",
-        "x0": 0.9,
-        "dim": DIM,
-        "bounds": (-1.0, 1.0),
-        "sites": SITES,
-        "rounds": 2,
-        "min_clients": 2,
-        "algorithm": {
-            "name": "scaffoldii",
-            "local_steps": 2,
-            "differences": {"count": 2},
-        },  # its replies have x and a payload
-        "timeout": 30.0,
-    }
-    return Study(**(settings | changes))
+    algorithm = {"name": "scaffoldii", "local_steps": 2, "differences": {"count": 2}}  # replies with x and a payload
+    return flower_study(DIM, **{"rounds": 2, "min_clients": 2, "algorithm": algorithm} | changes)
 
 
 def box(config: Any) -> Callable[[np.ndarray], float]:
-    return lambda x: float(np.sum((x - CENTRES[config["site"]]) ** 2))
+    return box_of(config["site"])
 
 
 def request(round: int = 1) -> Request:

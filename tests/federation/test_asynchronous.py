@@ -17,7 +17,7 @@ from fzoos import FedZO, ScaffoldI
 from fzoos.engines import LocalStudy
 from fzoos.federation import Study
 from fzoos.federation.asynchronous import AsynchronousServer
-from fzoos.federation.exchange import Dropouts, Outcome
+from fzoos.federation.exchange import Dropouts, Outcome, TooFewClients
 from fzoos.federation.journal import Journal
 from fzoos.federation.server_state import ServerState
 from fzoos.messages.codec import decode
@@ -216,6 +216,13 @@ def test_a_client_that_dies_holds_nobody_up():
     assert server.state.answers.under_way == {}
 
 
+def test_too_few():
+    """The run stops where fewer clients than `enough` are left and no request is under way."""
+    engine = Scripted(lambda i, request: ConnectionError("gone") if i else steps(i, request), [[0, 1, 2]])
+    with pytest.raises(TooFewClients, match="1 of 2 clients answered"):
+        play(make_server(engine), 1)
+
+
 def test_what_is_under_way_is_planned_for():
     """The queries of a busy client are in the budget before they are known: 42 of FedZO with T = 2."""
     server = make_server(Scripted(steps, [[0, 1], [0, 1], [0, 1, 2]]))
@@ -275,10 +282,7 @@ def test_payloads_are_kept_and_iterates_are_not():
     [
         ({"algorithm": {"name": "scaffoldii"}}, "ScaffoldII has no use for late answers"),
         ({"algorithm": {"name": "decomfl"}}, "DeComFL has no use for late answers"),
-        (
-            {"algorithm": {"name": "auto"}, "dim": 51},
-            "FedLineSearch has no .* FZooS, FedTrustRegion, ",
-        ),
+        ({"algorithm": {"name": "auto"}, "dim": 51}, "FedLineSearch has no .* FZooS, FedTrustRegion, "),
         ({"participation": 0.5}, "leave participation at 1.0"),
         ({"min_clients": 4}, "min_clients is 4"),
         ({"enough": 5}, "there are only 4 sites"),

@@ -6,13 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fault_jobs import TABLES, logged, make_study
-from study_runs import THREE, failures, run, same_history
+from study_runs import THREE, failures, run
 from wire import Lost
 
 import fzoos
 from fzoos.federation.aggregate import AGGREGATES
 from fzoos.messages.codec import decode, encode, pack
 from fzoos.messages.message import Message
+from fzoos.testing.study import same_history
 
 # Sites that do not answer
 
@@ -49,11 +50,7 @@ def test_who_misses_the_refresh_gets_x_with_the_update(folder):
     result, engine = run(study, folder, fault=silent((1, "refresh", 2)))
     assert result.status == "completed"
     second = {client: request for client, request, _ in engine.sent if (request.kind, request.round) == ("update", 2)}
-    assert {client: sorted(request.arrays) for client, request in second.items()} == {
-        0: ["w"],
-        1: ["w", "x"],
-        2: ["w"],
-    }
+    assert {client: sorted(request.arrays) for client, request in second.items()} == {0: ["w"], 1: ["w", "x"], 2: ["w"]}
     refresh = next(request for _, request, _ in engine.sent if request.kind == "refresh")
     assert np.array_equal(second[1].arrays["x"], refresh.arrays["x"])
     assert result.queries_per_client == (19, 16, 19)  # without its 3 at x_1
@@ -105,10 +102,7 @@ LIES = {
     ),
     "wrong round": (lambda s, r: reply(s, r, round=r.round + 1), "of round"),
     "too much": (lambda s, r: reply(s, r, arrays={first(r): np.full(16 if first(r) == "w" else 2, 1e300)}), "beyond"),
-    "a lie about failing": (
-        lambda s, r: pack({"failure": "\ud800\x1b[2J\n", "study": s.id}, {}),
-        r"\?\?\[2J\?",
-    ),
+    "a lie about failing": (lambda s, r: pack({"failure": "\ud800\x1b[2J\n", "study": s.id}, {}), r"\?\?\[2J\?"),
 }
 
 

@@ -17,10 +17,7 @@ from fzoos.objectives.evaluator import Evaluator
 from fzoos.objectives.trajectory import Trajectory
 
 D = 2
-WEIGHTS = {
-    "name": "fzoos",
-    "features": 4,
-}
+WEIGHTS = {"name": "fzoos", "features": 4}
 FZOOS = make_algorithm(WEIGHTS)
 MEASURED = make_algorithm(WEIGHTS | {"length": {"name": "Measured"}})
 ONE = make_algorithm(WEIGHTS | {"refresh": False})
@@ -82,6 +79,8 @@ def test_good_replies(algorithm, request_, good):
         (FZOOS, REFRESH, reply("payload", arrays=W | X), "array 'x' is not expected; these are: w"),
         (FEDZO, PLAIN, reply(arrays={"x": np.zeros(3)}), r"'x' must have shape \(2,\), got \(3,\)"),
         (FEDZO, PLAIN, reply(arrays={"x": np.array([0.5, np.nan])}), "'x' holds NaN or infinity"),
+        (FEDZO, PLAIN, reply(arrays={"x": np.array([0.5, -np.inf])}), "'x' holds NaN or infinity"),
+        (SCAFFOLD, PLAIN, reply(arrays=X | {"c": np.array([0.0, -1e101])}), r"'c' holds numbers beyond 1e\+100$"),
         (FEDZO, PLAIN, reply(arrays={"x": np.array([0.5, 1.0 + 1e-12])}), "x is outside the box"),
         (FEDZO, PLAIN, reply(arrays={"x": np.array([-1e-300, 0.5])}), "x is outside the box"),
         (FEDZO, PLAIN, reply(queries=None), "does not tell its number of queries"),

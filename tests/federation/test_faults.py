@@ -151,6 +151,17 @@ def test_killed_by_somebody_else(nursery, folder, undisturbed):
     compare(folder, make_study(**settings), points, kills)
 
 
+def test_killed_and_started_again(nursery, folder, undisturbed):
+    """A server that has lost its file altogether pays for nothing twice: the journals have the values."""
+    whole, points = undisturbed(algorithm="scaffoldii")
+    job = {"folder": str(folder), "settings": {"algorithm": "scaffoldii"}}
+    assert nursery.run("study", **job, kill_at=3 * whole["events"] // 4) == (None, -9)
+    for file in folder.glob("result.db*"):
+        file.unlink()
+    assert nursery.run("study", **job)[0]["x"] == whole["x"]
+    compare(folder, make_study("scaffoldii"), points, kills=1)
+
+
 # The server killed, the sites alive
 
 

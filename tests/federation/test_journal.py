@@ -255,6 +255,17 @@ def test_truncated(path, share):
     assert "backup" in message
 
 
+def test_flipped_bits_of_content(path):
+    """Every byte of every kind of content, changed in the file itself: refused, with the way out."""
+    rng, good = np.random.default_rng(ROWS), path.read_bytes()
+    x, y = rng.normal(size=(2, 2)), rng.normal(size=2)
+    texts = [b"it raised", b"difference", b"request 1", b"reply 1", b'{"state": {"inc": 1}}']
+    for content in (x[1].tobytes(), struct.pack(">d", y[0]), hashlib.sha256(b"request 1").digest(), *texts):
+        for i, at in enumerate(range(good.index(content), good.index(content) + len(content))):
+            path.write_bytes(good[:at] + bytes([good[at] ^ 1 << i % 8]) + good[at + 1 :])
+            assert "backup" in refused(path, "damaged|cannot be read|lost its end")
+
+
 def test_flipped_bits_anywhere(path):
     """Any bit of the file: it is refused, or it was in nobody's way and everything reads as before."""
     with opened(path) as journal:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from study_runs import bowls
 
 from fzoos import Auto, FedLBFGS, FedTrustRegion, FedZO, minimize
 from fzoos.algorithms import ALGORITHMS
@@ -16,27 +17,13 @@ ALL = [with_steps(kind(), STEPS) for kind in ALGORITHMS.values()]
 FEDZO = FedZO(local_steps=STEPS)
 
 
-def bowls(counts=None):
-    def bowl(centre):
-        def f(x):
-            if counts is not None:
-                counts.append(centre)
-            return float(np.sum((x - centre) ** 2))
-
-        return f
-
-    return [bowl(centre) for centre in (0.3, 0.4, 0.1)]
-
-
 def run(algorithm, dim=4, objectives=None, **settings):
     settings = {"bounds": (-1, 1), "seed": 0} | settings
     return minimize(objectives or bowls(), np.zeros(dim), algorithm=algorithm, **settings)
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "dim"),
-    [*((algorithm, 4) for algorithm in ALL), (Auto(), 60)],
-    ids=lambda value: str(value)[:12],
+    ("algorithm", "dim"), [*((algorithm, 4) for algorithm in ALL), (Auto(), 60)], ids=lambda value: str(value)[:12]
 )
 def test_a_budget_is_never_exceeded_and_used_where_that_is_possible(algorithm, dim):
     """Between one round and two: the second is cut, or the result says that it cannot be; what is counted was asked."""

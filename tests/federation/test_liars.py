@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import study_runs
 from fault_jobs import CENTRES, TABLES, Box, logged, make_study
+from study_runs import THREE
 from wire import Lost, Wire
 
 from fzoos.algorithms.base import LARGEST, declared_parts
@@ -16,14 +18,11 @@ from fzoos.federation.study_run import run_study
 from fzoos.messages.codec import decode, encode
 from fzoos.runs.store import Store
 
-THREE = ("a", "b", "c")
 LIAR = 2
 
 
-def run(study, folder, *, resume=False, **wire):
-    folder.mkdir(exist_ok=True)
-    with Wire(study, folder, **wire) as engine:
-        return run_study(study, engine, folder / "result.db", resume=resume)
+def run(study, folder, **settings):
+    return study_runs.run(study, folder, **settings)[0]
 
 
 def failures(folder):

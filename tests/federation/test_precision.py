@@ -178,11 +178,7 @@ def test_not_finite(precision, bad):
 
 @pytest.mark.parametrize(
     ("precision", "array"),
-    [
-        ("float32", [1.0, 1e39]),
-        ("float16", [1.0, 1.7976931348623157e308]),
-        ("stochastic", [-1e308, 0.0, 1e308]),
-    ],
+    [("float32", [1.0, 1e39]), ("float16", [1.0, 1.7976931348623157e308]), ("stochastic", [-1e308, 0.0, 1e308])],
 )
 def test_too_large(precision, array):
     """What would become infinity is refused; half of it is not."""

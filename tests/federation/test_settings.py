@@ -4,15 +4,7 @@ import dataclasses
 
 import pytest
 
-from fzoos import (
-    SGD,
-    ActiveQueries,
-    FedTrustRegion,
-    FedZO,
-    FiniteDifferences,
-    FZooS,
-    Matern52,
-)
+from fzoos import SGD, ActiveQueries, FedTrustRegion, FedZO, FiniteDifferences, FZooS, Matern52
 from fzoos.algorithms import ALGORITHMS
 from fzoos.algorithms.correction_lengths import Constant, DistanceAware
 from fzoos.federation.study import make_algorithm
@@ -81,10 +73,7 @@ def entry_of(value):
             "algorithm: there is no setting 'widgets'; the settings are projected, local_steps, optimizer, kernel",
         ),
         ({"name": "fzoos", "features": "many"}, r"algorithm: features \(M\) must be an integer, got 'many'"),
-        (
-            {"name": "fzoos", "kernel": "Matern52"},
-            "algorithm.kernel must be a table, got 'Matern52'",
-        ),
+        ({"name": "fzoos", "kernel": "Matern52"}, "algorithm.kernel must be a table, got 'Matern52'"),
         (
             {"name": "fzoos", "kernel": {"name": "Cubic"}},
             "algorithm.kernel: name must be one of SquaredExponential, Matern52",

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from study_runs import bowls
 
 from fzoos import Auto, DeComFL, FedZO, ScaffoldI, Stop, minimize
 from fzoos.engines import LocalStudy
@@ -17,18 +18,6 @@ from fzoos.testing.resume import Crash, _Restarting, _until_done
 from fzoos.testing.study import make_study, objectives_of, queried_points, same_history
 
 CENTRES, WEIGHTS = (0.3, 0.4, 0.1), (0.5, 0.3, 0.2)
-
-
-def bowls(counts=None):
-    def bowl(centre):
-        def f(x):
-            if counts is not None:
-                counts.append(centre)
-            return float(np.sum((x - centre) ** 2))
-
-        return f
-
-    return [bowl(centre) for centre in CENTRES]
 
 
 def F(x):

@@ -1,18 +1,19 @@
 """A site: its journal answers what was answered, and nothing private gets out."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from fault_jobs import TABLES, Box, make_study
 from one_site import REFRESH, SECOND, STUDY, UPDATE, X, asked, queries, same, site
-from wire import Wire
+from study_runs import run
 
 from fzoos.federation.journal import Journal, JournalError
 from fzoos.federation.site import StudySite
-from fzoos.federation.study_run import run_study
 from fzoos.messages.codec import RemoteFailure, decode, encode
 from fzoos.messages.message import Message
+from fzoos.messages.rounding import Rounding
 from fzoos.result import ValuePending
 
 # A request that comes twice
@@ -68,6 +69,20 @@ def test_twice_at_the_same_time(folder):
         assert here.queries == asked(folder) == 6
 
 
+@pytest.mark.parametrize("privacy", [None, {"clip": 0.1, "noise": 0.1}])
+def test_a_reply_is_rounded_once(folder, monkeypatch, privacy):
+    """After the noise, if there is any; one that is made again from the journal is not rounded at all."""
+    study, calls = make_study("scaffoldi", sites=("a",), precision="float32", privacy=privacy), []
+    round_message = Rounding.__call__
+    monkeypatch.setattr(Rounding, "__call__", lambda self, message: calls.append(1) or round_message(self, message))
+    for message in (UPDATE, REFRESH):
+        with StudySite(study, 0, Box(0.2), folder / "a.journal") as here:
+            reply = here.handle(replace(message, precision="float32"))
+        assert reply.precision == "float32"
+        assert all(np.array_equal(array, np.float32(array)) for array in reply.arrays.values())
+    assert len(calls) == 2
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -86,11 +101,7 @@ def test_restarted_in_every_variant(folder, changes):
     study = make_study(rounds=4, **settings)
     if isinstance(algorithm, dict):
         study = type(study)(**study.settings | {"algorithm": algorithm})
-    results = []
-    for restart in (False, True):
-        (folder / str(restart)).mkdir()
-        with Wire(study, folder / str(restart), restart=restart) as wire:
-            results.append(run_study(study, wire, folder / str(restart) / "result.db"))
+    results = [run(study, folder / str(restart), restart=restart)[0] for restart in (False, True)]
     assert results[0].x.tobytes() == results[1].x.tobytes()
     assert results[0].queries_per_client == results[1].queries_per_client
     assert results[0].status == "completed"

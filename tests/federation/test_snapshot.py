@@ -17,8 +17,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import study_runs
 from fault_jobs import CENTRES, TABLES, make_study
-from wire import Wire
+from study_runs import THREE
 
 import fzoos.federation.journal
 import fzoos.federation.snapshot
@@ -31,8 +32,6 @@ from fzoos.federation.study import Study
 from fzoos.federation.study_run import run_study
 from fzoos.messages.codec import encode, pack, unpack
 from fzoos.messages.message import Message
-
-THREE = ("a", "b", "c")
 
 
 @pytest.fixture
@@ -48,10 +47,8 @@ def answered(monkeypatch):
     return seen
 
 
-def run(study, folder, *, resume=False, **wire):
-    folder.mkdir(exist_ok=True)
-    with Wire(study, folder, restart=True, **wire) as engine:
-        return run_study(study, engine, folder / "result.db", resume=resume)
+def run(study, folder, **settings):
+    return study_runs.run(study, folder, restart=True, **settings)[0]
 
 
 def replies(study, folder):
@@ -295,6 +292,18 @@ def test_a_crafted_file_that_is_no_snapshot(folder, caplog, monkeypatch, content
 def write_snapshot(path, content):
     """With a digest that is right."""
     path.write_bytes(b"fzoos snapshot 2\n" + hashlib.sha256(content).digest() + content)
+
+
+def test_the_snapshot_of_another_journal(folder, caplog):
+    """A journal from a backup that continued differently: the snapshot of the other continuation is not used."""
+    study = make_study("auto", ("a",), rounds=3)
+    run(study, folder, snapshots=True)
+    run(study, folder / "other", snapshots=True, objectives=[lambda x: float(np.sum(x**4))])
+    shutil.copy(folder / "other" / "a.journal.snapshot", folder)
+    longer = replace(study, rounds=4)
+    result = run(longer, folder, resume=True, snapshots=True)
+    assert ["it belongs to another journal" in record.getMessage() for record in caplog.records] == [True]
+    assert result.x.tobytes() == run(longer, folder / "replayed").x.tobytes()
 
 
 def test_a_snapshot_without_its_journal(folder, caplog):

@@ -3,14 +3,15 @@
 from dataclasses import replace
 
 import pytest
-from fault_jobs import logged, make_study, receive
-from study_runs import run, same_history
+from fault_jobs import CENTRES, Box, logged, make_study, receive
+from study_runs import run
 from wire import Wire
 
 import fzoos
 from fzoos import FedZO
 from fzoos.federation.study_run import run_study
-from fzoos.runs.store import StoreError
+from fzoos.runs.store import Store, StoreError
+from fzoos.testing.study import same_history
 
 # Checkpoints
 
@@ -79,6 +80,37 @@ class Lonely:
 
     def exchange(self, requests, timeout):
         raise AssertionError("asked")
+
+
+def test_callback_and_interrupt(folder):
+    """Stopped by the callback, and by Ctrl-C inside an objective: resumable, and the undisturbed run in the end."""
+    study = make_study(rounds=4)
+    whole, _ = run(study, folder / "whole")
+    stopped, _ = run(study, folder, callback=lambda record: record.round == 1)
+    assert (stopped.status, stopped.rounds) == ("stopped", 1)
+
+    class Interrupted(Box):
+        def __call__(self, x):
+            if self.count == 2:
+                raise KeyboardInterrupt
+            return super().__call__(x)
+
+    boxes = [Interrupted(CENTRES[0], folder / "a.log"), Box(CENTRES[1], folder / "b.log")]
+    interrupted, _ = run(study, folder, resume=True, objectives=boxes)
+    assert interrupted.status == "interrupted"
+    assert "round 2" in interrupted.message
+    same_history(run(study, folder, resume=True)[0], whole)
+
+
+@pytest.mark.parametrize("unknown", [{"colour": "red"}, {"rounds": "many"}, {"algorithm": {"name": "future"}}])
+def test_settings_of_a_newer_version(folder, unknown):
+    """A run whose settings this version does not know is refused in words when it is resumed."""
+    study = make_study("fedzo")
+    run(study, folder)
+    with Store(folder / "result.db") as store:
+        store.resume(store.last, store.settings(store.last) | unknown)
+    with pytest.raises(StoreError, match="settings unknown to this version"):
+        run(study, folder, resume=True)
 
 
 def test_in_use(folder, nursery):

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from fzoos.cli import main
 from fzoos.federation.study import Study
 from fzoos.objectives.program import Program, ProgramError
 
@@ -99,7 +98,7 @@ def objective(x):
 """
 
 
-def test_the_command_ends(tmp_path):
+def test_the_command_ends(tmp_path, run_command):
     """`fzoos study` with an objective that hangs: the study's time-out is the query's, the command ends, and so do the
     programs."""
     (tmp_path / "site").mkdir()
@@ -110,9 +109,7 @@ def test_the_command_ends(tmp_path):
         encoding="utf-8",
     )
     began = time.monotonic()
-    with pytest.raises(SystemExit) as ended:
-        main(["study", str(tmp_path), "--workers", "2", "--quiet"])
-    assert ended.value.code == 1
+    assert run_command("study", tmp_path, "--workers", "2", "--quiet")[0] == 1
     assert time.monotonic() - began < 60
     for pid in started(tmp_path / "site"):  # a busy machine may not get to the second one in time
         eventually(lambda pid=pid: gone(pid))

@@ -11,15 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from fzoos import (
-    Auto,
-    FedZO,
-    FiniteDifferences,
-    ObjectiveError,
-    Parallel,
-    Study,
-    minimize,
-)
+from fzoos import Auto, FedZO, FiniteDifferences, ObjectiveError, Parallel, Study, minimize
 from fzoos.engines import LocalStudy
 from fzoos.federation.journal import Journal
 from fzoos.objectives.parallel import MapPool

@@ -4,6 +4,7 @@ Every program here is a real one. They are told what to do by the first number o
 """
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -162,6 +163,18 @@ def test_error_answer(make):
 # Arguments
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [("command", value, TypeError) for value in ("./simulate", Path("simulate"), ["simulate", 3])]
+    + [("command", [], ValueError), ("restarts", -1, ValueError), ("restarts", 1.5, TypeError)]
+    + [("timeout", 0, ValueError), ("timeout", "1", TypeError), ("timeout", float("inf"), ValueError)],
+)
+def test_bad_arguments(name, value, error):
+    """They are named when the object is made."""
+    with pytest.raises(error, match=name):
+        Program(**{"command": ["simulate"], name: value})
+
+
 def test_cannot_be_started(tmp_path):
     """No such file, not executable, no such folder: the error names the program and says why."""
     (tmp_path / "text").write_text("hello", encoding="utf-8")
@@ -194,13 +207,7 @@ def test_the_run_is_the_same_bit_for_bit(make, algorithm, vectorized, workers):
         return values
 
     targets = (0.25, -0.5)
-    settings = {
-        "x0": np.full(5, 0.1),
-        "bounds": (-1, 1),
-        "algorithm": algorithm,
-        "rounds": 2,
-        "seed": 1,
-    }
+    settings = {"x0": np.full(5, 0.1), "bounds": (-1, 1), "algorithm": algorithm, "rounds": 2, "seed": 1}
     direct = minimize([bowl(t) for t in targets], vectorized=vectorized, **settings)
     programs = [make(BOWL.format(target=t)) for t in targets]
     result = minimize(programs, vectorized=vectorized, workers=workers, **settings)

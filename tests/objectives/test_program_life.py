@@ -232,3 +232,20 @@ def test_ctrl_c(make, tmp_path):
         f([5.0])
     thread.join()
     assert f([1.0]) == 1.0
+
+
+def test_fork(tmp_path):
+    """A forked process starts its own program: neither reads the other's values, nor ends the other's program."""
+    code = f"""
+import os, sys
+from fzoos.objectives.program import Program
+f = Program([sys.executable, "-c", {HEAD + PID!r}])
+first = f([0.0])
+child = os.fork()
+if child == 0:
+    sys.exit(0 if f([0.0]) not in (first, 0) else 1)
+status = os.waitpid(child, 0)[1]
+sys.exit(status or f([0.0]) != first)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")

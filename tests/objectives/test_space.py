@@ -25,7 +25,6 @@ from fzoos import (
     load,
     minimize,
 )
-from fzoos.cli import main
 from fzoos.engines import LocalStudy
 from fzoos.objectives.evaluator import Evaluator
 from fzoos.objectives.space import SpaceBox
@@ -182,14 +181,12 @@ def test_all_kinds_come_out_right(algorithm):
 # Results and files
 
 
-def test_stored_runs_know_their_variables(tmp_path, capsys):
+def test_stored_runs_know_their_variables(tmp_path, run_command):
     path = tmp_path / "runs.db"
     result = minimize(by_name([]), START, bounds=SPACE, algorithm=CHEAP, rounds=3, seed=0, store=path)
     again = load(path)
     assert again.variables == result.variables == SPACE.variables(result.x)
-    with pytest.raises(SystemExit):
-        main(["show", str(path)])
-    assert f"depth = {result.variables['depth']}" in capsys.readouterr().out
+    assert f"depth = {result.variables['depth']}" in run_command("show", path)[1]
     assert f"kernel   {result.variables['kernel']}" in str(result)
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from fzoos import ActiveQueries, Auto, FedZO, FiniteDifferences, FZooS, Log, Real, Space, Study, minimize
-from fzoos.cli.app import main
 from fzoos.objectives.evaluator import Evaluator
 from fzoos.objectives.space import SpaceBox
 
@@ -63,7 +62,7 @@ def test_as_a_table_and_back():
     assert Space.of(table) == OVEN
 
 
-def test_ask_shows_marks_and_tell_takes_what_was_set(tmp_path, capsys):
+def test_ask_shows_marks_and_tell_takes_what_was_set(tmp_path, run_command):
     """A lab that could set 33.3 all the same says so, and that is what was asked."""
     study = tmp_path / "demo"
     study.mkdir()
@@ -71,8 +70,7 @@ def test_ask_shows_marks_and_tell_takes_what_was_set(tmp_path, capsys):
         'name = "demo"\nsites = ["lab"]\nrounds = 2\nx0 = { heat = 40, dose = 0.5 }\n[bounds]\n'
         "heat = { low = 0, high = 100, step = 5 }\ndose = { low = 0, high = 1 }\n"
     )
-    with pytest.raises(SystemExit):
-        main(["ask", str(study), "--output", str(tmp_path / "points.csv")])
+    run_command("ask", study, "--output", tmp_path / "points.csv")
     rows = list(csv.DictReader((tmp_path / "points.csv").read_text().splitlines()))
     assert rows
     assert all(float(row["heat"]) % 5 == 0.0 for row in rows)
@@ -83,10 +81,7 @@ def test_ask_shows_marks_and_tell_takes_what_was_set(tmp_path, capsys):
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-    capsys.readouterr()
-    with pytest.raises(SystemExit):
-        main(["tell", str(study), str(tmp_path / "filled.csv")])
-    assert "taken as evaluated at heat = 33.3 for" in capsys.readouterr().out
+    assert "taken as evaluated at heat = 33.3 for" in run_command("tell", study, tmp_path / "filled.csv")[1]
     assert Study.load(study / "study.toml").space.names == ("heat", "dose")
 
 

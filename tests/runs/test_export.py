@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import fzoos
 from fzoos import FZooS, Record, Result, minimize
-from fzoos.cli import main
 from fzoos.runs.export import export, plain
 from fzoos.runs.reader import read
 
@@ -109,14 +108,12 @@ def test_parquet_is_the_table(store, tmp_path):
 
 
 @pytest.mark.parametrize("missing", ["pandas", "pyarrow"])
-def test_what_is_missing_is_said_kindly(store, tmp_path, monkeypatch, missing, capsys):
+def test_what_is_missing_is_said_kindly(store, tmp_path, monkeypatch, missing, run_command):
     """And the file that was there is still there."""
     monkeypatch.setitem(sys.modules, missing, None)
     (tmp_path / "run.parquet").write_text("old")
-    with pytest.raises(SystemExit) as end:
-        main(["export", str(store), "-o", str(tmp_path / "run.parquet")])
     words = "fzoos: a .parquet file needs pandas and pyarrow: pip install 'fzoos[parquet]'\n"
-    assert (end.value.code, capsys.readouterr()) == (2, ("", words))
+    assert run_command("export", store, "-o", tmp_path / "run.parquet") == (2, "", words)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("run.parquet", "old")]
     if missing == "pandas":
         with pytest.raises(ImportError, match=r"to_pandas needs pandas: pip install 'fzoos\[pandas\]'"):

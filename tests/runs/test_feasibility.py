@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from fzoos import Stop, Study, load, minimize
-from fzoos.cli import main
 from fzoos.engines import LocalStudy
 from fzoos.runs.reader import runs_at
 from fzoos.runs.store import Store
@@ -32,18 +31,11 @@ def run(path, objectives, x0=(1.0, 1.0), **more):
 
 
 @pytest.fixture
-def fzoos(tmp_path, monkeypatch, capsys):
-    """Run the command line in an empty folder: what it prints."""
+def fzoos(tmp_path, monkeypatch, run_command):
+    """Run the command line in an empty folder: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
-
-    def call(*words):
-        with pytest.raises(SystemExit) as end:
-            main([str(word) for word in words])
-        assert end.value.code == 0
-        return capsys.readouterr().out
-
-    return call
+    return run_command
 
 
 def test_each_round_says_the_largest_constraint_at_the_x_it_began_with(tmp_path):
@@ -82,12 +74,12 @@ def test_list_has_feasibility_and_tags_where_a_run_has_them(tmp_path, fzoos):
     run(path, [free], name="plain")
     with Store(path, create=False) as editor:
         editor.tag(3, editor.runs[2].started, ["kept", "for the paper"])
-    head, _, *rows = fzoos("list").splitlines()
+    head, _, *rows = fzoos("list")[1].splitlines()
     assert head.split()[:6] == ["id", "name", "tags", "started", "status", "feasible"]
     at = head.index("feasible")
     assert [row[at:].split()[0] for row in rows] == ["yes", "no", "–"]
     assert "for the paper, kept" in rows[2]
-    listed = json.loads(fzoos("list", "--json"))
+    listed = json.loads(fzoos("list", "--json")[1])
     assert [one["feasible"] for one in listed] == [True, False, None]
     assert listed[2]["tags"] == ["for the paper", "kept"]
 
@@ -117,7 +109,7 @@ def test_the_lowest_f_is_that_of_a_feasible_x(tmp_path, fzoos):
     assert limited(result.best_x)[1] <= 0.0
     assert result.best_fun == value(result.best_x) >= 4.5 - 1e-9
     assert np.array_equal(load(tmp_path / "runs.db").best_x, result.best_x)
-    assert f"(lowest {result.best_fun:.6g} in" in fzoos("show")
+    assert f"(lowest {result.best_fun:.6g} in" in fzoos("show")[1]
 
 
 def test_neither_target_nor_patience_is_met_by_an_infeasible_x(tmp_path):

@@ -222,7 +222,7 @@ def test_only_its_owner_can_read_it(path, tmp_path):
 # Folder and file
 
 
-def test_read_only_media(read_only):
+def test_read_only_media(read_only, run_command):
     """A store is read there as anywhere else; it cannot be written, which is no damage."""
     folder = Path(tempfile.mkdtemp())
     with Store(folder / "runs.db") as store:
@@ -230,6 +230,7 @@ def test_read_only_media(read_only):
         store.finish(run, "stopped", "enough", {})
     with read_only(folder):
         assert fzoos.load(folder / "runs.db").message == "enough"
+        assert all("demo" in run_command(name, folder / "runs.db")[1] for name in ("list", "show"))
         with pytest.raises(StoreError, match=r"cannot be written: .*\. Nothing in it is lost"):
             Store(folder / "runs.db")
     shutil.rmtree(folder)

@@ -57,8 +57,7 @@ def test_at_distance_zero(kernel_type, length, device):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "theirs"),
-    [(SquaredExponential(0.7), RBF(0.7)), (Matern52(0.7), Matern(0.7, nu=2.5))],
+    ("kernel", "theirs"), [(SquaredExponential(0.7), RBF(0.7)), (Matern52(0.7), Matern(0.7, nu=2.5))]
 )
 @pytest.mark.parametrize("dim", [1, 20])
 def test_agrees_with_scikit_learn(kernel, theirs, dim):

@@ -54,7 +54,7 @@ class CorrectionLength(ABC):
 
     @abstractmethod
     def __call__(self, moment: Moment) -> float:
-        """Return gamma_t."""
+        """Return the correction length gamma_t of this local step."""
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ class _Client(GradientHalf):
         self._slopes: list[FloatArray] = []  # s_{i,1}, s_{i,2}, ...
 
     def local_gradient(self, x: FloatArray) -> FloatArray:
-        """G(s_{i,t}, z_{r,t})."""
+        """Return G(s_{i,t}, z_{r,t}), the gradient that this step's slopes and directions give."""
         if not np.all(np.isfinite(x)):
             raise MessageError("the state of the optimizer leads to no point")
         settings, z = self._settings, self._perturbations(1 + len(self._slopes))

@@ -107,7 +107,6 @@ class FedCMA(SearchSettings):
         return ServerHalf(dim, {"s": Part((dim,), low=_SMALLEST, high=self.widest)})
 
     def cost(self, dim: int, request: Message, *, first: bool) -> int:
-        """Return T lambda."""
         return self.steps_in(request) * self.population
 
     @property
@@ -148,7 +147,7 @@ class SearchClient(LocalStepsHalf):
         return np.maximum(self._search.deviations, _SMALLEST)
 
     def step(self, x: FloatArray, t: int) -> FloatArray:
-        """Run one generation."""
+        """Sample, evaluate and select one generation of lambda points."""
         search, size = self._search, self._population
         points = search.ask()
         inside = self.context.project(points)

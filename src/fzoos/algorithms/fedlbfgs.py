@@ -181,7 +181,7 @@ class _QuasiNewton(ReplicatedServerHalf):
         return {"x": x, "points": points[1:], "gradients": gradients[1:], "delta": np.array([delta])}
 
     def _longest(self, delta: float, s: FloatArray, slope: FloatArray) -> float:
-        """Delta, Eq. (3)."""
+        """Return the longest step delta that is allowed, Eq. (3)."""
         if _dot(slope, s) > 0.0:
             return min(delta, _norm(s) / float(np.sqrt(self.dim))) / 2.0
         return min(2.0 * delta, self._settings.reach)

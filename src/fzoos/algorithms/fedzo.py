@@ -37,7 +37,7 @@ class FiniteDifferenceClient(GradientHalf):
         self._differences = settings.differences
 
     def local_gradient(self, x: FloatArray) -> FloatArray:
-        """Return FD(x)."""
+        """Return the finite differences FD(x) along new directions."""
         u, context = self.draw_directions(), self.context
         points = self._differences.points(x, u)
         y = context.query(points, "difference", at_server_x=context.iterate_is_server_x)

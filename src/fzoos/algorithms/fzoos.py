@@ -251,7 +251,7 @@ class _Client(GradientHalf):
         return self._features.grad(x, self._difference)
 
     def _length(self, x: FloatArray, t: int) -> float:
-        """gamma_t."""
+        """Return the correction length gamma_t of local step t at x."""
         settings, trajectory = self._settings, self.context.trajectory
         place = t, self._round, self.local_steps, self.context.clients, self.context.dim
         known = settings.kernel, settings.noise, len(trajectory)

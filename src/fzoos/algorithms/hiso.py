@@ -108,11 +108,9 @@ class _Learning(Replay):
         self._nu, self._eps, self._h0 = settings.smoothing, settings.eps, settings.curvature
 
     def start(self, x: FloatArray) -> State:
-        """x_0 and h_0."""
         return {**super().start(x), "h": np.full(self.dim, self._h0)}
 
     def step(self, state: Arrays, mean: Arrays, round: int, seed: int) -> State:
-        """x_r and h_r."""
         gradients, h = self.gradients(state, mean, round, seed), state["h"]
         for g in gradients:
             h = (1.0 - self._nu) * h + self._nu * (g**2 + self._eps)

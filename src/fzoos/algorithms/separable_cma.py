@@ -116,6 +116,6 @@ class SeparableCMA:
         self._variances = stays * self._variances + c_1 * self._p_c**2 + c_mu * spread  # Eq. (6)
 
     def _roots(self) -> FloatArray:
-        """Return D."""
+        """Return the diagonal of D, the standard deviation of each coordinate."""
         roots: FloatArray = np.sqrt(np.where(self._variances < 0, _TINY, self._variances))
         return roots

@@ -113,7 +113,7 @@ class AskTell:
 
     @property
     def x(self) -> FloatArray:
-        """The server's x."""
+        """Return the server's x after the last round."""
         return self.result.x
 
     @property

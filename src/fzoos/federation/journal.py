@@ -340,7 +340,7 @@ class Journal:
 
     @property
     def last(self) -> Request | None:
-        """The last request."""
+        """Return the last request, or None where there is none."""
         return next(self._requests("WHERE requests.id = (SELECT max(id) FROM requests)"), None)
 
     def _requests(self, where: str, *values: int) -> Iterator[Request]:

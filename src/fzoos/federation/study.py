@@ -271,7 +271,7 @@ class Study:
 
     @cached_property
     def box(self) -> Box:
-        """The bounds."""
+        """Return the box that the bounds describe."""
         return search_box(self.x0, self.bounds)[1]
 
     @cached_property

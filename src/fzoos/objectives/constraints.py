@@ -87,7 +87,7 @@ class AugmentedLagrangian:
         return total
 
     def terms(self, c: FloatArray) -> FloatArray:
-        """psi_j(c_j)."""
+        """Return the terms psi_j(c_j) that the augmented Lagrangian adds to f."""
         chosen = self.penalties > 0.0
         psi = (self.slopes(c) ** 2 - self.multipliers**2) / (2.0 * np.where(chosen, self.penalties, 1.0))
         return np.where(chosen, psi, 0.0)

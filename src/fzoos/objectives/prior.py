@@ -39,7 +39,6 @@ class WithPrior:
         self.objective, self.data = objective, data
 
     def __call__(self, x: Any) -> Any:
-        """Evaluate the objective."""
         return self.objective(x)
 
 

@@ -56,7 +56,7 @@ class Space:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The variables' names."""
+        """Return the names of the variables, in their order."""
         return tuple(self._kinds)
 
     @property

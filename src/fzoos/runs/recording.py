@@ -30,7 +30,7 @@ class Recording:
 
     @property
     def history(self) -> tuple[Record, ...]:
-        """Its rounds."""
+        """Return the records of the rounds so far."""
         return self.result.history
 
     @property

@@ -159,7 +159,7 @@ class Store:
                 self._db.execute(f"PRAGMA user_version = {_FORMAT}")
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file of runs."""
         self._db.close()
 
     def __enter__(self) -> Self:

@@ -78,7 +78,7 @@ class Differences:
         self._phases = rng.uniform(0.0, 2.0 * np.pi, clients)
 
     def __call__(self, client: int, u: FloatArray) -> float:
-        """Evaluate D_i(u)."""
+        """Return D_i(u), the deviation of this client from the mean."""
         waves = np.cos(self._frequencies @ u + self._phases)
         quadratic = self._slopes[client] @ u + self._curvatures[client] @ (u * u - 1.0 / 3.0)
         return float((quadratic + self._amplitudes[client] @ waves) / np.sqrt(3.0))

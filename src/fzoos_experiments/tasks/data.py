@@ -293,7 +293,7 @@ def _fetch_cifar10() -> Archives:
 
 
 def _fetch_covertype() -> Archives:
-    """scikit-learn's `fetch_covtype`, unshuffled."""
+    """Return the unshuffled Covertype data that scikit-learn's `fetch_covtype` loads."""
     from sklearn.datasets import fetch_covtype
 
     with tempfile.TemporaryDirectory() as home, warnings.catch_warnings():

@@ -8,18 +8,7 @@ import pytest
 from plain_formulas import feature_gradient, gp_gradient, gp_trace
 from spied_federation import POINTS, SEED, X0, D, Federation, M, client_function, settings
 
-from fzoos import (
-    ActiveQueries,
-    Adam,
-    Auto,
-    FedZO,
-    FZooS,
-    Matern52,
-    Measured,
-    Reciprocal,
-    SquaredExponential,
-    minimize,
-)
+from fzoos import ActiveQueries, Adam, Auto, FedZO, FZooS, Matern52, Measured, Reciprocal, SquaredExponential, minimize
 from fzoos.algorithms.base import ClientContext
 from fzoos.algorithms.query_designs import uniform_around
 from fzoos.messages.message import Message

@@ -16,12 +16,7 @@ import numpy as np
 import pytest
 from spied_federation import PICKS, POINTS, REFRESH, X0, Federation, settings
 
-from fzoos import (
-    FedZO,
-    FZooS,
-    Measured,
-    minimize,
-)
+from fzoos import FedZO, FZooS, Measured, minimize
 
 MODES = {
     "both": {},

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Mapping
-from typing import Self
+from collections.abc import Callable, Mapping
+from typing import Any, Self
 from uuid import uuid4
 
+import numpy as np
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.common.constant import NOOP_ACCOUNT_NAME, NOOP_FLWR_AID, SUPERLINK_NODE_ID, ErrorCode
@@ -28,7 +29,12 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.federation import NoOpFederationManager
 from flwr.superlink.grid import InMemoryGrid
 
-__all__ = ["InProcess"]
+from fzoos import Study
+
+__all__ = ["SITES", "InProcess", "box", "flower_study"]
+
+SITES = ("north", "east", "south")
+_CENTRES = dict(zip(SITES, (-0.3, 0.1, 0.5), strict=True))
 
 Scalar = bool | float | int | str
 
@@ -116,3 +122,13 @@ def _through_the_wire(message: Message) -> Message:
     assert isinstance(arrived, Message)
     arrived.metadata.__dict__["_message_id"] = message.metadata.message_id
     return arrived
+
+
+def flower_study(dim: int, **settings: Any) -> Study:
+    """A study of the three sites."""
+    return Study(name="demo", x0=0.9, dim=dim, bounds=(-1.0, 1.0), sites=SITES, timeout=30.0, **settings)
+
+
+def box(site: str) -> Callable[[np.ndarray], float]:
+    """The objective of a site."""
+    return lambda x: float(np.sum((x - _CENTRES[site]) ** 2))

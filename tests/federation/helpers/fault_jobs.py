@@ -41,7 +41,7 @@ TABLES = {name: as_table(make_quick(cls())) for name, cls in ALGORITHMS.items()}
         "initial": 3,
         "active": {"candidates": 4, "picks": 1, "radius": 0.05},
         "refresh": {"candidates": 4, "picks": 2},
-    },
+    }
 }
 """Every algorithm that there is, made quick."""
 
@@ -53,14 +53,7 @@ def make_study(algorithm="fzoos", sites=("a", "b"), table=None, **changes):
 
     Sites of one called "constrained" have some.
     """
-    settings = {
-        "name": "demo",
-        "x0": 0.5,
-        "dim": 2,
-        "bounds": (-1.0, 1.0),
-        "rounds": 3,
-        "retries": 0,
-    } | changes
+    settings = {"name": "demo", "x0": 0.5, "dim": 2, "bounds": (-1.0, 1.0), "rounds": 3, "retries": 0} | changes
     return Study(sites=sites, algorithm=TABLES[algorithm] | (table or {}), **settings)
 
 

@@ -74,8 +74,7 @@ def test_the_named_folder_comes_before_the_cache(places):
 
 
 @pytest.mark.parametrize(
-    ("load", "file"),
-    [(load_mnist, "mnist.npz"), (load_cifar10, "cifar10_test.npz"), (load_covtype, "covtype.npz")],
+    ("load", "file"), [(load_mnist, "mnist.npz"), (load_cifar10, "cifar10_test.npz"), (load_covtype, "covtype.npz")]
 )
 @pytest.mark.parametrize("named", [True, False])
 def test_missing_without_a_network_is_one_line(load, file, named, places, monkeypatch):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from fzoos import FedZO, minimize
-from fzoos.cli import main
 from fzoos_experiments.tasks import Quadratic
 
 EXACT = Quadratic(dim=6, clients=3, heterogeneity=2.0, seed=4)
@@ -44,17 +43,10 @@ def test_f_and_its_gradient_are_without_noise():
     assert NOISY.minimum == EXACT.minimum
 
 
-def call(capsys, *words):
-    with pytest.raises(SystemExit) as ended:
-        main(list(words))
-    assert ended.value.code == 0
-    return capsys.readouterr().out
-
-
-def test_command_line(tmp_path, capsys):
+def test_command_line(tmp_path, run_command):
     """`fzoos run --noise` is `minimize` on that task; F is without noise."""
     words = "run quadratic --algorithm fedzo --dim 6 --clients 3 --heterogeneity 2 --seed 4 --rounds 40 --noise 0.1"
-    text = call(capsys, *words.split(), "--quiet", "--json", str(tmp_path / "run.json"))
+    text = run_command(*words.split(), "--quiet", "--json", tmp_path / "run.json")[1]
     settings = {"bounds": NOISY.bounds, "algorithm": FedZO(), "rounds": 40, "vectorized": True, "rng": 4}
     expected = minimize(NOISY.objectives, NOISY.x0, **settings)
     written = json.loads((tmp_path / "run.json").read_text())
@@ -63,8 +55,8 @@ def test_command_line(tmp_path, capsys):
     assert written["task"] == str(NOISY)
 
 
-def test_compare(tmp_path, capsys, monkeypatch):
+def test_compare(tmp_path, run_command, monkeypatch):
     """`fzoos compare --noise`: every algorithm has the same noise, and the title names its size."""
     monkeypatch.chdir(tmp_path)
     words = "compare quadratic --dim 4 --clients 2 --rounds 2 --algorithms fedzo,fedprox --noise 0.2 --quiet"
-    assert "noise 0.2" in call(capsys, *words.split())
+    assert "noise 0.2" in run_command(*words.split())[1]

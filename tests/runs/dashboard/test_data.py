@@ -33,10 +33,7 @@ def truncated(path):
     path.write_bytes(whole[: len(whole) // 2])
 
 
-UNUSABLE = {
-    not_a_database: "not a database",
-    truncated: "",
-}
+UNUSABLE = {not_a_database: "not a database", truncated: ""}
 
 
 @pytest.mark.parametrize("make", UNUSABLE, ids=lambda make: make.__name__)

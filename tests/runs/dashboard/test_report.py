@@ -5,37 +5,25 @@ import re
 
 import pytest
 
-from fzoos.cli import main
 from fzoos.runs.reader import read
 from fzoos.runs.report import report
 
 from .conftest import keep
 
 
-@pytest.fixture
-def run(capsys):
-    def call(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([str(a) for a in arguments])
-        captured = capsys.readouterr()
-        return ended.value.code, captured.out, captured.err
-
-    return call
-
-
 def data_of(page):
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
 
 
-def test_a_report_has_the_runs_that_were_asked_for(kept, tmp_path, run):
+def test_a_report_has_the_runs_that_were_asked_for(kept, tmp_path, run_command):
     output = tmp_path / "report.html"
-    code, out, _ = run("report", f"{kept}:1", kept, "-o", output)
+    code, out, _ = run_command("report", f"{kept}:1", kept, "-o", output)
     assert code == 0
     assert str(output) in out
     data = data_of(output.read_text(encoding="utf-8"))
     assert [one["name"] for one in data["runs"]] == ["FedZO", "FZooS"]
     assert [len(one["history"]["round"]) for one in data["details"]] == [4, 6]
-    run("report", kept, "--all", "-o", output)
+    run_command("report", kept, "--all", "-o", output)
     assert [one["name"] for one in data_of(output.read_text(encoding="utf-8"))["runs"]] == ["FedZO", "FedProx", "FZooS"]
 
 
@@ -56,12 +44,12 @@ def test_texts_of_a_run_stay_texts(tmp_path):
     assert "<img" not in page
 
 
-def test_the_report_in_words(kept, run, tmp_path):
-    code, out, _ = run("report", kept, f"{kept}:2", "--format", "md")
+def test_the_report_in_words(kept, run_command, tmp_path):
+    code, out, _ = run_command("report", kept, f"{kept}:2", "--format", "md")
     assert code == 0
     assert "FZooS" in out
     assert "FedProx" in out
-    run("report", kept, "--format", "md", "-o", tmp_path / "report.md")
+    run_command("report", kept, "--format", "md", "-o", tmp_path / "report.md")
     assert "FZooS" in (tmp_path / "report.md").read_text(encoding="utf-8")
 
 
@@ -78,10 +66,10 @@ def test_the_report_in_words(kept, run, tmp_path):
         (["dashboard", "{kept}", "--port", "99999"], "99999"),
     ],
 )
-def test_wrong_input_is_one_line(kept, run, arguments, what, tmp_path, monkeypatch):
+def test_wrong_input_is_one_line(kept, run_command, arguments, what, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = kept.read_bytes()
-    code, out, err = run(*(argument.format(kept=kept) for argument in arguments))
+    code, out, err = run_command(*(argument.format(kept=kept) for argument in arguments))
     assert code == 2
     assert out == ""
     assert err.startswith("fzoos: ")

@@ -201,10 +201,7 @@ def test_rename_tag_and_delete(visit, editable):
     page.locator("#filter").fill("noisy")
     until(page, lambda: page.locator("#list .run").count() == 1)
     page.locator("#filter").fill("")
-    assert [(run.name, run.tags) for run in runs_at(path)][-1] == (
-        "a better name",
-        ("kept", "noisy"),
-    )
+    assert [(run.name, run.tags) for run in runs_at(path)][-1] == ("a better name", ("kept", "noisy"))
     # Deleting asks; not saying yes leaves everything, and the question names the run.
     page.get_by_role("button", name="Delete").click()
     assert "a better name" in dialog.inner_text()

@@ -126,7 +126,7 @@ class LateGradients:
         return found
 
     def _predicted(self, client: int, row: int, last: int) -> FloatArray:
-        """Eq. (1)."""
+        """Return the gradient of one client that Eq. (1) predicts."""
         both = self._known[row] & self._known[last]
         both[client] = False
         then: FloatArray = self.gradients[last, client]

@@ -130,7 +130,7 @@ class RunIndex:
         return file, int(number)
 
     def close(self) -> None:
-        """Close all files."""
+        """Close all files of runs that are open."""
         with self._lock:
             for file in self._files.values():
                 file.close()

@@ -105,7 +105,7 @@ def path_of_x(store: Store, run: int) -> dict[str, Any]:
 
 
 def dumps(value: Any) -> str:
-    """JSON without spaces."""
+    """Return the value as JSON without spaces."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 

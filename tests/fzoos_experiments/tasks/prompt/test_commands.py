@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from fzoos.algorithms import FedLineSearch
-from fzoos.cli import main
 from fzoos_experiments.paper.figures import Scale, make
 from fzoos_experiments.paper.store import Store
 from fzoos_experiments.tasks.cache import write_archive
@@ -21,16 +20,9 @@ BRIEF = ("--dim", "5", "--clients", "2", "--texts", "4", "--rounds", "2")
 SMALL = (*BRIEF, "--local-steps", "2")
 
 
-def fzoos(capsys, *arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(a) for a in arguments])
-    captured = capsys.readouterr()
-    return stopped.value.code, captured.out, captured.err
-
-
-def test_run(installed, capsys):
+def test_run(installed, run_command):
     """F and accuracy are those of the task at the x that the run found."""
-    code, out, _ = fzoos(capsys, "run", "prompt", *SMALL, "--algorithm", "fedbpt", "--quiet", "--json", "r.json")
+    code, out, _ = run_command("run", "prompt", *SMALL, "--algorithm", "fedbpt", "--quiet", "--json", "r.json")
     found = json.loads((installed / "r.json").read_text())
     task = Prompt(dim=5, clients=2, texts=4)
     assert code == 0
@@ -41,9 +33,9 @@ def test_run(installed, capsys):
     assert "smallest" not in out
 
 
-def test_compare(installed, capsys):
+def test_compare(installed, run_command):
     arguments = ("compare", "prompt", *SMALL, "--algorithms", "fedzo,fedbpt", "--quiet")
-    code, out, _ = fzoos(capsys, *arguments)
+    code, out, _ = run_command(*arguments)
     assert code == 0
     assert "prompt: C = 2, d = 5, N = 2, T = 2, seed 0" in out
     assert "accuracy" in out
@@ -51,9 +43,9 @@ def test_compare(installed, capsys):
     assert (installed / "fzoos-prompt.png").stat().st_size > 10_000
 
 
-def test_reproduce(installed, capsys, monkeypatch):
+def test_reproduce(installed, run_command, monkeypatch):
     """Curves with F, accuracy and queries; the table has all lines; ten answers, each one of the sections."""
-    code, _, _ = fzoos(capsys, "reproduce", "prompt", "--quick", "--quiet")
+    code, _, _ = run_command("reproduce", "prompt", "--quick", "--quiet")
     assert code == 0
     folder = installed / "results" / "prompt"
     assert {path.name for path in folder.iterdir()} == {
@@ -112,8 +104,8 @@ def test_reproduce(installed, capsys, monkeypatch):
         (("run", "prompt", "--texts", "400"), "client 0 gets no 400 texts"),
     ],
 )
-def test_bad_input_is_one_line(installed, capsys, arguments, message):
-    code, _, err = fzoos(capsys, *arguments, "--quiet")
+def test_bad_input_is_one_line(installed, run_command, arguments, message):
+    code, _, err = run_command(*arguments, "--quiet")
     assert code == 2
     assert message in err
     assert err.count("\n") == 1
@@ -151,10 +143,10 @@ def break_archive(installed, tiny, monkeypatch):
         (break_archive, "has texts of shape (0,)"),
     ],
 )
-def test_what_is_missing_or_wrong_is_one_line(installed, tiny, capsys, monkeypatch, breaks, message):
+def test_what_is_missing_or_wrong_is_one_line(installed, tiny, run_command, monkeypatch, breaks, message):
     """Of the packages, the model or the texts: the command's only line says it, and nothing else happens."""
     load_model.cache_clear()
     breaks(installed, tiny, monkeypatch)
-    code, out, err = fzoos(capsys, "run", "prompt", *BRIEF, "--quiet")
+    code, out, err = run_command("run", "prompt", *BRIEF, "--quiet")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err
