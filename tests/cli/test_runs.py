@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -110,7 +112,9 @@ def test_a_run_is_found_by_every_name(fzoos, tmp_path):
 
 def test_names_are_shown_and_not_obeyed(fzoos):
     """A file may come from anywhere: neither rich's markup nor a terminal's escape codes nor Markdown's signs act."""
-    keep("runs.db", "[red]a[/nothing]|\x1b[2J\nb", settings={"[bold]": "\x1b[31m"})
+    keep("runs.db", "plain", settings={"[bold]": "\x1b[31m"})
+    with closing(sqlite3.connect("runs.db")) as db, db:
+        db.execute("UPDATE runs SET name = ?", ("[red]a[/nothing]|\x1b[2J\nb",))
     for arguments in (["list"], ["show"], ["compare-runs", "1", "1"]):
         code, out, err = fzoos(*arguments)
         assert (code, err) == (0, "")

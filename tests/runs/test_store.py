@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 import fzoos
-from fzoos._util.sqlite import copy_database
+from fzoos._util.sqlite import copy_database, open_readonly
 from fzoos.result import Record
+from fzoos.runs.reader import Reader
 from fzoos.runs.store import Store, StoreError
 
 X = np.array([0.1, -2.5])
@@ -207,6 +208,18 @@ def test_a_run_whose_process_is_gone(tmp_path):
     result = fzoos.load(path)
     assert result.status == "interrupted"
     assert result.message.startswith("its process is gone; queries of the round")
+
+
+def test_a_name_with_control_characters_is_refused(path):
+    with Store(path) as store, pytest.raises(ValueError, match="printable"):
+        store.begin("a\x1b[2J", {}, np.zeros(2), clients=2)
+
+
+def test_readers_write_nothing_and_trust_no_schema(path):
+    with Reader(path) as reader, closing(open_readonly(path)) as other:
+        for db in (reader._db, other):
+            found = [db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("query_only", "trusted_schema")]
+            assert found == [1, 0]
 
 
 def test_only_its_owner_can_read_it(path, tmp_path):

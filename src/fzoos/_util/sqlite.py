@@ -59,7 +59,10 @@ def open_readonly(path: Path, timeout: float = 10.0) -> sqlite3.Connection:
     half_made, log = (path.with_name(path.name + ending).exists() for ending in ("-journal", "-wal"))
     mode = "rw" if half_made else "ro" if log or os.access(path.parent, os.W_OK) else "ro&immutable=1"
     uri = f"{path.absolute().as_uri()}?mode={mode}"
-    return sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
+    db = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
+    db.execute("PRAGMA trusted_schema = OFF")  # a crafted file must not call what its views and checks name
+    db.execute("PRAGMA query_only = ON")
+    return db
 
 
 def link_of(before: bytes, row: Iterable[Any]) -> bytes:

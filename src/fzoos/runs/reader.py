@@ -43,6 +43,7 @@ class Reader(Store):
                 return
             # It is a file of runs. Only a connection that may write removes the files that SQLite puts beside it.
             self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=_TIMEOUT)
+            self._db.execute("PRAGMA trusted_schema = OFF")
             self._db.execute("PRAGMA query_only = ON")
 
     @property

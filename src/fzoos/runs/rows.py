@@ -138,8 +138,8 @@ def plain(value: Any) -> Any:
 def checked_name(name: Any) -> str:
     """A name as it is stored: on one line, without spaces around it."""
     text = " ".join(storable_text(name).split()) if isinstance(name, str) else ""
-    if not text or len(text) > LONGEST_NAME:
-        raise ValueError(f"name must have 1 to {LONGEST_NAME} characters, got {name!r}")
+    if not text.isprintable() or not 0 < len(text) <= LONGEST_NAME:
+        raise ValueError(f"name must have 1 to {LONGEST_NAME} printable characters, got {name!r}")
     return text
 
 
@@ -152,8 +152,8 @@ def checked_tags(tags: Iterable[Any]) -> tuple[str, ...]:
     if len(found) > MOST_TAGS:
         raise ValueError(f"tags must be at most {MOST_TAGS}, got {len(found)}")
     for tag in found:
-        if not tag or len(tag) > LONGEST_TAG:
-            raise ValueError(f"a tag must have 1 to {LONGEST_TAG} characters, got {tag!r}")
+        if not tag.isprintable() or not 0 < len(tag) <= LONGEST_TAG:
+            raise ValueError(f"a tag must have 1 to {LONGEST_TAG} printable characters, got {tag!r}")
     return found
 
 

@@ -191,6 +191,8 @@ class Store:
             minimum: F*, if it is known.
             task: what is minimised, the same text for all seeds.
         """
+        if not name.isprintable():
+            raise ValueError(f"name must have printable characters only, got {name!r}")
         words = (name, json.dumps(settings), time.time(), "running", "", bytes_of(x0))
         counts = (json.dumps([0] * clients), 0, 0, 0.0, "{}", platform.node(), os.getpid(), 0)
         values = (*words, *counts, bytes_of(x0), plain(start), plain(minimum), task, "[]", None)

@@ -9,7 +9,7 @@ import pytest
 
 from fzoos.result import Record
 from fzoos.runs.dashboard.index import RunIndex
-from fzoos.runs.dashboard.server import application, token_for
+from fzoos.runs.dashboard.server import application, change_run, token_for
 from fzoos.runs.reader import read, runs_at
 from fzoos.runs.rows import LONGEST_NAME
 from fzoos.runs.store import Store, StoreError
@@ -66,7 +66,7 @@ def test_a_deleted_run_leaves_nothing_and_the_others_stay(path):
     assert [run.id for run in runs_at(path)] == [2]
 
 
-@pytest.mark.parametrize("name", ["   ", "x" * (LONGEST_NAME + 1), 7])
+@pytest.mark.parametrize("name", ["   ", "x" * (LONGEST_NAME + 1), 7, "a\x1b[2Jb"])
 def test_names_that_are_none(path, name):
     with Store(path, create=False) as editor, pytest.raises(ValueError, match="name must have"):
         editor.rename(1, editor.runs[0].started, name)
@@ -195,6 +195,9 @@ def test_without_the_token_nothing_is_changed(url, path):
         ({"name": "a", "key": "runs.db:9"}, 409),
         ({"name": "a", "key": "../runs.db:1"}, 404),
         ({"name": "a", "started": 1.0}, 409),
+        ({"name": "a", "started": 10**400}, 400),
+        ({"name": "a", "key": "runs.db:" + "9" * 19}, 404),
+        ({"name": "a\0b"}, 400),
         ({"name": "a" * 20000}, 413),
     ],
 )
@@ -203,6 +206,12 @@ def test_changes_that_make_no_sense(url, path, what, status):
     assert answer.status_code == status
     assert answer.json()["error"]
     assert [run.name for run in runs_at(path)] == ["first", "second"]
+
+
+@pytest.mark.parametrize("body", [b"[" * 9000, b"\xff", b"[]", b'{"key": "runs.db:1", "started": %s}' % (b"9" * 5000)])
+def test_bodies_that_are_no_change(path, body):
+    with RunIndex(path) as index:
+        assert change_run(index, body)[0] == 400
 
 
 def test_changes_need_a_token(path):

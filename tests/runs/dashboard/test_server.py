@@ -38,12 +38,26 @@ def test_the_list_and_a_run(url):
 
 @pytest.mark.parametrize(
     ("query", "status"),
-    [("key=runs.db:9", 404), ("", 404), ("key=runs.db:1&after=x", 400), ("key=runs.db:1&after=-1", 400)],
+    [
+        ("key=runs.db:9", 404),
+        ("", 404),
+        ("key=runs.db:1&after=x", 400),
+        ("key=runs.db:1&after=-1", 400),
+        ("key=runs.db:1&after=" + "9" * 19, 400),
+        ("key=runs.db:1&after=" + "9" * 5000, 400),
+        ("key=runs.db:" + "9" * 19, 404),
+        ("key=runs.db:" + "9" * 5000, 404),
+        ("key=%00%ff", 404),
+    ],
 )
 def test_requests_that_make_no_sense(url, query, status):
     answer = httpx.get(f"{url}api/run?{query}")
     assert answer.status_code == status
     assert answer.json()["error"]
+
+
+def test_a_path_with_nul(url):
+    assert httpx.get(f"{url}static/%00").status_code == 400
 
 
 @pytest.mark.parametrize("path", ["", "api/runs", "static/app.js", "nothing", "static/../data.py"])

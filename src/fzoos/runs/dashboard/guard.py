@@ -75,6 +75,8 @@ class Guard:
         headers = Headers(scope=scope)
         if self._local and not is_loopback(_name(headers.get("host", ""))):
             return PlainTextResponse("This page answers only to names of this machine: use http://127.0.0.1\n", 403)
+        if "\0" in scope["path"]:
+            return PlainTextResponse("A path has no NUL\n", 400)
         if self._token is None:
             return None
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))

@@ -125,7 +125,8 @@ class RunIndex:
     def _find(self, key: str) -> tuple[_IndexedFile, int]:
         name, _, number = key.rpartition(":")
         file = next((file for path, file in self._files.items() if path.name == name), None)
-        if file is None or file.reader is None or not (number.isascii() and number.isdecimal()):
+        well_formed = number.isascii() and number.isdecimal() and len(number) < 19  # as SQLite can store it
+        if file is None or file.reader is None or not well_formed:
             raise StoreError(f"there is no run {key!r}")
         return file, int(number)
 

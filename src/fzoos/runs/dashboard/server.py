@@ -36,6 +36,7 @@ __all__ = ["PORT", "application", "change_run", "serve", "token_for"]
 
 PORT = 8366
 _PORTS_TRIED = 100
+_DIGITS = 18  # of a number that SQLite can store
 _INTERVAL = 0.5  # seconds between two checks of the files
 _LONGEST_CHANGE = 10_000  # bytes of a request that changes a run
 _HEARTBEAT = 15.0  # seconds after which something is sent on a silent connection, so that a dead one is noticed
@@ -70,7 +71,7 @@ def application(
 
     async def run(request: Request) -> Response:
         after = request.query_params.get("after", "0")
-        if not after.isdecimal():
+        if not after.isdecimal() or len(after) > _DIGITS:
             return _json({"error": f"after must be the number of a round, got {after!r}"}, 400)
         return await answer(index.details, request.query_params.get("key", ""), int(after))
 
@@ -141,20 +142,21 @@ def change_run(index: RunIndex, body: bytes) -> tuple[int, dict[str, Any]]:
     """
     try:
         change = json.loads(body)
-    except ValueError:
-        change = None
+        started = float(change["started"])
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return 400, {"error": "a change is a JSON object; it has started, a number"}
     if not isinstance(change, dict) or not isinstance(change.get("key"), str):
         return 400, {"error": "a change names a run: key and started"}
     kinds = [kind for kind in ("name", "tags", "delete") if kind in change]
-    if len(kinds) != 1 or not isinstance(change.get("started"), (int, float)):
-        return 400, {"error": "a change has started and one of name, tags and delete"}
+    if len(kinds) != 1:
+        return 400, {"error": "a change has one of name, tags and delete"}
     try:
         path, run = index.file_of(change["key"])
     except StoreError as error:
         return 404, {"error": str(error)}
     try:
         with Store(path, create=False) as store:
-            _apply(store, run, float(change["started"]), kinds[0], change[kinds[0]])
+            _apply(store, run, started, kinds[0], change[kinds[0]])
     except ValueError as error:
         return 400, {"error": str(error)}
     except StoreError as error:
