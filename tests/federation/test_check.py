@@ -96,6 +96,15 @@ def test_bad_replies(algorithm, request_, bad, reason):
         check_reply(algorithm, request_, bad)
 
 
+def test_a_number_out_of_its_range_is_named_with_the_range():
+    """f_i(x) may be anything finite; whether it failed is in [0, 1]. The bounds themselves are inside: s of FedCMA."""
+    reply_ = reply("shared", arrays={"value": np.array([7.0, 1.5])})
+    with pytest.raises(MessageError, match=r"array 'value' must hold numbers from 0 to 1, got 1\.5$"):
+        check_reply(FEDZO, Message("value", 2, X), reply_)
+    cma = make_algorithm({"name": "fedcma"})
+    check_reply(cma, PLAIN, reply(arrays=X | {"s": np.array([1e-12, 0.5])}))
+
+
 @pytest.mark.parametrize("how", ["w", "c", "square"])
 def test_numbers_that_no_sum_survives(how):
     """A payload that would overflow at the other clients, and so stop all of them, is refused where it comes in."""

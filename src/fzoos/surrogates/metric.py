@@ -90,7 +90,7 @@ class Metric(NamedTuple):
         return h if self.l is None else self.l @ h @ self.l.T
 
     def state(self) -> StateDict:
-        """Return both arrays."""
+        """Return both arrays, or nothing for the identity."""
         return {} if self.w is None else {"w": self.w, "l": self.l}
 
     @classmethod
