@@ -132,16 +132,24 @@ def tests(tree: Path, collect: bool) -> Rows:
 
 
 def cycles(tree: Path) -> Rows:
-    """The sizes of the groups of modules that import each other, wherever in a module the import stands."""
+    """The sizes of the groups of modules that import each other when they run, wherever the imports stand."""
     paths = [path for path in (tree / "src").rglob("*.py") if "templates" not in path.parts]
     names = [".".join(path.relative_to(tree / "src").with_suffix("").parts) for path in paths]
     files = {name.removesuffix(".__init__"): path for name, path in zip(names, paths, strict=True)}
+    del files["fzoos"]  # its names are loaded when they are used
     reached: dict[str, set[str]] = {}
     for name, path in files.items():
         stub = path.with_suffix(".pyi")  # of a package whose names are loaded when they are used
         reached[name] = set()
-        for node in ast.walk(parse(stub if stub.exists() else path)):
-            if isinstance(node, ast.ImportFrom) and node.module:
+        tree_of_module = parse(stub if stub.exists() else path)
+        checked = [
+            node
+            for node in ast.walk(tree_of_module)
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        ]
+        typed = {inner for node in checked for inner in ast.walk(node)}
+        for node in ast.walk(tree_of_module):
+            if isinstance(node, ast.ImportFrom) and node.module and node not in typed:
                 inner = {f"{node.module}.{alias.name}" for alias in node.names} & files.keys()
                 reached[name] |= inner or {node.module} & files.keys()
     for between in files:
