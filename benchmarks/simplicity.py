@@ -136,7 +136,7 @@ def cycles(tree: Path) -> Rows:
     paths = [path for path in (tree / "src").rglob("*.py") if "templates" not in path.parts]
     names = [".".join(path.relative_to(tree / "src").with_suffix("").parts) for path in paths]
     files = {name.removesuffix(".__init__"): path for name, path in zip(names, paths, strict=True)}
-    del files["fzoos"]  # its names are loaded when they are used
+    files.pop("fzoos", None)  # its names are loaded when they are used
     reached: dict[str, set[str]] = {}
     for name, path in files.items():
         stub = path.with_suffix(".pyi")  # of a package whose names are loaded when they are used

@@ -179,14 +179,13 @@ def test_of_the_default_every_entry_is_noise_or_neutral(dim):
         for name, array in {**payload, **answer}.items():
             rows.setdefault(name, []).append(array)
     deviations = {"gradient": 6.0, "fresh": 6.0, "memory": 6.0, "lines": 6.0, "x": 0.02}
-    few = {"gradient", "region", "change", "evidence", "x"}
-    names = few if dim == 10 else {"fresh", "memory", "statistics", "pair", "lines", "failed"}
+    names = {"gradient", "region", "x"} if dim == 10 else {"fresh", "memory", "statistics", "pair", "lines", "failed"}
     assert set(rows) == names
     for name, deviation in deviations.items():
         if name in rows:
             noise = np.array(rows[name]) - (0.5 if name == "x" else 0.0)
             assert abs(noise.std() - deviation) < 5 * deviation / math.sqrt(2 * noise.size), name
-    for name in ("statistics", "pair", "failed", "change", "evidence"):
+    for name in ("statistics", "pair", "failed"):
         assert not np.any(rows.get(name, 0.0))
     if dim == 10:
         region = np.array(rows["region"])

@@ -18,7 +18,6 @@ import numpy as np
 from fzoos._util.arrays import FloatArray
 from fzoos._util.states import StateDict, part_of, prefixed
 from fzoos.objectives.constraints import AugmentedLagrangian
-from fzoos.surrogates.metric import IDENTITY
 from fzoos.surrogates.region import Choice, RegionProcess
 
 __all__ = ["Choices", "LagrangianProcess"]
@@ -63,8 +62,6 @@ class LagrangianProcess:
         >>> round(value, 4), gradient.round(4)           # 0.02 + ((2 + 10 * 0.1)^2 - 2^2) / 20
         (0.27, array([-2.8, -0.2]))
     """
-
-    metric = IDENTITY
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """The surrogate of a trust region: a Gaussian process plus a polynomial, both chosen by maximum evidence.
 
     k(u, u') = exp(-|u - u'|^2 / 2 l^2) + b_1 s + b_2 s^2 + b_3 |u|^2 |u'|^2 / rho^4,     s = u.u' / rho^2
-    u = W^T (x - centre) in the coordinates of a metric,  rho = rms |u|;  constant mean
+    u = x - centre,  rho = rms |u|;  constant mean
 
 The polynomial is none, a plane and a bowl (b_2 = 0), for which d + 1 points are enough, or any quadratic, which needs
 (d + 1)(d + 2) / 2 of them. The evidence chooses the polynomial, l and the ridge; amplitude and mean follow in closed
@@ -17,7 +17,7 @@ import numpy as np
 import scipy
 
 from fzoos._util.arrays import FloatArray
-from fzoos._util.states import StateDict, part_of, prefixed
+from fzoos._util.states import StateDict
 from fzoos.surrogates.maximum_evidence import (
     Choice,
     Fit,
@@ -28,7 +28,6 @@ from fzoos.surrogates.maximum_evidence import (
     maximum_evidence,
     solve_lower,
 )
-from fzoos.surrogates.metric import IDENTITY, Metric
 
 __all__ = ["Choice", "Polynomial", "RegionProcess"]
 
@@ -54,7 +53,6 @@ class RegionProcess:
         centre: where the quadratic is expanded, shape (d,).
         like: the choice to take, or where to start the search; None: search all choices.
         plain: whether only the length is chosen, without polynomial and noise.
-        metric: the coordinates in which the process is isotropic.
 
     Example:
         >>> import numpy as np
@@ -74,10 +72,8 @@ class RegionProcess:
         like: Choice | SearchState | None = None,
         *,
         plain: bool = False,
-        metric: Metric = IDENTITY,
     ) -> None:
-        self.metric = metric
-        self.centre, self.offsets = centre, metric.offsets(points - centre)
+        self.centre, self.offsets = centre, points - centre
         self.rho2 = max(float(_sum(self._squares)) / len(points), _LEAST_RHO**2)
         self._lowest = float(values.min())
         self._range = max(float(values.max() - self._lowest), _TINY)
@@ -100,12 +96,11 @@ class RegionProcess:
             points: shape (k, d).
             values: shape (k,).
         """
-        new = self.metric.offsets(points - self.centre)
+        new = points - self.centre
         fit = extended_fit(self._fit, *self._rows(new), (values - self._lowest) / self._range)
         if fit is None:
             return None
         other = RegionProcess.__new__(RegionProcess)
-        other.metric = self.metric
         other.centre, other.rho2, other._range, other._lowest = self.centre, self.rho2, self._range, self._lowest
         other.offsets = np.concatenate([self.offsets, new])
         other._set_fit(fit)
@@ -161,12 +156,12 @@ class RegionProcess:
         diagonal -= _sum(near)
         bend *= self._range / self._length2
         bend += self._bend
-        return value, slope, self.metric.hessian(bend)
+        return value, slope, bend
 
     def gradients(self, x: FloatArray) -> FloatArray:
         """Return grad mu at many points, shape (m, d)."""
         (_, b, _), alpha, offsets = self._fit.choice, self._fit.alpha, self.offsets
-        u = self.metric.offsets(x - self.centre)
+        u = x - self.centre
         products = u @ offsets.T
         near = np.exp((products - 0.5 * (_sum(u * u, 1)[:, None] + self._squares)) / self._length2)
         near *= alpha
@@ -175,12 +170,12 @@ class RegionProcess:
             slopes += ((b.linear + (2.0 * b.square / self.rho2) * products) * alpha) @ offsets / self.rho2
             slopes += (2.0 * self._bowl) * u
         slopes *= self._range
-        return self.metric.gradient(slopes)
+        return slopes
 
     def _mean(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray, FloatArray]:
         """Return mu(x), grad mu(x), alpha_j exp(-|x - x_j|^2 / 2 l^2) and x - x_j."""
         (_, b, _), _, mean, alpha, *_ = self._fit
-        offsets, u = self.offsets, self.metric.offsets(x - self.centre)
+        offsets, u = self.offsets, x - self.centre
         gap = u - offsets
         near = _sum(gap * gap, 1)
         near /= -2.0 * self._length2
@@ -205,7 +200,7 @@ class RegionProcess:
             value += float(alpha @ line) + self._bowl * float(u @ u)
             slope += across + (2.0 * self._bowl) * u
         slope *= self._range
-        return float(self._lowest + self._range * value), self.metric.gradient(slope), near, gap
+        return float(self._lowest + self._range * value), slope, near, gap
 
     @cached_property
     def _squares(self) -> FloatArray:
@@ -238,12 +233,9 @@ class RegionProcess:
         return self._range * math.sqrt(self._fit.amplitude * ridge * b.unit)
 
     def grad_covariance(self, x: FloatArray) -> FloatArray:
-        """Return the posterior covariance of the gradient at x over its prior variance at the centre, shape (d, d).
-
-        The gradient is the one with respect to the coordinates of the metric.
-        """
+        """Return the posterior covariance of the gradient at x over its prior variance at the centre, shape (d, d)."""
         length, b, _ = self._fit.choice
-        u = self.metric.offsets(x - self.centre)
+        u = x - self.centre
         gap = u - self.offsets
         near = np.exp(_sum(gap * gap, 1) / (-2.0 * length**2))
         gap *= (near / -(length**2))[:, None]
@@ -267,8 +259,7 @@ class RegionProcess:
         grown = {"lower": lower, "z": z, "diagonal": diagonal} if factor else {}
         own = {"centre": self.centre, "offsets": self.offsets, "rho2": self.rho2, "lowest": self._lowest}
         fit = {"amplitude": amplitude, "mean": mean, "alpha": alpha, "length": length, "ridge": ridge}
-        metric = prefixed("metric", self.metric.state())
-        return {**own, "range": self._range, **fit, **polynomial._asdict(), **grown, **metric}
+        return {**own, "range": self._range, **fit, **polynomial._asdict(), **grown}
 
     @classmethod
     def restored(cls, state: StateDict) -> RegionProcess:
@@ -278,7 +269,6 @@ class RegionProcess:
         process = cls.__new__(cls)
         process.centre, process.offsets, process.rho2 = state["centre"], state["offsets"], state["rho2"]
         process._lowest, process._range = state["lowest"], state["range"]
-        process.metric = Metric.restored(part_of("metric", state))
         fit = Fit(
             Choice(state["length"], polynomial, state["ridge"]),
             state["amplitude"],

@@ -16,7 +16,6 @@ from fzoos.objectives.box import Box
 from fzoos.objectives.evaluator import Evaluator
 from fzoos.objectives.trajectory import Trajectory
 from fzoos.surrogates.from_gradients import GradientProcess
-from fzoos.surrogates.metric import IDENTITY
 from fzoos.surrogates.region import RegionProcess
 
 X = np.array([0.5, 0.5])
@@ -103,7 +102,7 @@ STRAIGHT = [np.array([0.4, 0.5])]
 def power(predicted=0.5, value=0.5, before=1.0, path=STRAIGHT, x=X, sigma=0.0, credible=True):
     client, _ = make()
     client._path, client.process = list(path), SimpleNamespace(sigma=sigma)
-    client._neighbours = SimpleNamespace(credible=lambda x: credible, metric=IDENTITY)
+    client._neighbours = SimpleNamespace(credible=lambda x: credible)
     return client._power(x, DELTA, predicted, before, value)
 
 
@@ -154,7 +153,7 @@ def test_nothing_to_compare():
 def test_delta_of_the_clients():
     """Half of them double, half of them halve: it stays; and the first round compares nothing."""
     mean = {"region": np.mean([RegionStatistics(math.log(0.2)), RegionStatistics(math.log(0.05))], axis=0)}
-    assert delta_of(mean, 1.0) == pytest.approx(0.1)
+    assert delta_of(mean) == pytest.approx(0.1)
     client, _ = make()
     assert numbers(client.refresh(X, refresh())).log_delta == math.log(DELTA)
 
@@ -227,7 +226,7 @@ def test_excess_of_several_rounds():
     gradients = {c.tobytes(): g for c, g in zip(centres, now, strict=True)}
 
     class Mine:
-        choice, metric = SimpleNamespace(length=0.7), IDENTITY
+        choice = SimpleNamespace(length=0.7)
 
         def gradients(self, x):
             return np.array([gradients[row.tobytes()] for row in x])

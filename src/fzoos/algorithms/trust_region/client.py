@@ -2,24 +2,11 @@
 
 first time   query x and d orthonormal directions at distance Delta sqrt(d)
 exchange 1   p = mu_i(x);  query y = f_i(x);  query x +- Delta sqrt(d) v, v the least certain direction
-             sent: g_i = grad mu_i(x), log Delta + power_i log 2, the relative uncertainty of g_i, whether y failed,
-             rise_i, predicted_i, gain_i, their standard deviation;
-             every d rounds Delta H_i, H_i the second derivatives of mu_i at x
+             sent: g_i = grad mu_i(x), log Delta + power_i log 2, the relative uncertainty of g_i, whether y failed
 exchange 2   x_i = argmin mu_i + delta_i over the box and |. - x|_inf <= Delta   (no queries)
              sent: x_i
 
-Distances are those of a metric (`surrogates/metric.py`): |H|^(1/2), H the averaged second derivatives, so that F has
-the same curvature in all directions.
-
-rise_i = y - f_i(x'),  predicted_i = p - mu_i(x'),    x' the last accepted centre, mu_i as it was before y was known
-    x is rejected if the averaged rise is above twice its standard deviation: x' is the centre again, and Delta halves
-    otherwise x is accepted; Delta halves if rise / predicted < 0.1, stays below 0.6, and from there on is proposed:
-    power_i = 1 if the move was above Delta / 2, -1 below Delta / 10, otherwise 0
-gain_i = y - f_i(x*),    x* the best centre; x is the best one if the averaged gain is negative
-
-If these changes are not sent (with constraints, under differential privacy, by a part of the clients):
-
-e_i = max(|p - y| - sqrt2 sigma, 0) / (|p - mu(x')| + |y - mu(x')|)
+e_i = max(|p - y| - sqrt2 sigma, 0) / (|p - mu(x')| + |y - mu(x')|),    x' the centre before
 power_i = min(1 - e_i / 0.2, 4 cos of the last two moves) in [-1, 1]
     only a used region doubles: 0 if the move was below Delta / 2, -1 below Delta / 10
     0 if the change is below the noise; -1 if y failed
@@ -45,7 +32,6 @@ from fzoos.algorithms.trust_region.multipliers import Multipliers
 from fzoos.algorithms.trust_region.neighbours import Neighbours
 from fzoos.messages.message import Arrays, Message
 from fzoos.surrogates.augmented_lagrangian import LagrangianProcess
-from fzoos.surrogates.metric import IDENTITY, Metric
 from fzoos.surrogates.region import RegionProcess
 
 __all__ = [
@@ -53,11 +39,8 @@ __all__ = [
     "HIGH",
     "LOW",
     "PRIVATE",
-    "Change",
     "RegionClient",
     "RegionStatistics",
-    "change_of",
-    "curvature_is_sent",
     "delta_of",
     "first_directions",
     "ranges",
@@ -65,10 +48,6 @@ __all__ = [
 
 FIRST_DELTA = 0.1
 _LEAST_DELTA, _MOST_DELTA = 1e-9, 0.5
-_BAD, _FAIR, _GOOD = 0.1, 0.3, 0.6  # actual over predicted change of F
-_DOUBTS = 2.0  # standard deviations beyond which F has risen
-_ALL = 0.999  # the mean of an indicator that is 1 for all clients, with rounding
-_LINEAR = 0.03  # curvature counts from this change of the gradient on, relative to the gradient
 _TAU = 0.2  # the prediction error at which Delta stays
 _SILENT = 3  # rounds without any value after which the last good centre is queried again
 _SMALL = 0.1  # Delta shrinks if less than this fraction of it is used
@@ -104,66 +83,10 @@ def ranges(delta: float) -> tuple[RegionStatistics, RegionStatistics]:
     return LOW._replace(log_delta=low), HIGH._replace(log_delta=high)
 
 
-class Change(NamedTuple):
-    """How F has changed since the last accepted centre, averaged over the clients.
-
-    Args:
-        rise: F(x) - F(x').
-        predicted: the same by the surrogates, before F(x) was known.
-        gain: F(x) - F(x*), x* the best centre until now.
-        error: the standard deviation of the rise, by noise and rounding.
-    """
-
-    rise: float
-    predicted: float
-    gain: float
-    error: float
-
-    @property
-    def is_rejected(self) -> bool:
-        """Whether F has risen by more than noise and rounding explain."""
-        return self.rise > _DOUBTS * self.error
-
-    @property
-    def ratio(self) -> float:
-        """The actual change over the predicted one; NaN if noise or rounding hides both.
-
-        Example:
-            >>> from fzoos.algorithms.trust_region.client import Change
-            >>> Change(rise=-3.0, predicted=-4.0, gain=-3.0, error=0.1).ratio
-            0.75
-        """
-        if max(abs(self.rise), abs(self.predicted)) <= _DOUBTS * self.error:
-            return math.nan
-        if self.predicted >= 0.0:
-            return _FAIR if self.rise < 0.0 else 0.0
-        return self.rise / self.predicted
-
-
-def change_of(mean: Arrays) -> Change | None:
-    """Return the averaged change of F; None unless all clients have sent theirs, from the same centre."""
-    if "evidence" not in mean:
-        return None
-    (rise, predicted, gain), (error, measured) = mean["change"].tolist(), mean["evidence"].tolist()
-    return Change(rise, predicted, gain, error) if measured > _ALL else None
-
-
-def delta_of(mean: Arrays, before: float) -> float:
-    """Return Delta, given the averaged logarithms of the proposals and how F has changed; `before` is the last one."""
-    delta, change = math.exp(min(RegionStatistics(*mean["region"]).log_delta, 0.0)), change_of(mean)
-    if change is not None:
-        if change.is_rejected or change.ratio < _BAD:
-            delta = before / 2.0
-        elif change.ratio < _GOOD:
-            delta = before
-        elif math.isnan(change.ratio):
-            delta = min(delta, before)
-    return min(max(delta, _LEAST_DELTA), _MOST_DELTA)
-
-
-def curvature_is_sent(round: int, dim: int) -> bool:
-    """Return whether second derivatives are sent: every d rounds, which makes (d + 1) / 2 numbers per round."""
-    return round % dim == 0
+def delta_of(mean: Arrays) -> float:
+    """Return Delta, given the clients' averaged logarithms."""
+    log_delta = RegionStatistics(*mean["region"]).log_delta
+    return min(max(math.exp(min(log_delta, 0.0)), _LEAST_DELTA), _MOST_DELTA)
 
 
 def first_directions(control: RegionControl, dim: int) -> int:
@@ -190,9 +113,6 @@ class RegionClient(ClientHalf):
         self._silent = 0  # rounds since it had a value
         self._gradient = np.zeros(context.dim)  # as sent
         self._last_round = -1  # round
-        self._value = self._base = self._best = math.nan  # f_i at the current, the last accepted and the best centre
-        self._in_step = False  # whether it has taken part in all rounds since the last accepted centre
-        self._measured = False  # whether the change of F was known in the last round
         self.process: RegionProcess | LagrangianProcess | None = None
 
     def reply(self, x: FloatArray, request: Message) -> Arrays:
@@ -203,16 +123,14 @@ class RegionClient(ClientHalf):
         control, round = RegionControl.of(request.scalars), request.round
         if round != self._last_round + 1:  # idle clients may have released their factor: all compute without it
             self._neighbours.release()
-            self._in_step = False
         if control.quiet:
-            self._value = math.nan
-            return {**self._without_queries(x, control.radius), **self._comparison(x, request, math.nan, 0.0)}
+            return self._without_queries(x, control.radius)
         delta, process = control.radius, self.process
         first, known = not self._context.evaluator.has_queried, len(self._context.trajectory)
         predicted = before = math.nan
         if process is not None and self._path:
             predicted, before = process(x)[0], process(self._path[-1])[0]
-        self._value = value = self._neighbours.query(x, at_server_x=True)
+        value = self._neighbours.query(x, at_server_x=True)
         if math.isfinite(value):
             self._good, self._silent = x, 0
         self._query_around(x, control, first)
@@ -228,28 +146,8 @@ class RegionClient(ClientHalf):
             power = (0.0 if broken else -1.0) if failed else self._power(x, delta, predicted, before, value)
             unknown = float(np.trace(self.process.grad_covariance(x))) / len(x)
             numbers = RegionStatistics(math.log(delta) + math.log(2.0) * power, unknown, float(failed and not broken))
-        rest = self._comparison(x, request, predicted - before, 1.0 if broken else 0.0)
-        return {"gradient": self._gradient, "region": np.array(numbers), **rest}
-
-    def _comparison(self, x: FloatArray, request: Message, predicted: float, abstains: float) -> Arrays:
-        """Return the change of f_i since the last accepted centre, and its curvature; with constraints, their shift."""
-        dim, process = len(x), self.process
-        if RegionControl.of(request.scalars).constrained:
-            return {"shift": self._multipliers.gradient_shift}
-        change, evidence, curvature = np.zeros(3), np.array([0.0, abstains]), np.zeros((dim, dim))
-        if isinstance(process, RegionProcess):
-            sigma, rise = process.sigma, self._value - self._base
-            if sigma > 0.0 and self._path:
-                rise = process(x)[0] - process(self._path[-1])[0]
-            gain = self._value - self._best
-            if self._in_step and math.isfinite(rise + predicted + gain):
-                error = math.hypot(math.sqrt(2.0) * sigma, process.rounding) / math.sqrt(self._context.clients)
-                change, evidence = np.array([rise, predicted, gain]), np.array([error, 1.0])
-            curvature = RegionControl.of(request.scalars).radius * process.curved(x)[2]
-        arrays = {"change": change, "evidence": evidence}
-        if curvature_is_sent(request.round, dim):
-            arrays["curvature"] = curvature[np.triu_indices(dim)]
-        return arrays
+        shift = {"shift": self._multipliers.gradient_shift} if control.constrained else {}
+        return {"gradient": self._gradient, "region": np.array(numbers), **shift}
 
     def _without_queries(self, x: FloatArray, delta: float) -> Arrays:
         """Answer exchange 1 without queries: the gradient by the surrogate of earlier points."""
@@ -277,7 +175,7 @@ class RegionClient(ClientHalf):
         else:
             process = self._neighbours.fit(centre, delta, self.process.choice)
             rows = np.linalg.eigh(process.grad_covariance(centre))[1][:, -1:].T
-        self._neighbours.query_offsets(centre, self._neighbours.metric.inverse(rows) * (delta * math.sqrt(dim)))
+        self._neighbours.query_offsets(centre, rows * (delta * math.sqrt(dim)))
         if first:
             self._neighbours.exclude_outliers(len(rows))
 
@@ -285,12 +183,10 @@ class RegionClient(ClientHalf):
         """Return 1 to double Delta, -1 to halve it, 0 if there is nothing to compare or the value is not credible."""
         if math.isnan(predicted) or self.process is None or not self._neighbours.credible(x):
             return 0.0
-        move = float(np.max(np.abs(self._neighbours.metric.offsets(x - self._path[-1]))))
-        if self._measured:
-            return 1.0 if move > delta / 2.0 else -1.0 if move < _SMALL * delta else 0.0
         change, sigma = abs(predicted - before) + abs(value - before), math.sqrt(2.0) * self.process.sigma
         error = max(abs(predicted - value) - sigma, 0.0) / change if change > 0.0 else 0.0
         power = min(max(min(1.0 - error / _TAU, 4.0 * _cosine([*self._path, x])), -1.0), 1.0)
+        move = float(np.max(np.abs(x - self._path[-1])))
         if power > 0.0 and move < delta / 2.0:
             power = -1.0 if move < _SMALL * delta and not self._multipliers.violated else 0.0
         return 0.0 if power < 0.0 and change < 2.0 * sigma else power
@@ -298,11 +194,14 @@ class RegionClient(ClientHalf):
     def update(self, x: FloatArray, request: Message) -> Arrays:
         """Answer exchange 2: the minimum of the corrected surrogate in the region."""
         control, mean, round = RegionControl.of(request.scalars), request.arrays, request.round
-        delta, process, self._last_round = delta_of(mean, control.radius), self.process, round
-        self._update_metric(mean)
+        delta, process, self._last_round = delta_of(mean), self.process, round
         weight = control.weight if control.constrained else 1.0 / self._context.clients
-        change, failed = change_of(mean), RegionStatistics(*mean["region"]).failed > 0.0
-        if not failed:
+        if RegionStatistics(*mean["region"]).failed > 0.0:
+            x = self._good = self._path[-1] if self._path else x  # the last centre at which all clients had a value
+            if process is not None:
+                process = self._neighbours.fit(x, delta, process.choice)
+        else:
+            self._path = [*self._path[-1:], x]
             if "shift" in mean:
                 self._correction.shift(mean["shift"], weight * self._multipliers.gradient_shift)
             own = process.with_weight(weight)(x)[1] if isinstance(process, LagrangianProcess) else self._gradient
@@ -310,14 +209,6 @@ class RegionClient(ClientHalf):
                 self._correction.correct(mean["history"], round)
             self._correction.add(x, mean["gradient"], own, round)
             self._multipliers.update(mean["gradient"])
-        if failed or (change is not None and change.is_rejected):
-            x = self._good = self._path[-1] if self._path else x  # the last accepted centre
-            if process is not None:
-                process = self._neighbours.fit(x, delta, process.choice)
-        else:
-            self._path, self._base, self._in_step = [*self._path[-1:], x], self._value, True
-            self._best = self._value if change is None or change.gain < 0.0 else self._best
-        self._measured = change is not None
         if process is None or not self._correction.known:
             return {"x": x}
         self.process = process
@@ -331,33 +222,10 @@ class RegionClient(ClientHalf):
             bounds = [*zip(low, high, strict=True)]
             t = self._multipliers.minimize(process, place, lambda start: lbfgsb_point(local, start, bounds))
         else:
-            t = self._minimum(process, x, delta, mean["gradient"], low, high)
+            curved, rounding = self._curved(process, x, delta, mean["gradient"])
+            limit = {"saddles": _SADDLES} if self._neighbours.is_cached else {}
+            t = newton_point(curved, np.zeros(len(x)), low, high, rounding, **limit)
         return {"x": self._neighbours.inside(place(t), x)}
-
-    def _minimum(
-        self, process: RegionProcess, x: FloatArray, delta: float, g: FloatArray, low: FloatArray, high: FloatArray
-    ) -> FloatArray:
-        """Return the minimum t of the corrected surrogate in the metric's region, or in its bounds inside the box."""
-        metric, start = self._neighbours.metric, np.zeros(len(x))
-        limit = {"saddles": _SADDLES} if self._neighbours.is_cached else {}
-        if not metric.is_identity:
-            curved, rounding = self._curved(process, x, delta, g, metric)
-            t = metric.inverse(newton_point(curved, start, start - 1.0, start + 1.0, rounding, **limit))
-            if np.all((t >= low) & (t <= high)):
-                return t
-            low, high = np.maximum(low, -metric.extent), np.minimum(high, metric.extent)
-        curved, rounding = self._curved(process, x, delta, g, IDENTITY)
-        return newton_point(curved, start, low, high, rounding, **limit)
-
-    def _update_metric(self, mean: Arrays) -> None:
-        """Set the metric by the averaged second derivatives if they were sent."""
-        if "curvature" not in mean:
-            return
-        dim, gradient = self._context.dim, mean["gradient"]
-        upper = np.zeros((dim, dim))
-        upper[np.triu_indices(dim)] = mean["curvature"]
-        least = _LINEAR * float(np.linalg.norm(gradient)) / math.sqrt(dim)
-        self._neighbours.metric = Metric.of(upper + np.triu(upper, 1).T, least)
 
     def release(self) -> None:
         self._neighbours.release()
@@ -367,8 +235,6 @@ class RegionClient(ClientHalf):
     def state(self) -> StateDict:
         path, process = np.reshape(self._path, (-1, self._context.dim)), self.process
         own = {"path": path, "good": self._good, "silent": self._silent, "gradient": self._gradient}
-        values = {"value": self._value, "base": self._base, "best": self._best}
-        flags = {"in_step": self._in_step, "measured": self._measured}
         surrogate: StateDict = {}
         if isinstance(process, RegionProcess):
             surrogate = prefixed("process", process.state(factor=self._neighbours.is_cached))
@@ -377,8 +243,6 @@ class RegionClient(ClientHalf):
         return {
             **super().state(),
             **own,
-            **values,
-            **flags,
             "answered": self._last_round,
             **surrogate,
             **prefixed("points", self._neighbours.state()),
@@ -390,8 +254,6 @@ class RegionClient(ClientHalf):
         super().restore(state)
         self._path, self._good, self._silent = list(state["path"]), state.get("good"), state["silent"]
         self._gradient, self._last_round, self.process = state["gradient"], state["answered"], None
-        self._value, self._base, self._best = state["value"], state["base"], state["best"]
-        self._in_step, self._measured = bool(state["in_step"]), bool(state["measured"])
         multipliers = self._context.trajectory.lagrangian
         if found := part_of("process", state):
             self.process = RegionProcess.restored(found)
@@ -407,17 +269,17 @@ class RegionClient(ClientHalf):
         return (low - x) / delta, (high - x) / delta
 
     def _curved(
-        self, process: RegionProcess, x: FloatArray, delta: float, gradient: FloatArray, metric: Metric
+        self, process: RegionProcess, x: FloatArray, delta: float, gradient: FloatArray
     ) -> tuple[Callable[[FloatArray], Curved], float]:
-        """Return z -> [mu_i + delta_i](x + Delta L^T z) / |g| Delta with failure penalty, and its rounding error."""
+        """Return t -> [mu_i + delta_i](x + Delta t) / |g| Delta with failure penalty, and its rounding error."""
         correction, has_failures = self._correction.process(process), self._neighbours.has_failures
-        unit = float(np.linalg.norm(metric.inverse_gradient(gradient))) * delta + _TINY
-        there = [(process.curved(x), correction.curved(x))]  # z = 0, where the search starts
+        unit = float(np.linalg.norm(gradient)) * delta + _TINY
+        there = [(process.curved(x), correction.curved(x))]  # t = 0, where the search starts
         reference, other_reference = there[0][0][0], correction(x)[0]
 
-        def local(z: FloatArray) -> Curved:
-            point = x + delta * metric.inverse(z)
-            known = there.pop() if there and not z.any() else (process.curved(point), correction.curved(point))
+        def local(t: FloatArray) -> Curved:
+            point = x + delta * t
+            known = there.pop() if there and not t.any() else (process.curved(point), correction.curved(point))
             (own, slope, bend), (other, other_slope, other_bend) = known
             value = (own - reference + (other - other_reference)) / unit
             slope = (slope + other_slope) * (delta / unit)
@@ -426,7 +288,7 @@ class RegionClient(ClientHalf):
             if has_failures:
                 penalty, penalty_slope, penalty_bend = self._neighbours.failure_penalty(point)
                 value, slope, bend = value + penalty, slope + delta * penalty_slope, bend + delta * delta * penalty_bend
-            return Curved(value, metric.inverse_gradient(slope), metric.inverse_hessian(bend))
+            return Curved(value, slope, bend)
 
         return local, (process.rounding + correction.rounding) / unit
 

@@ -16,7 +16,6 @@ from fzoos._util.arrays import FloatArray
 from fzoos._util.states import StateDict
 from fzoos.surrogates.augmented_lagrangian import LagrangianProcess
 from fzoos.surrogates.from_gradients import GradientProcess
-from fzoos.surrogates.metric import Metric
 from fzoos.surrogates.region import RegionProcess
 
 __all__ = ["GlobalCorrection"]
@@ -47,28 +46,6 @@ class _LinearCorrection:
     def curved(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Return value, gradient and second derivatives, which are zero."""
         return *self(x), np.zeros((len(x), len(x)))
-
-
-class _MetricCorrection:
-    """The correction by several gradients: a process in the coordinates of a metric.
-
-    Args:
-        process: the process.
-        metric: the metric.
-    """
-
-    def __init__(self, process: GradientProcess, metric: Metric) -> None:
-        self._process, self._metric, self.rounding = process, metric, process.rounding
-
-    def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
-        """Return value and gradient."""
-        value, slope = self._process(self._metric.offsets(x))
-        return value, self._metric.gradient(slope)
-
-    def curved(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Return value, gradient and second derivatives."""
-        value, slope, bend = self._process.curved(self._metric.offsets(x))
-        return value, self._metric.gradient(slope), self._metric.hessian(bend)
 
 
 class GlobalCorrection:
@@ -109,19 +86,17 @@ class GlobalCorrection:
         """Add what new multipliers change in all gradients: on average, and in this client's."""
         self._rows = [(x, g + averaged, g_own + own) for x, g, g_own in self._rows]
 
-    def process(self, mine: RegionProcess | LagrangianProcess) -> _MetricCorrection | _LinearCorrection:
+    def process(self, mine: RegionProcess | LagrangianProcess) -> GradientProcess | _LinearCorrection:
         """Return the correction and its derivatives, given the client's current surrogate."""
         centres, averaged, sent = (np.array(rows) for rows in zip(*self._rows, strict=True))
         if len(centres) == 1:
             return _LinearCorrection(centres[0], averaged[0] - sent[0])
-        now, metric = mine.gradients(centres), mine.metric
-        gradients = metric.inverse_gradient(averaged - now)
-        stale = np.mean(metric.inverse_gradient(now - sent) ** 2, axis=1)
+        now = mine.gradients(centres)
+        gradients, stale = averaged - now, np.mean((now - sent) ** 2, axis=1)
         size = float(np.mean(gradients[-1] ** 2)) + _TINY
         with np.errstate(over="ignore"):
             ridges = np.minimum(_JITTER + stale / size, _MOST)
-        process = GradientProcess(metric.offsets(centres), gradients, mine.choice.length, ridges)
-        return _MetricCorrection(process, metric)
+        return GradientProcess(centres, gradients, mine.choice.length, ridges)
 
     def state(self) -> StateDict:
         """Return all rows, shape (n, 3, d), and their rounds."""

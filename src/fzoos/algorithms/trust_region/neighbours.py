@@ -17,7 +17,6 @@ from fzoos._util.states import StateDict, part_of, prefixed
 from fzoos.algorithms.base import ClientContext
 from fzoos.surrogates.augmented_lagrangian import Choices, LagrangianProcess
 from fzoos.surrogates.maximum_evidence import SearchState
-from fzoos.surrogates.metric import IDENTITY, Metric
 from fzoos.surrogates.region import Choice, RegionProcess
 from fzoos.surrogates.trend import credible_values
 
@@ -57,7 +56,6 @@ class Neighbours:
         self._outliers: set[int] = set()  # their numbers in the trajectory
         self._failures: RegionProcess | None = None
         self._noisy = False
-        self.metric = IDENTITY
         self._search: SearchState | None = None  # where the last search ended
         self._cached: _Cached | None = None  # the last surrogate, if there is noise
 
@@ -152,7 +150,7 @@ class Neighbours:
             if isinstance(process, RegionProcess):
                 self._search = process.search if len(process.search.places) > 1 else self._search
             if not out:
-                self._noisy = process.choice.ridge >= _NOISY
+                self._noisy = self._noisy or process.choice.ridge >= _NOISY
                 if self._noisy and len(near) > _POINTS and isinstance(process, RegionProcess):
                     self._cached = _Cached(process, near, len(near), len(self._context.trajectory), len(near))
                 return process
@@ -167,8 +165,7 @@ class Neighbours:
             assert not isinstance(like, Choice)
             return LagrangianProcess(trajectory.x[near], trajectory.table[near], centre, trajectory.lagrangian, like)
         assert not isinstance(like, Choices)
-        start = self._search if like is None else like
-        return RegionProcess(trajectory.x[near], trajectory.y[near], centre, start, metric=self.metric)
+        return RegionProcess(trajectory.x[near], trajectory.y[near], centre, self._search if like is None else like)
 
     def _extended(self, near: NDArray[np.intp], centre: FloatArray, searches: bool) -> RegionProcess | None:
         """Return the last surrogate with the new ones of these points; None if the evidence is to be searched again.
@@ -189,8 +186,7 @@ class Neighbours:
         grown = len(numbers) + len(new)
         larger: RegionProcess | None = process
         if max(grown - first, grown - len(near)) >= few:
-            values = trajectory.y[near]
-            larger = RegionProcess(trajectory.x[near], values, centre, process.choice, metric=process.metric)
+            larger = RegionProcess(trajectory.x[near], trajectory.y[near], centre, process.choice)
             numbers, first = near, len(near)
         elif len(new):
             larger, numbers = process.extended(trajectory.x[new], trajectory.y[new]), np.concatenate([numbers, new])
@@ -209,8 +205,7 @@ class Neighbours:
         search = None if self._search is None else np.array([*self._search.places, (self._search.searches, 0)])
         last = {} if self._cached is None else {"last": self._cached.numbers, "last_sizes": np.array(self._cached[2:])}
         outliers = np.array(sorted(self._outliers), dtype=np.int64)
-        own = {"failed": failed, "outliers": outliers, "noisy": self._noisy, "search": search}
-        return {**own, **penalty, **last, **prefixed("metric", self.metric.state())}
+        return {"failed": failed, "outliers": outliers, "noisy": self._noisy, "search": search, **penalty, **last}
 
     def restore(self, state: StateDict, process: RegionProcess | LagrangianProcess | None) -> None:
         """Restore what `state` returned; `process` is the last surrogate."""
@@ -218,7 +213,7 @@ class Neighbours:
         self._outliers = {int(number) for number in state["outliers"]}
         penalty, search = part_of("penalty", state), state.get("search")
         self._failures = RegionProcess.restored(penalty) if penalty else None
-        self._search, self.metric = None, Metric.restored(part_of("metric", state))
+        self._search = None
         if search is not None:
             *places, (searches, _) = search.tolist()
             self._search = SearchState(tuple((length, ridge) for length, ridge in places), searches)
@@ -229,7 +224,7 @@ class Neighbours:
     def _near(self, x: FloatArray, delta: float) -> NDArray[np.intp]:
         """Return the nearest max(60, 3 d) credible points, thrice as many with noise, except those that are too far."""
         dim, trajectory = len(x), self._context.trajectory
-        gap = self.metric.offsets(trajectory.x - x)
+        gap = trajectory.x - x
         distances = np.add.reduce(gap * gap, 1)
         if self._outliers:
             distances[list(self._outliers)] = np.inf

@@ -22,27 +22,19 @@ from dataclasses import replace
 import numpy as np
 
 from fzoos._util.arrays import FloatArray
-from fzoos.algorithms.base import LARGEST, Part, Parts, Recipient, Request, Round, ServerHalf, State
-from fzoos.algorithms.trust_region.client import (
-    FIRST_DELTA,
-    PRIVATE,
-    RegionStatistics,
-    change_of,
-    curvature_is_sent,
-    delta_of,
-    ranges,
-)
+from fzoos.algorithms.base import Part, Parts, Recipient, Request, Round, ServerHalf, State
+from fzoos.algorithms.trust_region.client import FIRST_DELTA, PRIVATE, RegionStatistics, delta_of, ranges
 from fzoos.algorithms.trust_region.control import RegionControl
 from fzoos.algorithms.trust_region.late_gradients import LateGradients
 from fzoos.messages.message import Arrays, Kind, Message
 
 __all__ = ["RegionServer"]
 
-_AVERAGES = ("gradient", "region", "shift", "change", "evidence", "curvature", "history")  # of a first exchange
+_AVERAGES = ("gradient", "region", "shift", "history")  # of a first exchange
 
 
 class RegionServer(ServerHalf):
-    """State: x, the last accepted and the best centre, Delta, whether the best is what a run returns; averages.
+    """State: x, the last centre at which no client failed, Delta, whether one ever failed at a centre; averages.
 
     Args:
         dim: d, the number of variables.
@@ -53,7 +45,7 @@ class RegionServer(ServerHalf):
         self.scalars = RegionControl
 
     def start(self, x: FloatArray) -> State:
-        return {"x": x, "good": x, "best": x, "delta": np.array([FIRST_DELTA]), "careful": np.zeros(1)}
+        return {"x": x, "good": x, "delta": np.array([FIRST_DELTA]), "careful": np.zeros(1)}
 
     def exchanges(self, round: int) -> tuple[Kind, ...]:
         return "refresh", "update"
@@ -75,23 +67,18 @@ class RegionServer(ServerHalf):
         if kind == "refresh":
             return self._after_gradients(state, dict(mean), round)
         x, failed = mean["x"], RegionStatistics(*state["region"]).failed > 0.0
-        change = change_of(state)
-        accepted = not failed and (change is None or not change.is_rejected)
-        good = state["x"] if accepted else state["good"]
-        best = state["x"] if accepted and (change is None or change.gain < 0.0) else state["best"]
-        careful = state["careful"] if change is None and not failed else np.ones(1)
+        good = state["good"] if failed else state["x"]
+        careful = np.ones(1) if failed else state["careful"]
         late = {}
         if "late_rounds" in state:
             gradients = LateGradients.of(state, round.weights, self.dim)
             x = gradients.within_radii(x, state["x"], gradients.row(round.number))
             back = gradients.flags[1]
             if back:  # a client had no value at a later centre
-                x = good = best = gradients.centres[gradients.row(int(back))]
+                x = good = gradients.centres[gradients.row(int(back))]
                 gradients.flags[1], careful = 0.0, np.ones(1)
             late = gradients.entries()
-        delta = delta_of(state, float(state["delta"][0]))
-        centres = {"x": x, "good": good, "best": best}
-        return {**state, **centres, "delta": np.array([delta]), "careful": careful, **late}
+        return {**state, "x": x, "good": good, "delta": np.array([delta_of(state)]), "careful": careful, **late}
 
     def _after_gradients(self, state: State, mean: dict[str, FloatArray], round: Round) -> State:
         """Return the state after the first exchange, in which possibly no client has replied in time."""
@@ -112,19 +99,17 @@ class RegionServer(ServerHalf):
             if len(round.replied) < len(round.weights):
                 late.partial[row] = 1.0
                 mean["gradient"] = late.average(row, round)
-                if "evidence" in mean:  # the change of F is not known
-                    mean["evidence"] = np.zeros(2)
             late.sent[row] = mean["gradient"]
         late.forget()
         return {**others, "x": x, **mean, **late.entries()}
 
     def reported_x(self, state: State) -> FloatArray:
-        """Return the best centre; x, which is not evaluated yet, if no change was measured and no client failed."""
-        return state["best"] if state["careful"][0] else state["x"]
+        """Return x; once a client had no value at a centre, the last one at which all had one."""
+        return state["good"] if state["careful"][0] else state["x"]
 
     def moved(self, state: State, before: FloatArray) -> float:
         """Return how far x is from `before`, and from where every client was queried last; 1 where one never was."""
-        moved = max(super().moved(state, before), float(np.max(np.abs(state["x"] - state["good"]))))
+        moved = super().moved(state, before)
         if "late_rounds" not in state:
             return moved
         centres = LateGradients.of(state, state["late_radii"], self.dim).centres_of_all()
@@ -139,16 +124,7 @@ class RegionServer(ServerHalf):
             (len(low),), "numbers", low=low, high=high, neutral=PRIVATE, indicators=slice(-1, None), late="drop"
         )
         vector = Part((self.dim,), late="drop")
-        if control.constrained:
-            return {"gradient": vector, "region": region, "shift": vector}
-        zeros = (0.0, 0.0)
-        change = Part((3,), "numbers", neutral=(0.0, 0.0, 0.0), late="drop")
-        evidence = Part((2,), "numbers", low=zeros, high=(LARGEST, 1.0), neutral=zeros, late="drop")
-        parts = {"gradient": vector, "region": region, "change": change, "evidence": evidence}
-        if curvature_is_sent(request.round, self.dim):
-            count = self.dim * (self.dim + 1) // 2
-            parts["curvature"] = Part((count,), "numbers", neutral=(0.0,) * count, late="drop")
-        return parts
+        return {"gradient": vector, "region": region, **({"shift": vector} if control.constrained else {})}
 
     def request_parts(self, request: Message) -> Parts:
         vector, control = Part((self.dim,)), RegionControl.of(request.scalars)

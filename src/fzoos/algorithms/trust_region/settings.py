@@ -22,7 +22,7 @@ class FedTrustRegion(Algorithm):
         projected: whether iterates and queries are clipped to the box.
     """
 
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 4
     tolerance: ClassVar[float] = 1e-6
 
     def client(self, context: ClientContext) -> ClientHalf:
