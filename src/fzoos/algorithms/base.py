@@ -1,6 +1,6 @@
 """What an algorithm is: a frozen record of settings that makes the halves which run at clients and at the server.
 
-Whoever writes an algorithm finds everything here: the halves (`client_half.py`, `server_half.py`), the declaration of
+An author of an algorithm finds everything here: the halves (`client_half.py`, `server_half.py`), the declaration of
 what they send (`parts.py`); and in `local_steps.py` the base classes of algorithms with local steps.
 """
 

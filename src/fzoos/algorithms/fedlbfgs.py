@@ -151,7 +151,7 @@ class _Client(ClientHalf):
 class _QuasiNewton(ReplicatedServerHalf):
     """x_r from x_{r-1} and g_r; the state has the last m points and gradients, of which pairs are the differences.
 
-    Before there are so many, the points are x_0 and the gradients 0: pairs with s = 0, which are left out.
+    Before there are m, the points are x_0 and the gradients 0: pairs with s = 0, which are left out.
     """
 
     def __init__(self, dim: int, settings: FedLBFGS) -> None:

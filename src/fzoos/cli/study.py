@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from fzoos.cli import options
-from fzoos.cli.told import read_told
+from fzoos.cli.entered_values import read_entered_values
 from fzoos.engines import LocalStudy
 from fzoos.federation.journal import JournalError
 from fzoos.federation.study import Study
@@ -151,7 +151,7 @@ def tell(
     Values of some points are enough; the others can be entered later.
     """
     settings, table = Study.load(folder / "study.toml"), ValueTable(folder)
-    entries, remarks = read_told(values, settings, table)
+    entries, remarks = read_entered_values(values, settings, table)
     count = table.enter(entries, failures=settings.on_failure == "skip")
     for remark in remarks:
         typer.echo(remark)

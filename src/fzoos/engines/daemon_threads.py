@@ -44,7 +44,7 @@ class DaemonThreads:
     def _work(self) -> None:
         while (item := self._queue.get()) is not None:
             future, work = item
-            with contextlib.suppress(InvalidStateError):  # its caller has set an outcome meanwhile
+            with contextlib.suppress(InvalidStateError):  # its caller has set an outcome in the meantime
                 if not future.set_running_or_notify_cancel():
                     continue
                 try:

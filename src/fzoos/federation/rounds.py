@@ -150,7 +150,7 @@ class RoundLoop:
         return self.server.algorithm.tolerance if self.stop.tolerance is None else self.stop.tolerance
 
     def _rests(self) -> bool:
-        """By this run's tolerance: a study may be taken up again with another one."""
+        """Return whether x no longer moves, by this run's tolerance: a study may be resumed with another one."""
         moves = self.server.state.moves
         resting = len(moves) == _RESTING and max(moves) < self._tolerance
         return resting and not self.server.state.violated  # multipliers that grow will move it again

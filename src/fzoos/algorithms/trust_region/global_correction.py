@@ -3,7 +3,7 @@
     grad (F - f_i)(x_s) = g_s - grad mu_i(x_s),     mu_i as it is now,
     noise |grad mu_i(x_s) now - g_i,s as sent|^2 / d
 
-The change of the client's own gradient since it was sent tells how stale the averaged one is. With one gradient this is
+The change of the client's own gradient since it was sent shows how stale the averaged one is. With one gradient this is
 the linear correction (g - g_i).(x - x_r) of Shamir, Srebro and Zhang's DANE (2014), with several a multi-secant
 quasi-Newton correction, which accounts for the clients' different curvatures. For a single client it vanishes.
 """

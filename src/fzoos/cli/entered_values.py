@@ -14,12 +14,12 @@ import numpy as np
 from fzoos.federation.study import Study
 from fzoos.objectives.manual import Entry, ValueTable
 
-__all__ = ["read_told"]
+__all__ = ["read_entered_values"]
 
 _SAME = 1e-6  # relative difference of coordinates that a spreadsheet may have rounded
 
 
-def read_told(path: Path, study: Study, table: ValueTable) -> tuple[dict[str, list[Entry]], list[str]]:
+def read_entered_values(path: Path, study: Study, table: ValueTable) -> tuple[dict[str, list[Entry]], list[str]]:
     """Return the entries of a table of values by site, and remarks; rows without a value are left out.
 
     Columns are separated by commas, or by semicolons or tabs with decimal commas. Constraints are in columns
